@@ -2,9 +2,17 @@ package cmd
 
 import (
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/control"
 	"holdfast/gossip"
 )
 
@@ -26,4 +34,64 @@ func newGossipKeygenCommand() *cobra.Command {
 			return err
 		},
 	}
+}
+
+func newGossipForgetCommand() *cobra.Command {
+	var format output
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "forget NODE",
+		Short: "Have all nodes forget a lost node, and what it knew",
+		Long: "Have all nodes forget a lost node, and what it knew. All live nodes are told at once, and those that are\n" +
+			"away when they come back. Right when the node is gone for good, or was never one of this cluster. Nothing\n" +
+			"on any disk is touched. Only what is known now is forgotten: a node that comes back counts again at once.\n\n" +
+			"A lost node may be the only witness of a cluster. Once it is forgotten, blank disks may found a new cluster\n" +
+			"if no other node, disk or store knows the old one.\n\n" +
+			"It is refused for a node that is live, and for one that is not known. Exit code: 0 all live nodes have\n" +
+			"forgotten it, 1 it was refused, or a live node did not confirm.",
+		Args: cobra.ExactArgs(1),
+		RunE: asking(func(c *cobra.Command, client *control.Client, args []string) error {
+			var r gossip.Forgetting
+			q := url.Values{"node": {args[0]}, "dry": {fmt.Sprint(dryRun)}}
+			if err := client.Get(c.Context(), http.MethodPost, "/gossip/forget?"+q.Encode(), &r); err != nil {
+				return fmt.Errorf("forget %s: %w", args[0], err)
+			}
+			err := format.write(c, r, func(w io.Writer) error { return writeForgotten(w, r) })
+			if err == nil && !dryRun && len(r.Untold) > 0 {
+				return fmt.Errorf("forget %s: %s did not confirm: give the command again",
+					args[0], strings.Join(slices.Sorted(maps.Keys(r.Untold)), ", "))
+			}
+			return err
+		}),
+	}
+	addClientFlags(c.Flags())
+	format.add(c.Flags())
+	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+// writeForgotten says which nodes have forgotten which, and what that one knew.
+func writeForgotten(w io.Writer, r gossip.Forgetting) error {
+	verb := "forgot"
+	if r.Dry {
+		verb = "would forget"
+	}
+	var b strings.Builder
+	since := r.Since.UTC().Format(time.RFC3339)
+	fmt.Fprintf(&b, "%s %s, lost since %s, on %s\n", verb, r.Node, since, strings.Join(r.Told, ", "))
+	for _, node := range slices.Sorted(maps.Keys(r.Untold)) {
+		fmt.Fprintf(&b, "not confirmed by %s: %s\n", node, r.Untold[node])
+	}
+	if r.Slot != "" {
+		fmt.Fprintf(&b, "what it held: slot %s, disk %s\n", r.Slot, r.Disk)
+	}
+	if r.Record != "" {
+		fmt.Fprintf(&b, "what it knew: the cluster %s\n", r.Record)
+		fmt.Fprintln(&b, "if no other node, disk or store knows that cluster, blank disks may found a new one")
+	}
+	if r.Dry {
+		fmt.Fprintln(&b, "nothing was changed (--dry-run)")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

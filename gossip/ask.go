@@ -30,14 +30,13 @@ type asking struct {
 	answer func(ctx context.Context, question []byte) ([]byte, error)
 	jobs   chan func(ctx context.Context)
 	ended  chan struct{} // closed when Run ends
-
-	mu      sync.Mutex
-	waiting map[uint64]chan answer // capacity 1
+	// waiting has a chan answer, of capacity 1, for each question under way, by its ID.
+	waiting sync.Map
 }
 
 func newAsking(p parts, self Meta, reply func(context.Context, []byte) ([]byte, error)) *asking {
 	return &asking{parts: p, self: self, answer: reply, jobs: make(chan func(context.Context), callQueue),
-		ended: make(chan struct{}), waiting: map[uint64]chan answer{}}
+		ended: make(chan struct{})}
 }
 
 func (a *asking) work(ctx context.Context) {
@@ -60,49 +59,28 @@ func (a *asking) queue(job func(ctx context.Context)) error {
 	}
 }
 
-// open registers a question; the returned func forgets it.
-func (a *asking) open() (uint64, <-chan answer, func()) {
-	id, reply := rand.Uint64(), make(chan answer, 1)
-	a.mu.Lock()
-	a.waiting[id] = reply
-	a.mu.Unlock()
-	return id, reply, func() { a.waiter(id) }
-}
-
 // answered hands an answer to anyone who waits; a late, repeated or invented one finds nobody.
 func (a *asking) answered(reply answer) {
-	if waiter := a.waiter(reply.ID); waiter != nil {
-		waiter <- reply
+	if waiter, ok := a.waiting.LoadAndDelete(reply.ID); ok {
+		waiter.(chan answer) <- reply
 	}
-}
-
-// waiter returns who waits for an answer, and forgets it.
-func (a *asking) waiter(id uint64) chan answer {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	waiter := a.waiting[id]
-	delete(a.waiting, id)
-	return waiter
 }
 
 // Ask sends a question of at most maxMessage bytes straight to the process that counts for a live node, or to one of
 // Twins, and returns its answer; asking this node itself calls its own answer func. It ends with ctx and in any case
 // after 10 s. An error of the other side's answer func arrives as its text. An error never means that the question was
 // not seen.
-func (a *asking) Ask(ctx context.Context, node string, question []byte) ([]byte, error) {
+func (a *asking) Ask(ctx context.Context, node string, question []byte) (body []byte, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("ask %s: %w", node, err)
+		}
+	}()
 	if len(question) > maxMessage {
-		return nil, fmt.Errorf("ask %s: question has %d bytes, at most %d are allowed", node, len(question), maxMessage)
+		return nil, fmt.Errorf("question has %d bytes, at most %d are allowed", len(question), maxMessage)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	body, err := a.ask(ctx, node, question)
-	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", node, err)
-	}
-	return body, nil
-}
-
-func (a *asking) ask(ctx context.Context, node string, question []byte) ([]byte, error) {
 	if node == a.self.Node {
 		return a.answer(ctx, question)
 	}
@@ -114,10 +92,10 @@ func (a *asking) ask(ctx context.Context, node string, question []byte) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	id, reply, forget := a.open()
-	defer forget()
-	unsent := make(chan error, 1)
+	id, reply, unsent := rand.Uint64(), make(chan answer, 1), make(chan error, 1)
 	msg := encode(ask{ID: id, Node: a.self.Node, Boot: a.self.Boot, Question: question})
+	a.waiting.Store(id, reply)
+	defer a.waiting.Delete(id)
 	if err := a.queue(func(context.Context) {
 		if ctx.Err() != nil {
 			return // nobody waits for the answer any more

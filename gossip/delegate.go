@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 
@@ -47,7 +46,7 @@ func (d delegate) NotifyMsg(b []byte) {
 		msg, err = decode(b)
 	}
 	if err != nil {
-		reason := reasonOfMessage(err)
+		reason := reasonOf(err)
 		d.reject(reason, "message/"+reason, fmt.Sprintf("some node: its messages are not understood: %v", err))
 		return
 	}
@@ -66,13 +65,6 @@ func (d delegate) NotifyMsg(b []byte) {
 	}
 }
 
-func reasonOfMessage(err error) string {
-	if errors.Is(err, errVersion) {
-		return reasonVersion
-	}
-	return reasonUnreadable
-}
-
 // NotifyAlive refuses a process that we could not show. memberlist calls it again for every message about that process.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	meta, err := decodeMeta(n.Meta)
@@ -80,12 +72,13 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		err = fmt.Errorf("it calls itself %q in its name and %q in its description", n.Name, meta.process())
 	}
 	if err != nil {
-		reason := reasonOfMessage(err)
+		reason := reasonOf(err)
 		d.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
 		return err
 	}
-	if !d.known.room(meta) {
-		err := fmt.Errorf("%d processes may be live, %d of them nodes in any case", maxNodes, nodesOnly)
+	if !d.known.room(meta, addrOf(n)) {
+		err := fmt.Errorf("%d nodes and %d observers may be live, %d of these at one address", maxNodes, maxObservers,
+			maxOfAddress)
 		d.reject(reasonFull, reasonFull, fmt.Sprintf("%s: refused as a node: %v", meta.Node, err))
 		return err
 	}
@@ -113,13 +106,17 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	if err != nil || meta == d.self {
 		return // NotifyAlive let only readable ones in; we know about ourselves
 	}
-	ip, _ := netip.AddrFromSlice(n.Addr)
-	at := netip.AddrPortFrom(ip.Unmap(), n.Port)
+	at := netip.AddrPortFrom(addrOf(n), n.Port)
 	d.known.joined(meta, at)
 	d.settle(target{at: at}.key()) // a seed that was not there a moment ago is no problem any more
 	for _, reason := range []string{reasonKey, reasonCertificate} {
 		d.settle(reason + "/" + at.Addr().String())
 	}
+}
+
+func addrOf(n *memberlist.Node) netip.Addr {
+	ip, _ := netip.AddrFromSlice(n.Addr)
+	return ip.Unmap()
 }
 
 // NotifyUpdate does nothing: what a process says of itself never changes.

@@ -28,9 +28,10 @@
 //     limits are refused whole, counted, and shown in Problems. Fields that are not known are passed over.
 //   - An observer (Meta.Observer) hears everything and is believed about nothing. However many there are, none is among
 //     Nodes, a node with only observers around it still counts as alone, and an observer is never a twin.
-//   - Memory is bounded: 256 nodes, 64 KiB of state each, 64 problems, 64 questions under way; handshakes (without TLS:
-//     streams) of 32 for each address of the mesh, 8 for any other and 32 for all others; 1,024 admitted connections,
-//     256 that we have dialled for packets; no message is decompressed.
+//   - Memory is bounded: 256 nodes, 64 KiB of state each; 512 observers, 8 at one address; 64 problems, 64 questions
+//     under way; handshakes (without TLS: streams) of 32 for each address of the mesh, 8 for any other and 32 for all
+//     others; 1,024 admitted connections, 256 that we have dialled for packets. No message is decompressed, and a
+//     decoder sees no more of one than a single value may have.
 //   - No key is ever shown.
 //   - A proof has at most 8 KiB. After 8 invalid ones the other proofs of a message are not checked.
 //   - Each cluster has its label, which is authenticated when there are keys or TLS. With TLS nothing is read from a
@@ -98,7 +99,7 @@
 // clean end is known within 0.5 s. Published states arrive in milliseconds; one whose stream was lost follows by
 // push/pull, every 2 s. Seeds and lost nodes are tried again after 0.2 s, then less and less often: every 3 s while
 // alone, every 3 to 9 s in company, forever. That also heals a mesh that was partitioned for longer than memberlist
-// remembers. A lookup of the seeds takes at most 3 s, and so do the functions of AddSeeds; one that does not return
+// remembers. A lookup of the seeds takes at most 3 s, and so do the function of UseSeeds; one that does not return
 // delays a single attempt.
 //
 // # The resolver

@@ -110,13 +110,11 @@ func answers(reply, query []byte) bool {
 	if len(reply) < 12 || len(query) < 2 || !bytes.Equal(reply[:2], query[:2]) || reply[2]&0x80 == 0 {
 		return false
 	}
-	_, asked, ok := question(query)
-	if !ok {
-		return true
-	}
-	_, got, ok := question(reply)
-	return ok && got.Type == asked.Type && got.Class == asked.Class &&
-		strings.EqualFold(got.Name.String(), asked.Name.String())
+	asked, ok := question(query)
+	got, same := question(reply)
+	same = same && strings.EqualFold(got.Name, asked.Name)
+	got.Name = asked.Name
+	return !ok || same && got == asked
 }
 
 // truncated reads the TC bit.

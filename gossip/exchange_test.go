@@ -93,14 +93,13 @@ func (s *nameserver) heard() []string {
 
 // replyTo answers any query with n A records, or says that they do not fit.
 func replyTo(query []byte, n int, truncated bool) []byte {
-	h, q, ok := question(query)
+	q, ok := question(query)
 	if !ok {
 		return nil
 	}
-	msg := dnsmessage.Message{Header: dnsmessage.Header{ID: h.ID, Response: true, Truncated: truncated}, Questions: []dnsmessage.Question{q}}
+	msg := dns.Msg{MsgHdr: dns.MsgHdr{Id: binary.BigEndian.Uint16(query), Response: true, Truncated: truncated}, Question: []dns.Question{q}, Compress: true}
 	for i := range n {
-		msg.Answers = append(msg.Answers, resource(dnsmessage.Question{Name: q.Name, Type: dnsmessage.TypeA},
-			&dnsmessage.AResource{A: [4]byte{192, 0, byte(i >> 8), byte(i)}}))
+		msg.Answer = append(msg.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(192, 0, byte(i>>8), byte(i))})
 	}
 	b, err := msg.Pack()
 	if err != nil {

@@ -7,11 +7,8 @@ import (
 	"time"
 )
 
-// A lost node is forgotten in two ways. By time: once it was lost for Config.ForgetAfter it is hidden here and no
-// longer reported. It stays in memory, within the same bounds, so that hearing of it again does not make it look
-// recent, and it is shown again if this node needs it as evidence. By command: it is deleted, and a tombstone spreads
-// that keeps what was known by then from coming back. A node that is heard alive counts at once, no matter what was
-// forgotten.
+// How lost nodes are forgotten: doc.go. What is forgotten by time stays in memory, so that hearing of it again does not
+// make it look recent; what is forgotten by command is deleted.
 
 const (
 	maxForgotten = 64                 // tombstones

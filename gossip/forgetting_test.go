@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 func lostNode(name string) Node {
@@ -37,7 +35,6 @@ func TestForgetAll(t *testing.T) {
 		"forgotten here": {node: "old", orders: 4, told: []string{"n1", "n2"}},
 		"unknown":        {node: "starry", err: `no node "starry" is known; lost are stray, old`},
 		"live":           {node: "n2", err: "n2 is live: stop it first"},
-		"ourselves":      {node: "n1", err: "n1 is the node that was asked"},
 		"live elsewhere": {node: "stray", answers: answers{"n2": {Live: true}}, orders: 2, err: "nothing was changed: node n2 hears stray"},
 		"later":          {node: "stray", answers: answers{"n2": {Later: true}}, orders: 2, err: "nothing was changed: node n2 has heard more"},
 		"back meanwhile": {node: "stray", late: answers{"n2": {Live: true}}, orders: 4, told: []string{"n1"}},
@@ -45,10 +42,7 @@ func TestForgetAll(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			var asked []forgetOrder
-			m := newMesh(t)
-			m.self.Node = "n1"
-			o := NewOrders(m, func(state []byte) Witness { return Witness{Slot: string(state)} }, zap.NewNop())
-			o.ask = func(_ context.Context, node string, question []byte) ([]byte, error) {
+			ask := func(_ context.Context, node string, question []byte) ([]byte, error) {
 				var order forgetOrder
 				if err := json.Unmarshal(bytes.TrimPrefix(question, []byte(askToForget)), &order); err != nil {
 					t.Fatal(err)
@@ -62,7 +56,11 @@ func TestForgetAll(t *testing.T) {
 				}
 				return json.Marshal(c.late[node])
 			}
-			r, err := o.forget(t.Context(), c.node, c.dry, nodes, []Node{stray, lostNode("old")})
+			n, err := findLost(c.node, nodes, []Node{stray, lostNode("old")})
+			var r Forgetting
+			if err == nil {
+				r, err = forgetAll(t.Context(), n, c.dry, nodes, ask)
+			}
 			if len(asked) != c.orders {
 				t.Errorf("orders: got %+v, want %d", asked, c.orders)
 			}
@@ -77,9 +75,16 @@ func TestForgetAll(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || r.Slot != witness || !slices.Equal(r.Told, c.told) || len(r.Told)+len(r.Untold) != 2 {
+			if err != nil || string(r.State) != witness || !slices.Equal(r.Told, c.told) || len(r.Told)+len(r.Untold) != 2 {
 				t.Errorf("got %+v, %v, want told %v", r, err, c.told)
 			}
 		})
+	}
+}
+
+func TestForgetOurselves(t *testing.T) {
+	m := newMesh(t)
+	if _, err := m.Forget(t.Context(), m.self.Node, false); err == nil || !strings.Contains(err.Error(), "is the node that was asked") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -5,8 +5,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
 // What memberlist v0.7 does with unauthenticated bytes, and what is therefore checked before it sees them:
@@ -38,7 +41,8 @@ const (
 	maxStream    = 20 << 20           // bytes; maxNodes states fit (wire.go)
 	maxStranger  = 2 << 20            // bytes from an address outside the mesh
 	maxUserBytes = maxMessage + 4<<10 // the largest question with what is around it
-	maxListed    = 16 * maxNodes      // processes in a push/pull, the dead ones of a minute included
+	maxListed    = 16 * maxNodes      // processes in a push/pull, with those that are gone
+	maxListing   = 2 << 10            // bytes of one of them: its name and Meta have less than 700
 )
 
 var (
@@ -48,9 +52,11 @@ var (
 	errHeader     = errors.New("its gossip announces or is more than a holdfast sends")
 )
 
-// reasonOfGuard is the label of what was refused here in holdfast_gossip_rejected_total.
-func reasonOfGuard(err error) string {
+// reasonOf is the label of what was refused in holdfast_gossip_rejected_total.
+func reasonOf(err error) string {
 	switch {
+	case errors.Is(err, errVersion):
+		return reasonVersion
 	case errors.Is(err, errPadding):
 		return reasonKey
 	case errors.Is(err, errStreams):
@@ -129,30 +135,53 @@ func (g *guarded) check() error {
 }
 
 // sift replaces what comes by what the filter leaves of it.
-func (g *guarded) sift(filter func(in *bufio.Reader, limit int) ([]byte, error)) error {
-	begin := make([]byte, len(g.label)+1)
-	if _, err := io.ReadFull(g.read, begin); err != nil {
+func (g *guarded) sift(filter func(in *values, out *bytes.Buffer) error) error {
+	var out bytes.Buffer
+	if _, err := io.CopyN(&out, g.read, int64(len(g.label)+1)); err != nil {
 		return err
 	}
-	all := ending{Reader: g.read}
-	left, err := filter(bufio.NewReader(io.LimitReader(&all, int64(g.left))), g.left)
-	if errors.Is(err, errHeader) && all.err != nil {
-		return all.err // it was cut short, and is not wrong
-	}
-	if err != nil {
+	if err := filter(newValues(g.read, g.left), &out); err != nil {
 		return err
 	}
-	g.read = bufio.NewReader(bytes.NewReader(append(begin, left...)))
+	g.read, g.left = bufio.NewReader(&out), out.Len()+1 // its end is read, too
 	return nil
 }
 
-// ending remembers how what is read has ended.
-type ending struct {
-	io.Reader
-	err error
+// values reads memberlist's values from a stream. What a decoder holds of a value grows in steps, so that one of
+// megabytes would cost many times as much.
+type values struct {
+	from *bufio.Reader
+	dec  *codec.Decoder
+	rest int   // bytes that may still come
+	left int   // of them those of the present value
+	err  error // how the stream has ended
 }
 
-func (e *ending) Read(p []byte) (n int, err error) {
-	n, e.err = e.Reader.Read(p)
-	return n, e.err
+func newValues(from *bufio.Reader, limit int) *values {
+	v := &values{from: from, rest: limit}
+	v.dec = codec.NewDecoder(v, msgpack)
+	return v
+}
+
+// next reads one value. The error is that of the stream if it ended.
+func (v *values) next(value any) error {
+	v.left = min(v.rest, maxListing)
+	err := v.dec.Decode(value)
+	switch {
+	case err == nil:
+		return nil
+	case v.err != nil:
+		return v.err
+	}
+	return fmt.Errorf("%w: %w", errHeader, err)
+}
+
+// Read implements io.Reader for the decoder.
+func (v *values) Read(p []byte) (n int, err error) {
+	if v.left <= 0 {
+		return 0, io.EOF
+	}
+	n, v.err = v.from.Read(p[:min(len(p), v.left)])
+	v.left, v.rest = v.left-n, v.rest-n
+	return n, v.err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,18 +78,19 @@ func TestProcessesThatComeAndGoAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	v := newView(node("a"), now)
-	for range maxGone {
-		if v.crowded(now) {
-			t.Fatalf("crowded with %d gone", len(v.gone))
+	crowded := func(observer bool, now time.Time) bool { return !v.fits(observer, at.Addr(), now) }
+	for i := range maxGone + maxNodes {
+		if crowded(true, now) != (i >= maxGone) || crowded(false, now) {
+			t.Fatalf("crowded with %d gone: observers %t, nodes %t", len(v.gone), crowded(true, now), crowded(false, now))
 		}
 		m := node("forged")
-		v.up(m, netip.MustParseAddrPort("127.0.0.1:1"), now)
+		v.up(m, at, now)
 		v.down(m, now)
 	}
-	if !v.crowded(now.Add(goneFor)) {
+	if !crowded(false, now.Add(goneFor)) {
 		t.Error("not crowded")
 	}
-	if v.crowded(now.Add(goneFor+time.Second)) || len(v.gone) != 0 {
+	if crowded(false, now.Add(goneFor+time.Second)) || len(v.gone) != 0 {
 		t.Errorf("still crowded: %d", len(v.gone))
 	}
 }

@@ -1,22 +1,17 @@
 package gossip
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"io"
-	"slices"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// What a certificate may say. An observer's must probe and answer, and may suspect any process, which then objects. It
-// may say of observers that they came and went. Anything else it says of nodes, or to the delegates, is removed before
-// memberlist sees it. A node's may say anything about who is live. What it says to the delegates is prefixed with the
-// name of the node that it speaks for, since memberlist does not tell them who speaks.
+// What a certificate may say: doc.go, Transport. What a node says to the delegates is prefixed with the name of the node
+// that it speaks for, since memberlist does not tell them who speaks.
 
 // Types of memberlist's messages, beside those of guard.go (net.go there).
 const (
@@ -173,80 +168,87 @@ func partsOf(msg []byte) (parts [][]byte) {
 	return parts
 }
 
-// pushPull reads a push/pull, after its first byte, and returns what counts of it: of an observer's, the observers that
+// pushPull reads a push/pull, behind its first byte, and writes what counts of it: of an observer's, the observers that
 // it tells of. An observer's state for the delegate must be empty, as an honest one's is.
-func (r hearing) pushPull(in *bufio.Reader, limit int) ([]byte, error) {
+func (r hearing) pushPull(in *values, out *bytes.Buffer) error {
 	var head struct {
 		Nodes, UserStateLen int
 		Join                bool
 	}
-	dec := codec.NewDecoder(in, msgpack)
-	if err := dec.Decode(&head); err != nil {
-		return nil, fmt.Errorf("%w: %w", errHeader, err)
+	if err := in.next(&head); err != nil {
+		return err
 	}
-	if !within(head.Nodes, maxListed) || !within(head.UserStateLen, limit) {
-		return nil, errHeader
+	if !within(head.Nodes, maxListed) || !within(head.UserStateLen, in.rest) {
+		return errHeader
 	}
 	if head.UserStateLen != 0 && !r.node() {
-		return nil, errSpeaks
+		return errSpeaks
 	}
-	var told []pushed
+	var told []any
 	for range head.Nodes {
 		var p pushed
-		if err := dec.Decode(&p); err != nil {
-			return nil, fmt.Errorf("%w: %w", errHeader, err)
+		if err := in.next(&p); err != nil {
+			return err
 		}
 		if r.mayTell(p.Name, p.Meta, p.Incarnation) {
 			told = append(told, p)
 		}
 	}
-	state, err := r.attributed(in, head.UserStateLen)
-	head.Nodes, head.UserStateLen = len(told), len(state)
-	var out bytes.Buffer
-	enc := codec.NewEncoder(&out, msgpack)
-	err = errors.Join(err, enc.Encode(&head))
-	for i := range told {
-		err = errors.Join(err, enc.Encode(&told[i]))
+	state := head.UserStateLen
+	if state > 0 {
+		head.UserStateLen += len(r.speaker())
 	}
-	return append(out.Bytes(), state...), err
+	head.Nodes = len(told)
+	return r.write(out, append([]any{head}, told...), in, state)
 }
 
 // message reads a message for the delegate, behind its first byte.
-func (r hearing) message(in *bufio.Reader, _ int) ([]byte, error) {
+func (r hearing) message(in *values, out *bytes.Buffer) error {
 	if !r.node() {
-		return nil, errSpeaks
+		return errSpeaks
 	}
 	var head struct{ UserMsgLen int }
-	if err := codec.NewDecoder(in, msgpack).Decode(&head); err != nil {
-		return nil, fmt.Errorf("%w: %w", errHeader, err)
+	if err := in.next(&head); err != nil {
+		return err
 	}
 	if !within(head.UserMsgLen, maxUserBytes) {
-		return nil, errHeader
+		return errHeader
 	}
-	msg, err := r.attributed(in, head.UserMsgLen)
-	head.UserMsgLen = len(msg)
-	var out bytes.Buffer
-	err = errors.Join(err, codec.NewEncoder(&out, msgpack).Encode(&head))
-	return append(out.Bytes(), msg...), err
+	size := head.UserMsgLen
+	if size > 0 {
+		head.UserMsgLen += len(r.speaker())
+	}
+	return r.write(out, []any{head}, in, size)
 }
 
 func within(n, limit int) bool { return 0 <= n && n <= limit }
 
-// attributed reads n bytes for the delegate and, with TLS, prefixes them with the node that the speaker speaks for;
-// speakerOf reads that.
-func (r hearing) attributed(in io.Reader, n int) ([]byte, error) {
-	if n == 0 {
-		return nil, nil
+// write writes all values, and behind them the next size bytes for the delegate, which begin with the speaker. They take
+// room only when they have come.
+func (r hearing) write(out *bytes.Buffer, all []any, in *values, size int) error {
+	enc := codec.NewEncoder(out, msgpack)
+	for _, v := range all {
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
 	}
-	msg, err := io.ReadAll(io.LimitReader(in, int64(n)))
-	if err == nil && len(msg) < n {
-		err = io.ErrUnexpectedEOF
+	if size > in.rest {
+		return errHeader
 	}
+	if size > 0 {
+		out.Write(r.speaker())
+	}
+	_, err := io.CopyN(out, in.from, int64(size))
+	return err
+}
+
+// speaker is the node that the speaker speaks for, which goes before what it says to the delegates; speakerOf reads it.
+// Without TLS nobody knows.
+func (r hearing) speaker() []byte {
 	if r.plain {
-		return msg, err
+		return nil
 	}
-	node := r.from.Node
-	return slices.Concat(binary.BigEndian.AppendUint32(nil, uint32(len(node))), []byte(node), msg), err
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(r.from.Node))), r.from.Node...)
 }
 
 func speakerOf(msg []byte) (from Speaker, rest []byte, err error) {

@@ -1,9 +1,11 @@
 package gossip
 
 import (
+	"bufio"
 	"bytes"
 	"compress/lzw"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -269,6 +271,62 @@ func TestLargeWordsTakeNoMemory(t *testing.T) {
 	}
 }
 
+// Nobody announces too much: all of it comes. The decoder would hold one value of 18 MiB more than 30 times over.
+func TestLargeValuesTakeNoMemory(t *testing.T) {
+	const size = 18 << 20
+	large := func(before string) []byte { // a string behind what begins a value
+		return append(binary.BigEndian.AppendUint32([]byte(before+"\xdb"), size), make([]byte, size)...)
+	}
+	for name, process := range map[string][]byte{"a name": large("\x81\xa4Name"), "a meta": large("\x81\xa4Meta"),
+		"a key": large("\x81"), "what is not known": large("\x81\xa1X")} {
+		msg := append([]byte("\x83\xa5Nodes\x01\xacUserStateLen\x00\xa4Join\xc2"), process...)
+		for _, role := range []Role{RoleNode, RoleObserver} {
+			var err error
+			got := grown(func() {
+				in := newValues(bufio.NewReader(bytes.NewReader(msg)), maxStream)
+				err = hearing{from: Speaker{Role: role}}.pushPull(in, &bytes.Buffer{})
+			})
+			if got > 1<<20 || !errors.Is(err, errHeader) {
+				t.Errorf("%s of a process: %d bytes were allocated, and got %v", name, got, err)
+			}
+		}
+	}
+	many := []byte("\x83\xa5Nodes\xd1\x0f\xff\xacUserStateLen\x00\xa4Join\xc2")
+	for range 0xfff {
+		many = append(append(many, "\x81\xa4Meta\xc5\x07\x00"...), make([]byte, 0x700)...)
+	}
+	in := newValues(bufio.NewReader(bytes.NewReader(many)), maxStranger)
+	if err := (hearing{from: Speaker{RoleNode, "a"}}).pushPull(in, &bytes.Buffer{}); !errors.Is(err, errHeader) || in.rest != 0 {
+		t.Errorf("more processes than a stranger may tell: got %v, %d bytes are left", err, in.rest)
+	}
+	for name, word := range map[string][]byte{"a name": large("\x81\xa4Node"), "a state": large("\x81\xa5State"),
+		"a proof": large("\x81\xa5Proof"), "an address": large("\x81\xa7Address"), "a key": large("\x81")} {
+		msg := append(append(encode(words{})[:2], "\x82\xa7Entries\x01\xa9Forgotten\x00"...), word...)
+		var err error
+		if got := grown(func() { _, err = decode(msg) }); got > 1<<20 || err == nil {
+			t.Errorf("%s of a word: %d bytes were allocated, and got %v", name, got, err)
+		}
+	}
+	var all words // as large as any
+	for i := range maxNodes {
+		m := node(fmt.Sprintf("%0*d", maxNode, i))
+		all.entries = append(all.entries, entry{Meta: m, State: make([]byte, maxState), Proof: make([]byte, maxProof)})
+	}
+	said := encode(all)
+	msg := append(binary.BigEndian.AppendUint32([]byte("\x83\xa5Nodes\x00\xacUserStateLen\xce"), uint32(len(said))),
+		append([]byte("\xa4Join\xc2"), said...)...)
+	var out bytes.Buffer
+	var err error
+	if got := grown(func() {
+		in := newValues(bufio.NewReader(bytes.NewReader(msg)), maxStream)
+		if err = (hearing{from: Speaker{RoleNode, "a"}}).pushPull(in, &out); err == nil {
+			_, err = decode(said)
+		}
+	}); got > 128<<20 || err != nil || !bytes.HasSuffix(out.Bytes(), append([]byte("\x00\x00\x00\x01a"), said...)) {
+		t.Errorf("the largest words: %d bytes were allocated, %d are left, %v", got, out.Len(), err)
+	}
+}
+
 // Who holds streams open keeps nobody of the mesh out, and not many are taken.
 func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -329,7 +387,7 @@ func TestDoor(t *testing.T) {
 func TestStreamsComeFromWhereWeListen(t *testing.T) {
 	came := make(chan net.Addr, 1)
 	open := func(at string, known func(netip.Addr) bool) *transport {
-		r := rules{known: known, refused: func(net.Addr, string, error) {}}
+		r := rules{known: known, refused: func(net.Addr, error) {}}
 		tr, err := listen(t.Context(), netip.MustParseAddrPort(at), r, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -32,16 +32,24 @@ const (
 
 // seeker finds seeds and lost nodes that are not in the mesh.
 type seeker struct {
-	cfg     Config
-	port    uint16    // of seeds that name none, 0 for our own; not changed after Run has begun
-	sources []*source // not changed after Run has begun
-	joins   *prometheus.CounterVec
+	cfg    Config
+	port   uint16  // of seeds that name none, 0 for our own; not changed after Run has begun
+	source *source // nil for none; not changed after Run has begun
+	joins  *prometheus.CounterVec
 	parts
 }
 
 // SeedPort sets the port that stands in for a seed's missing one, where it is not that of Config.Listen. Call it before
 // Run.
 func (s *seeker) SeedPort(port uint16) { s.port = port }
+
+// UseSeeds has a source of seeds, written as in Config.Seeds, asked at every attempt to join. alone says that no other
+// process is live: a source for which looking is expensive looks harder then. ctx ends after 3 s. A source that answers
+// later, or never, does not hold up the attempt; until it answers, its last answer stands, and it is not asked again.
+// Call UseSeeds before Run.
+func (s *seeker) UseSeeds(ask func(ctx context.Context, alone bool) []string) {
+	s.source = &source{ask: ask}
+}
 
 // rejoin looks for seeds and lost nodes that are not in the mesh, until ctx ends. memberlist forgets a lost node after
 // a while and never looks for it again: this is what heals a partitioned mesh.
@@ -67,7 +75,7 @@ func (s *seeker) rejoin(ctx context.Context, list *memberlist.Memberlist) {
 type target struct {
 	seed string
 	at   netip.AddrPort
-	told bool // by a source, whose answer may be outdated
+	told bool // by the source, whose answer may be outdated
 }
 
 // key names the target's problem.
@@ -96,8 +104,7 @@ func (s *seeker) missing(ctx context.Context) []target {
 	return targets
 }
 
-// seeds returns the addresses of the configured seeds, of those in the seeds file, and of what the sources
-// know.
+// seeds returns the addresses of the configured seeds, of those in the seeds file, and of what the source knows.
 func (s *seeker) seeds(ctx context.Context) []target {
 	names := slices.Clone(s.cfg.Seeds)
 	if path := s.cfg.SeedsFile; path != "" {
@@ -110,25 +117,22 @@ func (s *seeker) seeds(ctx context.Context) []target {
 		}
 	}
 	configured := len(names)
-	names = append(names, s.fromSources(ctx)...)
+	if s.source != nil {
+		names = append(names, s.source.seeds(ctx, s.known.alone())...)
+	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
 	found := make([][]target, len(names))
 	var lookups sync.WaitGroup
 	for i, name := range names {
-		lookups.Go(func() { found[i] = s.resolve(ctx, name) })
+		lookups.Go(func() { found[i] = s.resolve(ctx, name, i >= configured) })
 	}
 	lookups.Wait()
-	for _, told := range found[configured:] {
-		for i := range told {
-			told[i].told = true
-		}
-	}
 	return slices.Concat(found...)
 }
 
 // resolve asks the ordinary resolver; memberlist's own lookup takes no context and bypasses ours.
-func (s *seeker) resolve(ctx context.Context, seed string) []target {
+func (s *seeker) resolve(ctx context.Context, seed string, told bool) []target {
 	key := "resolve/" + seed
 	host, port, err := splitSeed(seed, cmp.Or(s.port, s.here.Address().Port()))
 	var ips []netip.Addr
@@ -142,7 +146,7 @@ func (s *seeker) resolve(ctx context.Context, seed string) []target {
 	s.settle(key)
 	var out []target
 	for _, ip := range ips {
-		out = append(out, target{seed: seed, at: netip.AddrPortFrom(ip.Unmap(), port)})
+		out = append(out, target{seed, netip.AddrPortFrom(ip.Unmap(), port), told})
 	}
 	return out
 }
@@ -181,7 +185,7 @@ func (s *seeker) unjoined(t target, err error) {
 	if t.seed == "" || heard[t.at] || t.told && !s.known.alone() {
 		return // with other nodes in the mesh, an outdated answer of a source is no problem
 	}
-	text := reasonOf(err)
+	text := onlyError(err)
 	switch {
 	case strings.HasSuffix(text, io.EOF.Error()), strings.HasSuffix(text, syscall.ECONNRESET.Error()),
 		strings.HasSuffix(text, syscall.EPIPE.Error()):
@@ -193,10 +197,47 @@ func (s *seeker) unjoined(t target, err error) {
 	}
 }
 
-// reasonOf takes memberlist's list of one error apart.
-func reasonOf(err error) string {
+// onlyError takes memberlist's list of one error apart.
+func onlyError(err error) string {
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner
 	}
 	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// source asks in the background, one question at a time. Only the caller waits for the answer, for at most resolveTime:
+// what is behind it, an API or a disk, must not keep us from all other seeds.
+type source struct {
+	ask func(ctx context.Context, alone bool) []string
+
+	mu   sync.Mutex
+	busy bool // a question is under way
+	last []string
+}
+
+// seeds returns the answer to a new question, or the last one when there is none in time.
+func (s *source) seeds(ctx context.Context, alone bool) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy {
+		return s.last
+	}
+	s.busy = true
+	ctx, cancel := context.WithTimeout(ctx, resolveTime)
+	answered := make(chan struct{})
+	go func() {
+		defer cancel()
+		defer close(answered)
+		answer := s.ask(ctx, alone)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last, s.busy = answer, false
+	}()
+	s.mu.Unlock()
+	select {
+	case <-answered:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	return s.last
 }

@@ -55,32 +55,34 @@ func (k *knowledge) with(f func(v *view, now time.Time) (changed bool)) bool {
 	return changed
 }
 
-// Lost returns every node that is not live, those that are forgotten by time included, sorted by name.
-func (k *knowledge) Lost() []Node {
+// look has f look at the view.
+func look[T any](k *knowledge, f func(v *view) T) T {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.view.listed(func(r *record) bool { return !r.Live })
+	return f(k.view)
+}
+
+// Lost returns every node that is not live, those that are forgotten by time included, sorted by name.
+func (k *knowledge) Lost() []Node {
+	return look(k, func(v *view) []Node { return v.listed(func(r *record) bool { return !r.Live }) })
 }
 
 // Observers returns the observers that are live, sorted by name; this process is not among them.
 func (k *knowledge) Observers() []Meta {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.view.observers()
+	return look(k, func(v *view) []Meta { return v.observers() })
 }
 
 // Twins returns the live processes of other nodes that do not count for them, sorted: Ask takes them for nodes.
 func (k *knowledge) Twins() []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var out []string
-	for process, p := range k.view.peers {
-		if k.view.passedOver(p) {
-			out = append(out, process)
+	return look(k, func(v *view) (out []string) {
+		for process, p := range v.peers {
+			if v.passedOver(p) {
+				out = append(out, process)
+			}
 		}
-	}
-	slices.Sort(out)
-	return out
+		slices.Sort(out)
+		return out
+	})
 }
 
 // Changed yields a value after Nodes changed; several changes may yield one value.
@@ -139,17 +141,12 @@ func (k *knowledge) left(meta Meta, itself bool) {
 	}
 }
 
-// room reports whether a process may become live: it is us, is live already, or one more fits. Observers leave room for
-// nodes.
-func (k *knowledge) room(meta Meta) bool {
+// room reports whether a process may become live at an address: it is us, is live already, or one more fits.
+func (k *knowledge) room(meta Meta, ip netip.Addr) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, known := k.view.peers[meta.process()]
-	limit := maxNodes - 1
-	if meta.Observer {
-		limit -= nodesOnly
-	}
-	return known || meta == k.view.self || len(k.view.peers) < limit && !k.view.crowded(time.Now())
+	return known || meta == k.view.self || k.view.fits(meta.Observer, ip, time.Now())
 }
 
 // process describes a live process, or this one.
@@ -166,20 +163,6 @@ func (k *knowledge) process(name string) (Meta, bool) {
 	return p.meta, true
 }
 
-// heardAt reports whether a process that is or was in the mesh has this address.
-func (k *knowledge) heardAt(ip netip.Addr) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.view.knows(ip)
-}
-
-// twin returns where another live process with our node name is.
-func (k *knowledge) twin(here netip.AddrPort) (netip.Addr, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.view.twin(here)
-}
-
 // twins names the live processes of other nodes that do not count.
 func (k *knowledge) twins() (names map[string]string) {
 	k.with(func(v *view, now time.Time) bool { names = v.twins(now); return false })
@@ -188,9 +171,7 @@ func (k *knowledge) twins() (names map[string]string) {
 
 // alone reports whether no other node is live. Observers are no company: a node with only them still seeks the others.
 func (k *knowledge) alone() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.view.peers) == len(k.view.observers())
+	return look(k, func(v *view) bool { return len(v.peers) == len(v.observers()) })
 }
 
 // addresses returns where live processes gossip, and where the lost ones gossiped last.
@@ -232,23 +213,13 @@ func (k *knowledge) last(process Meta) (netip.AddrPort, bool) {
 
 // count returns how many nodes are live, or are not.
 func (k *knowledge) count(live bool) float64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	n := 0
-	for _, rec := range k.view.nodes {
-		if rec.Live == live && !rec.faded {
-			n++
-		}
-	}
-	return float64(n)
+	return float64(len(look(k, func(v *view) []Node {
+		return v.listed(func(r *record) bool { return r.Live == live && !r.faded })
+	})))
 }
 
 // news reports whether a word is one that this process does not know.
-func (k *knowledge) news(e entry) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.view.news(e)
-}
+func (k *knowledge) news(e entry) bool { return look(k, func(v *view) bool { return v.news(e) }) }
 
 // signOwn puts a proof to our newest word where it lacks one by this certificate. A word that another certificate has
 // proved becomes a new one.

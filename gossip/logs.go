@@ -40,8 +40,9 @@ const (
 
 // notices are the current problems. It takes no lock but its own and so may be called from anywhere.
 type notices struct {
-	lg  *zap.Logger
-	now func() time.Time
+	lg       *zap.Logger
+	now      func() time.Time
+	rejected *prometheus.CounterVec // what was refused, by reason
 
 	mu    sync.Mutex
 	known map[string]*notice
@@ -52,8 +53,8 @@ type notice struct {
 	seen, logged time.Time
 }
 
-func newNotices(lg *zap.Logger, now func() time.Time) *notices {
-	return &notices{lg: lg, now: now, known: map[string]*notice{}}
+func newNotices(lg *zap.Logger, now func() time.Time, rejected *prometheus.CounterVec) *notices {
+	return &notices{lg: lg, now: now, rejected: rejected, known: map[string]*notice{}}
 }
 
 // show makes text a problem under key.
@@ -119,25 +120,19 @@ func (n *notices) expire(now time.Time) {
 	maps.DeleteFunc(n.known, func(_ string, note *notice) bool { return now.Sub(note.seen) >= noticeAge })
 }
 
-// refusals are the notices, and the count of what was refused.
-type refusals struct {
-	*notices
-	rejected *prometheus.CounterVec // by reason
-}
-
 // reject counts something refused and warns of it.
-func (r refusals) reject(reason, key, text string) {
-	r.rejected.WithLabelValues(reason).Inc()
-	r.warn(key, text)
+func (n *notices) reject(reason, key, text string) {
+	n.rejected.WithLabelValues(reason).Inc()
+	n.warn(key, text)
 }
 
 // refused reports what the transport has refused.
-func (r refusals) refused(from net.Addr, reason string, err error) {
-	host, _, splitErr := net.SplitHostPort(from.String())
-	if splitErr != nil {
-		host = "some node"
+func (n *notices) refused(from net.Addr, err error) {
+	host, reason := "some node", reasonOf(err)
+	if h, _, err := net.SplitHostPort(from.String()); err == nil {
+		host = h
 	}
-	r.reject(reason, reason+"/"+host, host+": "+err.Error())
+	n.reject(reason, reason+"/"+host, host+": "+err.Error())
 }
 
 // symptom is a part of memberlist's log lines or errors, and what it means to an operator.
@@ -177,9 +172,8 @@ func diagnose(line string) (symptom, bool) {
 
 // listener turns memberlist's log into notices. What it does not know goes to the debug log.
 type listener struct {
-	refusals refusals
-	udp      bool // packets go over UDP
-	lg       *zap.Logger
+	*notices
+	udp bool // packets go over UDP
 }
 
 const udpBlocked = "over TCP but UDP probes failed"
@@ -189,28 +183,22 @@ func (l listener) Write(p []byte) (int, error) {
 	line := strings.TrimSpace(string(p))
 	if s, ok := diagnose(line); ok {
 		from := remote(line)
-		l.refusals.reject(s.reason, s.reason+"/"+from, fmt.Sprintf("%s: %s%s", from, s.meaning, quoted(line)))
-		return len(p), nil
-	}
-	if before, _, ok := strings.Cut(line, udpBlocked); ok && l.udp {
+		l.reject(s.reason, s.reason+"/"+from, fmt.Sprintf("%s: %s%s", from, s.meaning, quoted(line)))
+	} else if before, _, ok := strings.Cut(line, udpBlocked); ok && l.udp {
 		_, process, _ := strings.Cut(before, "connect to ")
 		node, _, _ := strings.Cut(process, "#")
-		l.refusals.warn("udp/"+node,
-			fmt.Sprintf("%s: it answers over TCP but not over UDP (is the gossip port open for UDP?)", node))
-		return len(p), nil
+		l.warn("udp/"+node, fmt.Sprintf("%s: it answers over TCP but not over UDP (is the gossip port open for UDP?)", node))
+	} else {
+		l.lg.Debug(line)
 	}
-	l.lg.Debug(line)
 	return len(p), nil
 }
 
 // remote returns the address in memberlist's trailing "from=host:port", without the port, which is another one for each
 // stream.
 func remote(line string) string {
-	i := strings.LastIndex(line, "from=")
-	if i < 0 {
-		return "some node"
-	}
-	host, _, err := net.SplitHostPort(strings.TrimSpace(line[i+len("from="):]))
+	parts := strings.Split(line, "from=")
+	host, _, err := net.SplitHostPort(parts[len(parts)-1])
 	if err != nil {
 		return "some node"
 	}

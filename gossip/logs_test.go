@@ -15,7 +15,7 @@ import (
 func TestNoticesAge(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	now := time.Unix(0, 0)
-	n := newNotices(zap.New(core), func() time.Time { return now })
+	n := newNotices(zap.New(core), func() time.Time { return now }, nil)
 	for range 100 { // every second for 100 s
 		n.warn("k", "b: bad")
 		n.show("other", "a: shown")
@@ -49,7 +49,7 @@ func noticed(n *notices) (out []string) {
 func TestNoticesAreBounded(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	now := time.Unix(0, 0)
-	n := newNotices(zap.New(core), func() time.Time { return now })
+	n := newNotices(zap.New(core), func() time.Time { return now }, nil)
 	for i := range 10 * maxNotices {
 		n.warn(fmt.Sprint(i), fmt.Sprint(i))
 	}
@@ -75,7 +75,7 @@ func TestListener(t *testing.T) {
 		"[ERR] memberlist: Failed to send UDP ping: something else":                                                    "",
 	} {
 		m := &member{Mesh: newMesh(t)}
-		if n, err := (listener{m.refusals, true, m.lg}).Write([]byte(line + "\n")); err != nil || n != len(line)+1 {
+		if n, err := (listener{m.notices, true}).Write([]byte(line + "\n")); err != nil || n != len(line)+1 {
 			t.Errorf("Write: got %d, %v", n, err)
 		}
 		if got := strings.Join(noticed(m.notices), "\n"); got != want {

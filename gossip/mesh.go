@@ -50,13 +50,12 @@ type Mesh struct {
 type parts struct {
 	known    *knowledge // what is known of the mesh
 	here     *endpoint  // memberlist, and what carries its messages
-	refusals            // what is wrong
+	*notices            // what is wrong
 	lg       *zap.Logger
 }
 
 // New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
-// within 10 s; several may run at once. The error names what is wrong in cfg, cluster or self, or that
-// reg already has these series.
+// within 10 s; several may run at once. The error names what is wrong in cfg, cluster or self.
 func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context, question []byte) ([]byte, error),
 	lg *zap.Logger, reg prometheus.Registerer) (*Mesh, error) {
 	if err := invalid.Join(cfg.Validate); err != nil {
@@ -76,13 +75,15 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	m := &Mesh{cfg: cfg, self: self, started: make(chan struct{})}
 	m.parts = parts{known: newKnowledge(self, cfg.ForgetAfter, lg), here: &endpoint{}, lg: lg}
 	m.knowledge, m.endpoint = m.known, m.here
-	var err error
-	if m.series, err = newSeries(reg, m.count); err != nil {
-		return nil, fmt.Errorf("register gossip metrics: %w", err)
-	}
-	m.refusals = refusals{newNotices(lg, time.Now), m.series.rejected}
+	m.series = newSeries(reg, m.count)
+	m.notices = newNotices(lg, time.Now, m.series.rejected)
 	m.prover = &prover{parts: m.parts, label: label}
-	m.asking = newAsking(m.parts, self, answer)
+	m.asking = newAsking(m.parts, self, func(ctx context.Context, question []byte) ([]byte, error) {
+		if a, ok, err := m.ordered(question); ok {
+			return a, err
+		}
+		return answer(ctx, question)
+	})
 	m.seeker = &seeker{parts: m.parts, cfg: cfg, joins: m.series.joins}
 	return m, nil
 }
@@ -153,7 +154,9 @@ func (m *Mesh) bind(ctx context.Context) (err error) {
 }
 
 // knows reports whether an address is our own, or that of a process that is or was in the mesh.
-func (m *Mesh) knows(ip netip.Addr) bool { return ip == m.Address().Addr() || m.heardAt(ip) }
+func (m *Mesh) knows(ip netip.Addr) bool {
+	return ip == m.Address().Addr() || look(m.known, func(v *view) bool { return v.knows(ip) })
+}
 
 // configure sets memberlist up for few nodes on a LAN; from its start on the delegate's methods are called.
 func (m *Mesh) configure() *memberlist.Config {
@@ -179,7 +182,7 @@ func (m *Mesh) configure() *memberlist.Config {
 
 // logger takes memberlist's log. With TLS nothing goes over UDP, whatever it says.
 func (m *Mesh) logger() *log.Logger {
-	return log.New(listener{refusals: m.refusals, udp: m.tls == nil, lg: m.lg}, "", 0)
+	return log.New(listener{m.notices, m.tls == nil}, "", 0)
 }
 
 // UseTLS has every byte of the gossip go over TLS, and only facts of a node count that its certificate tells. Call it
@@ -201,10 +204,39 @@ func (m *Mesh) Publish(state []byte) {
 // Twin returns the address of another live process with our node name. One of both is a copy, or wrongly
 // configured, and the others listen to the one that they heard first. A process killed at another address counts
 // for about 5 s.
-func (m *Mesh) Twin() (netip.Addr, bool) { return m.twin(m.Address()) }
+func (m *Mesh) Twin() (netip.Addr, bool) {
+	m.known.mu.Lock()
+	defer m.known.mu.Unlock()
+	return m.view.twin(m.Address())
+}
 
 // Started is closed once the listener is bound.
 func (m *Mesh) Started() <-chan struct{} { return m.started }
+
+// disseminate sends our newest state to anyone who lacks it, until ctx ends. One send at most is under way to a peer,
+// so a slow peer delays nobody else, and what was published meanwhile goes out as one. A failed send is not repeated:
+// push/pull brings the state within seconds.
+func (m *Mesh) disseminate(ctx context.Context, list *memberlist.Memberlist) {
+	var sends sync.WaitGroup
+	defer sends.Wait()
+	for {
+		m.sign()
+		word, deliveries := m.due()
+		for _, d := range deliveries {
+			sends.Go(func() {
+				if err := list.SendReliable(d.to, word); err != nil {
+					m.lg.Debug("state not sent", zap.String("process", d.to.Name), zap.Error(err))
+				}
+				m.sent(d)
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.behind:
+		}
+	}
+}
 
 // watch looks for twins, and for lost nodes whose time is over, until ctx ends.
 func (m *Mesh) watch(ctx context.Context) {

@@ -6,7 +6,7 @@ import (
 	"holdfast/integration/mutanttest"
 )
 
-// mutants are the guards around signed words made void, and the tests that must see it.
+// mutants are the guards around signed words, and the bounds, made void, and the tests that must see it.
 var mutants = []mutanttest.Mutant{
 	{Name: "a renewed certificate signs nothing again", File: "knowledge.go", Old: `own.Proof != nil && !renewed {`, New: `own.Proof != nil && (!renewed || true) {`,
 		Test: "TestProofsAreToldOn", Says: "another proof"},
@@ -36,6 +36,16 @@ var mutants = []mutanttest.Mutant{
 			counts = append(counts, e)`, Test: "TestStolenNodeCertificate", Says: "ghost"},
 	{Name: "forgeries without end", File: "proof.go", Old: `forged == maxForged || `, New: ``,
 		Test: "TestForgeriesCostLittle", Says: "were looked at"},
+	{Name: "a decoder sees all of a message", File: "wire.go", Old: `(*b)[:min(len(*b), limit)]`, New: `*b`,
+		Test: "TestLargeValuesTakeNoMemory", Says: "of a word: "},
+	{Name: "a process of any size", File: "guard.go", Old: `min(v.rest, maxListing)`, New: `v.rest`,
+		Test: "TestLargeValuesTakeNoMemory", Says: "of a process: "},
+	{Name: "observers without end at one address", File: "processes.go", Old: ` && here < maxOfAddress`, New: ``,
+		Test: "TestObserversLeaveRoom", Says: "observers at one address: got"},
+	{Name: "observers take the room of nodes", File: "processes.go", Old: `if p.meta.Observer == observer {`, New: `if true {`,
+		Test: "TestObserversLeaveRoom", Says: "nodes beside them: got"},
+	{Name: "observers that come and go keep nodes out", File: "processes.go", Old: `maxGone+maxNodes, 0`, New: `maxGone, 0`,
+		Test: "TestProcessesThatComeAndGoAreBounded", Says: "crowded with"},
 }
 
 func TestMutants(t *testing.T) { mutanttest.Check(t, mutants) }

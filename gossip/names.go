@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/miekg/dns"
-	"golang.org/x/net/dns/dnsmessage"
 )
 
 // canary is a name of our zone that only our resolver knows; Check asks for it. No slot may have it.
@@ -84,9 +83,9 @@ func (n *names) fits(name string) bool {
 
 // elsewhere reports whether a question is for the address of a slot of which none is known. What a search domain makes
 // of such a name is not.
-func (n *names) elsewhere(q dnsmessage.Question) bool {
-	name := strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")
-	return q.Class == dnsmessage.ClassINET && len(n.addresses[name]) == 0 &&
+func (n *names) elsewhere(q dns.Question) bool {
+	name := strings.TrimSuffix(strings.ToLower(q.Name), ".")
+	return q.Qclass == dns.ClassINET && len(n.addresses[name]) == 0 &&
 		(inPattern(slotMark+"."+n.zone, name) || inPattern(n.hosts, name))
 }
 
@@ -98,53 +97,35 @@ func inPattern(pattern, name string) bool {
 	return ok && begins && ends && slot != "" && !strings.Contains(slot, ".")
 }
 
-// reply is the local answer to a question. It is false if the question is for someone else.
-func (n *names) reply(h dnsmessage.Header, q dnsmessage.Question) (dnsmessage.Message, bool) {
-	name := strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")
-	answer := dnsmessage.Message{
-		// Without these two bits Go takes an empty answer for a lame referral and asks the next server.
-		Header: dnsmessage.Header{
-			ID: h.ID, Response: true, Authoritative: true,
-			RecursionDesired: h.RecursionDesired, RecursionAvailable: true,
-		},
-		Questions: []dnsmessage.Question{q},
-	}
-	if q.Class != dnsmessage.ClassINET {
-		return answer, false
-	}
-	if slots := n.slots[name+"."]; q.Type == dnsmessage.TypePTR && slots != nil {
+// answer fills in the local answer to the question of a reply. It is false if the question is for someone else.
+func (n *names) answer(reply *dns.Msg) bool {
+	q := reply.Question[0]
+	name := strings.TrimSuffix(strings.ToLower(q.Name), ".")
+	// With TTL 0: an address is good for one dial.
+	header := dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: dns.ClassINET}
+	slots := n.slots[name+"."]
+	switch {
+	case q.Qclass != dns.ClassINET:
+		return false
+	case q.Qtype == dns.TypePTR && slots != nil:
 		for _, slot := range slots {
-			answer.Answers = append(answer.Answers, pointer(q, slot))
+			reply.Answer = append(reply.Answer, &dns.PTR{Hdr: header, Ptr: slot + "."})
 		}
-		return answer, true
-	}
-	if !n.ours(name) {
-		return answer, false
+		return true
+	case !n.ours(name):
+		return false
 	}
 	addresses, known := n.addresses[name]
 	if !known {
-		answer.RCode = dnsmessage.RCodeNameError
+		reply.Rcode = dns.RcodeNameError
 	}
 	for _, ip := range addresses {
 		switch {
-		case q.Type == dnsmessage.TypeA && ip.Is4():
-			answer.Answers = append(answer.Answers, resource(q, &dnsmessage.AResource{A: ip.As4()}))
-		case q.Type == dnsmessage.TypeAAAA && ip.Is6():
-			answer.Answers = append(answer.Answers, resource(q, &dnsmessage.AAAAResource{AAAA: ip.As16()}))
+		case q.Qtype == dns.TypeA && ip.Is4():
+			reply.Answer = append(reply.Answer, &dns.A{Hdr: header, A: ip.AsSlice()})
+		case q.Qtype == dns.TypeAAAA && ip.Is6():
+			reply.Answer = append(reply.Answer, &dns.AAAA{Hdr: header, AAAA: ip.AsSlice()})
 		}
 	}
-	return answer, true
-}
-
-func pointer(q dnsmessage.Question, name string) dnsmessage.Resource {
-	target, _ := dnsmessage.NewName(name + ".") // too long a name becomes the root; no one can ask for it either
-	return resource(q, &dnsmessage.PTRResource{PTR: target})
-}
-
-// resource has TTL 0: an address is good for one dial.
-func resource(q dnsmessage.Question, body dnsmessage.ResourceBody) dnsmessage.Resource {
-	return dnsmessage.Resource{
-		Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: dnsmessage.ClassINET},
-		Body:   body,
-	}
+	return true
 }

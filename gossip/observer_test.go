@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -68,26 +69,39 @@ func TestObserversAreNoCompany(t *testing.T) {
 	}
 }
 
-// However many observers there are, nodes find room.
+// However many observers there are, nodes find room, and at one address there are few.
 func TestObserversLeaveRoom(t *testing.T) {
 	m := newMesh(t)
-	accepted := 0
-	for i := range 2 * maxNodes {
+	accepted, ip := 0, netip.MustParseAddr("10.1.0.1")
+	come := func(i int, observer bool) {
 		meta := process(fmt.Sprintf("x%d", i), uint64(i+1))
-		meta.Observer = true
-		if m.room(meta) {
-			m.view.up(meta, at, time.Unix(1, 0))
+		meta.Observer = observer
+		if m.room(meta, ip) {
+			m.view.up(meta, netip.AddrPortFrom(ip, 1), time.Unix(1, 0))
 			accepted++
 		}
 	}
-	if want := maxNodes - 1 - nodesOnly; accepted != want {
-		t.Errorf("observers: got %d, want %d", accepted, want)
-	}
-	for i := range nodesOnly {
-		meta := process(fmt.Sprintf("n%d", i), uint64(i+1))
-		if !m.room(meta) {
-			t.Fatalf("no room for node %d", i)
+	for i := range 2 * maxObservers {
+		if come(2*i, true); i%maxOfAddress == 0 {
+			come(2*i+1, true) // for some address this is the one too many
+			ip = ip.Next()
 		}
-		m.view.up(meta, at, time.Unix(1, 0))
+	}
+	if accepted != maxObservers {
+		t.Errorf("observers: got %d, want %d", accepted, maxObservers)
+	}
+	for i := range maxNodes {
+		come(-2-i, false)
+	}
+	if got := accepted - maxObservers; got != maxNodes-1 {
+		t.Errorf("nodes beside them: got %d, want %d", got, maxNodes-1)
+	}
+	accepted = 0
+	m = newMesh(t)
+	for i := range 2 * maxOfAddress {
+		come(i, true)
+	}
+	if accepted != maxOfAddress {
+		t.Errorf("observers at one address: got %d, want %d", accepted, maxOfAddress)
 	}
 }

@@ -23,14 +23,14 @@ func TestCallsAreBounded(t *testing.T) {
 	if err := c.queue(func(context.Context) {}); !errors.Is(err, errBusy) {
 		t.Errorf("one more: got %v, want %v", err, errBusy)
 	}
-	id, reply, forget := c.open()
+	reply := make(chan answer, 1)
+	c.waiting.Store(uint64(1), reply)
 	for range 3 { // an answer repeated must not hold its sender up
-		c.answered(answer{ID: id, Body: []byte("yes")})
+		c.answered(answer{ID: 1, Body: []byte("yes")})
 	}
 	if a := <-reply; string(a.Body) != "yes" {
 		t.Errorf("got %q, want yes", a.Body)
 	}
-	forget()
 }
 
 func TestNewcomerIsSentOurState(t *testing.T) {
@@ -64,23 +64,23 @@ func TestStreamsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = streams.Shutdown() }()
-	fill := func(timeout time.Duration) error {
+	fill := func(timeout time.Duration, opened func()) error {
 		conn, err := streams.DialTimeout(mute.Addr().String(), timeout)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = conn.Close() }()
+		opened()
 		_, err = conn.Write(make([]byte, 64<<20)) // more than the kernel takes for a reader that never reads
 		return err
 	}
-	if err := fill(50 * time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := fill(50*time.Millisecond, func() {}); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("after its timeout: got %v, want %v", err, os.ErrDeadlineExceeded)
 	}
-	time.AfterFunc(50*time.Millisecond, cancel)
-	if err := fill(time.Minute); !errors.Is(err, net.ErrClosed) {
+	if err := fill(time.Minute, func() { time.AfterFunc(50*time.Millisecond, cancel) }); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("after its context: got %v, want %v", err, net.ErrClosed)
 	}
-	if err := fill(time.Minute); !errors.Is(err, context.Canceled) {
+	if err := fill(time.Minute, func() {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("dialled after its context: got %v, want %v", err, context.Canceled)
 	}
 }

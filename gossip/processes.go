@@ -20,9 +20,9 @@ type peer struct {
 }
 
 // goneFor is longer than memberlist remembers dead processes (30 s, and one round of probes), and maxGone how many of
-// them are too many to take in more.
+// them are too many to take in more observers; maxNodes more are too many for nodes.
 const (
-	goneFor = 3 * time.Minute
+	goneFor = time.Minute + (maxNodes+maxObservers)*probeInterval
 	maxGone = 4 * maxNodes
 )
 
@@ -46,12 +46,25 @@ func (s *processes) forgetGone(now time.Time) {
 	maps.DeleteFunc(s.gone, func(_ string, since time.Time) bool { return now.Sub(since) > goneFor })
 }
 
-// crowded reports whether so many processes have come and gone of late that no other one may come.
-func (s *processes) crowded(now time.Time) bool {
-	if len(s.gone) >= maxGone {
+// fits reports whether one more node, or observer at this address, may come: neither are too many live, nor have too
+// many come and gone of late. Observers take no room of nodes.
+func (s *processes) fits(observer bool, ip netip.Addr, now time.Time) bool {
+	limit, gone, here := maxNodes-1, maxGone+maxNodes, 0
+	if observer {
+		limit, gone = maxObservers, maxGone
+	}
+	for _, p := range s.peers {
+		if p.meta.Observer == observer {
+			limit--
+			if observer && p.gossip.Addr() == ip {
+				here++
+			}
+		}
+	}
+	if len(s.gone) >= gone {
 		s.forgetGone(now)
 	}
-	return len(s.gone) >= maxGone
+	return limit > 0 && here < maxOfAddress && len(s.gone) < gone
 }
 
 // observers returns the observers that are live.

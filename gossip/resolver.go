@@ -2,6 +2,8 @@ package gossip
 
 import (
 	"context"
+	"encoding/binary"
+	"fmt"
 	"maps"
 	"net"
 	"net/netip"
@@ -11,7 +13,6 @@ import (
 
 	"github.com/miekg/dns"
 	"go.uber.org/zap"
-	"golang.org/x/net/dns/dnsmessage"
 )
 
 // Resolver answers the names of the slots from a table and forwards every other question, unchanged,
@@ -88,37 +89,64 @@ func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn,
 
 // local answers a query if it is for us. What we cannot read is not.
 func (r *Resolver) local(query []byte) ([]byte, bool) {
-	h, q, ok := question(query)
-	if !ok || h.Response || h.OpCode != 0 {
+	q, ok := question(query)
+	if !ok || query[2]&0xf8 != 0 { // it is a response, or another operation than a query
 		return nil, false
 	}
 	known := r.names.Load()
 	if r.adopted.Load() && known.elsewhere(q) {
 		return nil, false
 	}
-	msg, ok := known.reply(h, q)
-	if !ok {
+	// Without the last two Go takes an empty answer for a lame referral, and asks the next server.
+	reply := &dns.Msg{MsgHdr: dns.MsgHdr{Id: binary.BigEndian.Uint16(query), Response: true,
+		RecursionDesired: query[2]&1 != 0, Authoritative: true, RecursionAvailable: true}, Question: []dns.Question{q}}
+	if !known.answer(reply) {
 		return nil, false
 	}
-	reply, err := msg.Pack()
-	if err != nil || len(reply) > dns.MaxMsgSize {
-		msg.Answers, msg.RCode = nil, dnsmessage.RCodeServerFailure
-		reply, err = msg.Pack()
+	msg, err := reply.Pack()
+	if err != nil {
+		reply.Answer, reply.Rcode = nil, dns.RcodeServerFailure
+		msg, err = reply.Pack()
 	}
-	return reply, err == nil
+	return msg, err == nil
 }
 
-// question returns the header and the only question of a message.
-func question(msg []byte) (dnsmessage.Header, dnsmessage.Question, bool) {
-	var p dnsmessage.Parser
-	h, err := p.Start(msg)
-	if err != nil {
-		return h, dnsmessage.Question{}, false
+// question returns the only question of a message.
+func question(msg []byte) (q dns.Question, ok bool) {
+	const header = 12
+	if len(msg) < header || binary.BigEndian.Uint16(msg[4:]) != 1 {
+		return q, false
 	}
-	q, err := p.Question()
-	if err != nil {
-		return h, q, false
+	name, end, err := dns.UnpackDomainName(msg, header)
+	if err != nil || len(msg) < end+4 {
+		return q, false
 	}
-	_, err = p.Question()
-	return h, q, err == dnsmessage.ErrSectionDone
+	kind, class := binary.BigEndian.Uint16(msg[end:]), binary.BigEndian.Uint16(msg[end+2:])
+	return dns.Question{Name: name, Qtype: kind, Qclass: class}, true
+}
+
+// Check proves that a lookup of our names reaches us. It fails if a line of /etc/hosts has one of them,
+// because that line would win forever over the gossip, or if nsswitch.conf keeps lookups from DNS. The
+// error names the file and the cure. Lines of /etc/hosts are accepted after Tolerate or Adopt. Both files may change at
+// any time: check at start, and now and then.
+func (r *Resolver) Check(ctx context.Context) error {
+	if !r.tolerant.Load() && !r.adopted.Load() {
+		if err := r.checkHosts(); err != nil {
+			return err
+		}
+	}
+	name := canary + "." + r.zone
+	got, err := r.net.LookupNetIP(ctx, "ip", name+".")
+	if err != nil {
+		if line := r.sources(); line != "" && !slices.Contains(strings.Fields(line), "dns") {
+			return fmt.Errorf("%s has no dns in its line %q, so names are never asked for: add dns to that line", r.nsswitch,
+				line)
+		}
+		return fmt.Errorf("look up %s, a name only holdfast knows: %w", name, err)
+	}
+	if len(got) != 1 || got[0].Unmap() != canaryAddress {
+		return fmt.Errorf("look up %s, a name only holdfast knows: got %v, want %v: something else answers our names", name,
+			got, canaryAddress)
+	}
+	return nil
 }

@@ -344,7 +344,7 @@ func TestSecureStreamsEnd(t *testing.T) {
 	t.Parallel()
 	papers := papersOf(t, newAuthority(t), nodeName).tls()
 	over := &papers
-	quiet := rules{known: func(netip.Addr) bool { return true }, process: func(string) (Meta, bool) { return Meta{}, false }, refused: func(net.Addr, string, error) {}}
+	quiet := rules{known: func(netip.Addr) bool { return true }, process: func(string) (Meta, bool) { return Meta{}, false }, refused: func(net.Addr, error) {}}
 	ctx, cancel := context.WithCancel(t.Context())
 	client, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), quiet, over)
 	if err != nil {
@@ -393,8 +393,8 @@ func FuzzHeard(f *testing.F) {
 		for _, from := range []Speaker{{Role: RoleObserver}, {RoleNode, "a"}} {
 			h := hearing{r, from}
 			_, _ = h.packet(b)
-			_, _ = h.pushPull(bufio.NewReader(bytes.NewReader(b)), maxStream)
-			_, _ = h.message(bufio.NewReader(bytes.NewReader(b)), 0)
+			_ = h.pushPull(newValues(bufio.NewReader(bytes.NewReader(b)), maxStream), &bytes.Buffer{})
+			_ = h.message(newValues(bufio.NewReader(bytes.NewReader(b)), maxStream), &bytes.Buffer{})
 		}
 	})
 }

@@ -1,9 +1,10 @@
 package gossip
 
 import (
-	"errors"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Why something was refused: the label of holdfast_gossip_rejected_total.
@@ -22,13 +23,15 @@ type series struct {
 	joins    *prometheus.CounterVec
 }
 
-func newSeries(reg prometheus.Registerer, count func(live bool) float64) (*series, error) {
+// newSeries panics if reg already has them.
+func newSeries(reg prometheus.Registerer, count func(live bool) float64) *series {
+	auto := promauto.With(reg)
 	s := &series{
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+		rejected: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_gossip_rejected_total",
 			Help: "Packets, streams, messages, nodes and questions refused, by reason.",
 		}, []string{"reason"}),
-		joins: prometheus.NewCounterVec(prometheus.CounterOpts{
+		joins: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_gossip_joins_total",
 			Help: "Attempts to reach a seed or a lost node, by result (joined, failed).",
 		}, []string{"result"}),
@@ -40,15 +43,12 @@ func newSeries(reg prometheus.Registerer, count func(live bool) float64) (*serie
 	for _, result := range []string{"joined", "failed"} {
 		s.joins.WithLabelValues(result)
 	}
-	nodes := func(label string, live bool) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	for _, live := range []bool{true, false} {
+		auto.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "holdfast_gossip_nodes",
 			Help:        "Nodes of the mesh known to this one, itself included.",
-			ConstLabels: prometheus.Labels{"live": label},
+			ConstLabels: prometheus.Labels{"live": strconv.FormatBool(live)},
 		}, func() float64 { return count(live) })
 	}
-	return s, errors.Join(
-		reg.Register(s.rejected), reg.Register(s.joins),
-		reg.Register(nodes("true", true)), reg.Register(nodes("false", false)),
-	)
+	return s
 }

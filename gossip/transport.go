@@ -59,7 +59,7 @@ type rules struct {
 	// process describes a live process, or this one; false if it is not known.
 	process func(name string) (Meta, bool)
 	// refused hears of what was refused, and why.
-	refused func(from net.Addr, reason string, err error)
+	refused func(from net.Addr, err error)
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
@@ -196,7 +196,7 @@ func (t *transport) accept(ctx context.Context) {
 		from := hostOf(raw.RemoteAddr())
 		entrance, limit := t.door(t.known(from))
 		if !entrance.enter(from) {
-			t.refused(raw.RemoteAddr(), reasonFull, errStreams)
+			t.refused(raw.RemoteAddr(), errStreams)
 			_ = raw.Close()
 			continue
 		}
@@ -238,7 +238,7 @@ func (t *transport) pause() bool {
 // told reports why a connection ended, unless the other side only went away.
 func (t *transport) told(from net.Addr, err error) {
 	if err != nil && !hungUp(err) {
-		t.refused(from, reasonOfGuard(err), err)
+		t.refused(from, err)
 	}
 }
 
@@ -309,7 +309,7 @@ func (t *transport) receiveUDP() {
 func (t *transport) take(packet []byte, from net.Addr, heard hearing) {
 	packet, err := heard.packet(packet)
 	if err != nil {
-		t.refused(from, reasonOfGuard(err), err)
+		t.refused(from, err)
 	}
 	if err != nil || len(packet) == 0 { // an honest observer passes on what it heard of nodes, too
 		return

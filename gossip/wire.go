@@ -16,9 +16,15 @@ const (
 	maxState = 64 << 10
 	// maxMessage is the largest question or answer.
 	maxMessage = 1 << 20
+	// maxAround is what else a value may take: names, a version, an address, and fields that are not known.
+	maxAround = 4 << 10
 
-	maxNodes  = 256 // live processes; and known nodes
-	nodesOnly = 64  // of which observers never take the place
+	maxNodes = 256 // live nodes; and known ones
+	// maxObservers is how many may be live. Each of them has all probe one process more, so that a dead node is noticed
+	// later, and a published state is sent to each of them over a connection of its own. A larger fleet asks a few of
+	// them by DNS. One address has few, or a stolen certificate could have all others probe what is not there.
+	maxObservers = 512
+	maxOfAddress = 8
 )
 
 // codecVersion is the first byte of everything this package sends. Another one is refused whole. Fields that a message
@@ -116,21 +122,22 @@ func decode(b []byte) (msg any, err error) {
 	if v := b[0]; v != codecVersion {
 		return nil, fmt.Errorf("decode message: version %d, this holdfast knows %d: %w", v, codecVersion, errVersion)
 	}
-	dec := codec.NewDecoderBytes(b[2:], msgpack)
+	rest := b[2:]
 	switch k := kind(b[1]); k {
 	case kindMeta:
-		msg, err = read(dec, Meta.check)
+		msg, err = read(&rest, maxAround, Meta.check)
 	case kindWords:
-		msg, err = readWords(dec)
+		msg, err = readWords(&rest)
 	case kindAsk:
-		msg, err = read(dec, func(a ask) error { return fits("question", a.Question, maxMessage, a.Node) })
+		msg, err = read(&rest, maxMessage+maxAround,
+			func(a ask) error { return fits("question", a.Question, maxMessage, a.Node) })
 	case kindAnswer:
-		msg, err = read(dec, func(a answer) error { return fits("answer", a.Body, maxMessage) })
+		msg, err = read(&rest, maxMessage+maxAround, func(a answer) error { return fits("answer", a.Body, maxMessage) })
 	default:
 		err = fmt.Errorf("kind %d: %w", k, errVersion)
 	}
-	if n := len(b) - 2 - dec.NumBytesRead(); err == nil && n > 0 {
-		err = fmt.Errorf("%d bytes trail it", n)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%d bytes trail it", len(rest))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decode message: %w", err)
@@ -138,25 +145,28 @@ func decode(b []byte) (msg any, err error) {
 	return msg, nil
 }
 
-// read reads one value, and checks it.
-func read[T any](dec *codec.Decoder, check func(T) error) (v T, err error) {
+// read takes one value of at most limit bytes off b, and checks it. A decoder is not shown more: what it holds of a
+// value grows in steps, so that one of megabytes would cost many times as much.
+func read[T any](b *[]byte, limit int, check func(T) error) (v T, err error) {
+	dec := codec.NewDecoderBytes((*b)[:min(len(*b), limit)], msgpack)
 	if err = dec.Decode(&v); err == nil {
+		*b = (*b)[dec.NumBytesRead():]
 		err = check(v)
 	}
 	return v, err
 }
 
-func readWords(dec *codec.Decoder) (w words, err error) {
-	n, err := read(dec, lengths.check)
+func readWords(b *[]byte) (w words, err error) {
+	n, err := read(b, maxAround, lengths.check)
 	for err == nil && len(w.entries) < n.Entries {
 		var e entry
-		e, err = read(dec, entry.check)
+		e, err = read(b, maxState+maxProof+maxAround, entry.check)
 		e.Lost = bounded(e.Lost)
 		w.entries = append(w.entries, e)
 	}
 	for err == nil && len(w.forgotten) < n.Forgotten {
 		var f forgetting
-		f, err = read(dec, func(f forgetting) error { return fits("name", nil, 0, f.Node) })
+		f, err = read(b, maxAround, func(f forgetting) error { return fits("name", nil, 0, f.Node) })
 		f.Age = bounded(f.Age)
 		w.forgotten = append(w.forgotten, f)
 	}

@@ -43,7 +43,6 @@ func gossiper(t *testing.T, name string, seeds ...*node) (n *node, stop func()) 
 	if n.mesh, err = gossip.New(cfg.Gossip, "main", self, n.answer, n.lg, prometheus.NewRegistry()); err != nil {
 		t.Fatal(err)
 	}
-	n.orders = gossip.NewOrders(n.mesh, witness, n.lg)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- n.mesh.Run(ctx) }()

@@ -132,5 +132,7 @@ func (n routes) forget(r *http.Request) (any, error) {
 	// The caller may go away: what was begun is brought to its end.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), forgetTime)
 	defer cancel()
-	return n.orders.Forget(ctx, r.FormValue("node"), control.Dry(r))
+	done, err := n.mesh.Forget(ctx, r.FormValue("node"), control.Dry(r))
+	done.Witness = witness(done.State)
+	return done, err
 }

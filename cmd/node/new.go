@@ -76,7 +76,7 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 		return nil, err
 	}
 	if n.ebs != nil {
-		n.mesh.AddSeeds(n.ebs.Seeds)
+		n.mesh.UseSeeds(n.ebs.Seeds)
 	}
 	n.makeMember(options)
 	n.makeCoordinator(options)
@@ -98,7 +98,6 @@ func (n *node) makeMesh() (err error) {
 		return err
 	}
 	n.mesh.UseEvidence(coordinator.Evidence)
-	n.orders = gossip.NewOrders(n.mesh, witness, n.lg)
 	if t := meshTLS(cfg, n.certificates); t != nil {
 		n.mesh.UseTLS(*t)
 	}

@@ -38,7 +38,6 @@ type node struct {
 	names   *gossip.Resolver
 	elders  *elders
 	mesh    *gossip.Mesh
-	orders  *gossip.Orders
 	etcd    *embedded.Member
 	coord   *coordinator.Coordinator
 	keeper  *snapshot.Keeper
@@ -69,9 +68,6 @@ func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
 	switch string(question) {
 	case askForStatus:
 		return json.Marshal(n.status())
-	}
-	if a, ok, err := n.orders.Answer(question); ok {
-		return a, err
 	}
 	if a, ok, err := n.coord.Answer(ctx, question); ok {
 		return a, err

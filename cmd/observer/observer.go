@@ -162,7 +162,7 @@ func join(ctx context.Context, version string, loaded *config.Loaded, reg promet
 			return nil, nil, err
 		}
 		cloud.Observe()
-		mesh.AddSeeds(cloud.Seeds)
+		mesh.UseSeeds(cloud.Seeds)
 	}
 	return mesh, keep, nil
 }
