@@ -156,7 +156,7 @@ func (s judged) judgeVersions() (out []Finding) {
 		if m := n.Etcd; m != nil && m.Version != "" {
 			v := minorOf(m.Version)
 			etcds[v], downgrade = append(etcds[v], n.Node), cmp.Or(downgrade, m.Downgrade)
-			if lowest == "" || olderMinor(v, lowest) {
+			if lowest == "" || NewerMinor(lowest, v) {
 				lowest = v
 			}
 			if m.ClusterVersion != "" {
@@ -175,7 +175,7 @@ func (s judged) judgeVersions() (out []Finding) {
 		out = append(out, New(DowngradeOpen, "", "the cluster is being downgraded to etcd %s", downgrade))
 	}
 	for v, nodes := range agreed {
-		if olderMinor(v, lowest) && downgrade == "" {
+		if NewerMinor(lowest, v) && downgrade == "" {
 			out = append(out, New(ClusterVersion, "",
 				"the cluster works as etcd %s, although all members are %s or newer, as %s says", v, lowest,
 				strings.Join(nodes, ", ")))
@@ -188,14 +188,6 @@ func (s judged) judgeVersions() (out []Finding) {
 func minorOf(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	return strings.Join(parts[:min(2, len(parts))], ".")
-}
-
-// olderMinor compares versions like 3.9 and 3.10.
-func olderMinor(a, b string) bool {
-	if len(a) != len(b) {
-		return len(a) < len(b)
-	}
-	return a < b
 }
 
 // listText is "3.6 on n1, n2; 3.7 on n3", or the only one without the nodes.
