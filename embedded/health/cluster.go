@@ -95,12 +95,6 @@ func nameOf(m plan.MemberInfo, name string) string {
 	return "without a name"
 }
 
-// The names of etcd's alarms.
-const (
-	noSpace = "NOSPACE"
-	corrupt = "CORRUPT"
-)
-
 func (s judged) judgeAlarms() (out []Finding) {
 	var alarms []Alarm
 	var short []string // nodes whose volume has no room
@@ -120,7 +114,7 @@ func (s judged) judgeAlarms() (out []Finding) {
 	}
 	for _, a := range alarms {
 		switch a.Name {
-		case noSpace:
+		case plan.NoSpace:
 			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every write of every client until it is disarmed", a)
 			switch on := strings.Join(short, ", "); {
 			case len(short) > 0 && curing:
@@ -133,7 +127,7 @@ func (s judged) judgeAlarms() (out []Finding) {
 					"data does, delete keys or raise etcd.quota-backend-bytes on all nodes.")
 			}
 			out = append(out, f)
-		case corrupt:
+		case plan.Corrupt:
 			what := "etcd says that the data of this member differs from the others'"
 			if a.Member == "0" {
 				what = "the members' data differs, and etcd could not tell whose is right"
