@@ -43,22 +43,25 @@ func (Disk) SetAside(dir, reason string) (newPath string, err error) {
 	if err := probeBackend(dir); err != nil {
 		return "", fmt.Errorf("set aside %s: %w", dir, err)
 	}
-	volume := filepath.Dir(dir)
-	aside := filepath.Join(volume, asideDir)
-	if err := os.MkdirAll(aside, 0o700); err != nil {
-		return "", fmt.Errorf("set aside %s: %w", dir, err)
-	}
-	newPath, err = freeName(filepath.Join(aside, strconv.FormatInt(time.Now().Unix(), 10)+"-"+reason))
-	if err != nil {
+	if newPath, err = nameAside(filepath.Dir(dir), reason); err != nil {
 		return "", fmt.Errorf("set aside %s: %w", dir, err)
 	}
 	if err := os.Rename(dir, newPath); err != nil {
 		return "", fmt.Errorf("set aside %s: %w", dir, err)
 	}
-	if err := errors.Join(durable.SyncDir(aside), durable.SyncDir(volume)); err != nil {
+	if err := errors.Join(durable.SyncDir(filepath.Dir(newPath)), durable.SyncDir(filepath.Dir(dir))); err != nil {
 		return "", fmt.Errorf("set aside %s: %w", dir, err)
 	}
 	return newPath, nil
+}
+
+// nameAside returns a new name for what is set aside on a volume, in a directory that is there.
+func nameAside(volume, reason string) (string, error) {
+	aside := filepath.Join(volume, asideDir)
+	if err := os.MkdirAll(aside, 0o700); err != nil {
+		return "", err
+	}
+	return freeName(filepath.Join(aside, strconv.FormatInt(time.Now().Unix(), 10)+"-"+reason))
 }
 
 // asideName is what SetAside names: the time, the reason, and a number where that was taken.

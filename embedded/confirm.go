@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -63,7 +62,7 @@ func newConfirmation(srv *etcdserver.EtcdServer, news func()) *confirmation {
 		applied: srv.AppliedIndex,
 		read:    srv.LinearizableReadNotify,
 		write: func(ctx context.Context) error {
-			if slices.ContainsFunc(srv.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_CORRUPT }) {
+			if alarmed(srv, pb.AlarmType_CORRUPT) {
 				return srv.LinearizableReadNotify(ctx) // every transaction is refused
 			}
 			_, err := srv.Txn(srv.AuthStore().WithRoot(ctx), idleTxn())

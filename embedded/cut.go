@@ -25,9 +25,12 @@ type latch struct {
 func newLatch() *latch              { return &latch{c: make(chan struct{})} }
 func (l *latch) drop()              { l.once.Do(func() { close(l.c) }) }
 func (l *latch) C() <-chan struct{} { return l.c }
-func (l *latch) dropped() bool {
+func (l *latch) dropped() bool      { return closed(l.c) }
+
+// closed reports whether a channel that nothing is sent to is closed.
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-l.c:
+	case <-c:
 		return true
 	default:
 		return false

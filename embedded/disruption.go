@@ -92,53 +92,41 @@ func lockIs(value []byte) *pb.Compare {
 // RefreshLock gives the disruption lock its whole time again if its value, as applied here, still is value; else the
 // error wraps ErrChanged. Any member can do it for the holder, by way of the leader.
 func (k Keys) RefreshLock(ctx context.Context, value []byte) error {
-	l, err := k.running()
-	if err != nil {
-		return fmt.Errorf("refresh the disruption lock: %w", err)
-	}
-	held, err := l.key(plan.KeyLock)
-	if err != nil {
-		return fmt.Errorf("refresh the disruption lock: %w", err)
-	}
-	if held.version == 0 || !bytes.Equal(held.value, value) {
-		return fmt.Errorf("refresh the disruption lock: %w", ErrChanged)
-	}
-	srv := l.etcd.Server
-	_, err = srv.LeaseRenew(srv.AuthStore().WithRoot(ctx), lease.LeaseID(held.lease))
-	if errors.Is(err, lease.ErrLeaseNotFound) {
-		err = ErrChanged
-	}
-	if err != nil {
-		return fmt.Errorf("refresh the disruption lock: %w", err)
-	}
-	return nil
+	return k.asRoot(ctx, "refresh the disruption lock", func(ctx context.Context, l *life) error {
+		held, err := l.key(plan.KeyLock)
+		if err != nil {
+			return err
+		}
+		if held.version == 0 || !bytes.Equal(held.value, value) {
+			return ErrChanged
+		}
+		_, err = l.etcd.Server.LeaseRenew(ctx, lease.LeaseID(held.lease))
+		if errors.Is(err, lease.ErrLeaseNotFound) {
+			return ErrChanged
+		}
+		return err
+	})
 }
 
 // Unlock gives the disruption lock back through raft if its value is value; if it is not, there is nothing to do.
 // Before that it waits until this member has applied all that was committed: one that lags would be missed as a voter.
 func (k Keys) Unlock(ctx context.Context, value []byte) error {
-	l, err := k.running()
-	if err != nil {
-		return fmt.Errorf("give back the disruption lock: %w", err)
-	}
-	srv := l.etcd.Server
-	if err := srv.LinearizableReadNotify(ctx); err != nil {
-		return fmt.Errorf("give back the disruption lock: catch up: %w", err)
-	}
-	ctx = srv.AuthStore().WithRoot(ctx)
-	resp, err := srv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{lockIs(value)}, Success: []*pb.RequestOp{
-		{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(keyPrefix +
-			plan.KeyLock), PrevKv: true}}},
-	}})
-	if err != nil {
-		return fmt.Errorf("give back the disruption lock: %w", err)
-	}
-	if resp.Succeeded {
-		for _, kv := range resp.Responses[0].GetResponseDeleteRange().GetPrevKvs() {
-			revoke(ctx, srv, kv.Lease)
+	return k.asRoot(ctx, "give back the disruption lock", func(ctx context.Context, l *life) error {
+		srv := l.etcd.Server
+		if err := srv.LinearizableReadNotify(ctx); err != nil {
+			return fmt.Errorf("catch up: %w", err)
 		}
-	}
-	return nil
+		resp, err := srv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{lockIs(value)}, Success: []*pb.RequestOp{
+			{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(keyPrefix +
+				plan.KeyLock), PrevKv: true}}},
+		}})
+		if err == nil && resp.Succeeded {
+			for _, kv := range resp.Responses[0].GetResponseDeleteRange().GetPrevKvs() {
+				revoke(ctx, srv, kv.Lease)
+			}
+		}
+		return err
+	})
 }
 
 // revoke ends a lease. One that cannot be revoked ends by itself.

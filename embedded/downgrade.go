@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -16,8 +15,9 @@ func (m Maintenance) Downgrade(ctx context.Context, to string) error {
 	for _, action := range []pb.DowngradeRequest_DowngradeAction{
 		pb.DowngradeRequest_VALIDATE, pb.DowngradeRequest_ENABLE,
 	} {
-		if err := m.askDowngrade(ctx, &pb.DowngradeRequest{Action: action, Version: to}); err != nil {
-			return fmt.Errorf("downgrade to etcd %s: %w", to, err)
+		err := m.askDowngrade(ctx, "downgrade to etcd "+to, &pb.DowngradeRequest{Action: action, Version: to})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -25,8 +25,9 @@ func (m Maintenance) Downgrade(ctx context.Context, to string) error {
 
 // CancelDowngrade gives a downgrade up. The versions rise again as soon as no member runs the older minor.
 func (m Maintenance) CancelDowngrade(ctx context.Context) error {
-	if err := m.askDowngrade(ctx, &pb.DowngradeRequest{Action: pb.DowngradeRequest_CANCEL}); err != nil {
-		return fmt.Errorf("cancel the downgrade: %w", err)
+	err := m.askDowngrade(ctx, "cancel the downgrade", &pb.DowngradeRequest{Action: pb.DowngradeRequest_CANCEL})
+	if err != nil {
+		return err
 	}
 	// etcd says nothing when it could not (v3_server.go, downgradeCancel).
 	if l, err := m.running(); err == nil && l.etcd.Server.DowngradeInfo().Enabled {
@@ -35,12 +36,9 @@ func (m Maintenance) CancelDowngrade(ctx context.Context) error {
 	return nil
 }
 
-func (m Maintenance) askDowngrade(ctx context.Context, r *pb.DowngradeRequest) error {
-	l, err := m.running()
-	if err != nil {
+func (m Maintenance) askDowngrade(ctx context.Context, what string, r *pb.DowngradeRequest) error {
+	return m.asRoot(ctx, what, func(ctx context.Context, l *life) error {
+		_, err := l.etcd.Server.Downgrade(ctx, r)
 		return err
-	}
-	srv := l.etcd.Server
-	_, err = srv.Downgrade(srv.AuthStore().WithRoot(ctx), r)
-	return err
+	})
 }

@@ -85,33 +85,21 @@ func (k Keys) PutKey(ctx context.Context, name string, value []byte, version int
 	if value == nil {
 		op = &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: key}}}
 	}
-	if err := k.putIf(ctx, key, version, op); err != nil {
-		return fmt.Errorf("write key %s: %w", name, err)
-	}
-	return nil
-}
-
-// putIf carries out op, as root, if the version of key is as given.
-func (k Keys) putIf(ctx context.Context, key []byte, version int64, op *pb.RequestOp) error {
 	same := &pb.Compare{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL,
 		TargetUnion: &pb.Compare_Version{Version: version}}
-	return k.onlyIf(ctx, same, op)
+	return k.onlyIf(ctx, "write key "+name, same, op)
 }
 
-// onlyIf carries out op, as root, if a comparison holds. Else the error is ErrChanged.
-func (k Keys) onlyIf(ctx context.Context, compare *pb.Compare, op *pb.RequestOp) error {
-	l, err := k.running()
-	if err != nil {
+// onlyIf carries out op, as root, if a comparison holds. Else the error is ErrChanged. what begins it.
+func (k Keys) onlyIf(ctx context.Context, what string, compare *pb.Compare, op *pb.RequestOp) error {
+	return k.asRoot(ctx, what, func(ctx context.Context, l *life) error {
+		resp, err := l.etcd.Server.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{compare}, Success: []*pb.RequestOp{op}})
+		if errors.Is(err, etcderrors.ErrNoSpace) || errors.Is(err, etcderrors.ErrCorrupt) {
+			return fmt.Errorf("%w: %w", plan.ErrReadOnly, err)
+		}
+		if err == nil && !resp.Succeeded {
+			err = ErrChanged
+		}
 		return err
-	}
-	srv := l.etcd.Server
-	resp, err := srv.Txn(srv.AuthStore().WithRoot(ctx),
-		&pb.TxnRequest{Compare: []*pb.Compare{compare}, Success: []*pb.RequestOp{op}})
-	if errors.Is(err, etcderrors.ErrNoSpace) || errors.Is(err, etcderrors.ErrCorrupt) {
-		return fmt.Errorf("%w: %w", plan.ErrReadOnly, err)
-	}
-	if err == nil && !resp.Succeeded {
-		err = ErrChanged
-	}
-	return err
+	})
 }

@@ -236,40 +236,15 @@ func (l *life) sever() {
 
 // server is nil until etcd was started and when it could not be.
 func (l *life) server() *etcdserver.EtcdServer {
-	select {
-	case <-l.up:
-	default:
-		return nil
-	}
-	if l.etcd == nil {
+	if !closed(l.up) || l.etcd == nil {
 		return nil
 	}
 	return l.etcd.Server
 }
 
-func (l *life) over() bool {
-	select {
-	case <-l.done:
-		return true
-	default:
-		return false
-	}
-}
+func (l *life) over() bool { return closed(l.done) }
 
 func (l *life) ready() bool {
 	srv := l.server()
-	if srv == nil {
-		return false
-	}
-	select {
-	case <-srv.StoppingNotify():
-		return false
-	default:
-	}
-	select {
-	case <-srv.ReadyNotify():
-		return true
-	default:
-		return false
-	}
+	return srv != nil && !closed(srv.StoppingNotify()) && closed(srv.ReadyNotify())
 }

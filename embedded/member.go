@@ -221,3 +221,16 @@ func (p *present) running() (*life, error) {
 	}
 	return l, nil
 }
+
+// asRoot has the running etcd asked something as root: this is the member's own process, and with etcd's authentication
+// switched on nobody else has a token to give. what begins the error.
+func (p *present) asRoot(ctx context.Context, what string, ask func(context.Context, *life) error) error {
+	l, err := p.running()
+	if err == nil {
+		err = ask(l.etcd.Server.AuthStore().WithRoot(ctx), l)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}

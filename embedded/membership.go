@@ -29,24 +29,27 @@ type Cluster struct {
 // Members returns the member list as far as this member has applied it, sorted by ID; nil when it is not running.
 // Whether they are connected, and how far their logs are, State tells.
 func (c Cluster) Members() []plan.MemberInfo {
-	l, err := c.running()
-	if err != nil {
-		return nil
-	}
 	var all []plan.MemberInfo
-	for _, mm := range l.etcd.Server.Cluster().Members() {
+	for _, mm := range c.list() {
 		all = append(all, c.names.listed(mm))
 	}
 	return all
 }
 
+// list is the member list as etcd has it, nil when it is not running.
+func (c Cluster) list() []*membership.Member {
+	l, err := c.running()
+	if err != nil {
+		return nil
+	}
+	return l.etcd.Server.Cluster().Members()
+}
+
 // MemberNames returns what etcd calls the members, by ID: "" until one has started for the first time.
 func (c Cluster) MemberNames() map[uint64]string {
 	names := map[uint64]string{}
-	if l, err := c.running(); err == nil {
-		for _, mm := range l.etcd.Server.Cluster().Members() {
-			names[uint64(mm.ID)] = mm.Name
-		}
+	for _, mm := range c.list() {
+		names[uint64(mm.ID)] = mm.Name
 	}
 	return names
 }
@@ -55,10 +58,8 @@ func (c Cluster) MemberNames() map[uint64]string {
 // time.
 func (c Cluster) ClientURLs() map[uint64][]string {
 	urls := map[uint64][]string{}
-	if l, err := c.running(); err == nil {
-		for _, mm := range l.etcd.Server.Cluster().Members() {
-			urls[uint64(mm.ID)] = slices.Clone(mm.ClientURLs)
-		}
+	for _, mm := range c.list() {
+		urls[uint64(mm.ID)] = slices.Clone(mm.ClientURLs)
 	}
 	return urls
 }
@@ -74,14 +75,14 @@ func (c Cluster) AddLearner(ctx context.Context, peerURL string) (uint64, error)
 	now := time.Now()
 	// The ID is a hash of the URLs, this name and the second: without it a slot could be replaced only once a second.
 	learner := membership.NewMemberAsLearner("", urls, now.Format(time.RFC3339Nano), &now)
-	err = c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
+	err = c.change(ctx, "add learner "+peerURL, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
 		return adding(*learner).perform(ctx, srv, func() error {
 			_, err := srv.AddMember(ctx, *learner)
 			return err
 		})
 	})
 	if err != nil {
-		return 0, fmt.Errorf("add learner %s: %w", peerURL, err)
+		return 0, err
 	}
 	return uint64(learner.ID), nil
 }
@@ -90,7 +91,8 @@ func (c Cluster) AddLearner(ctx context.Context, peerURL string) (uint64, error)
 // the leader decides. Errors: [plan.ErrNotReady],
 // [plan.ErrUnhealthy], errNotFound.
 func (c Cluster) Promote(ctx context.Context, id uint64) error {
-	err := c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
+	what := fmt.Sprintf("promote member %x", id)
+	return c.change(ctx, what, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
 		// etcd would first ask whether the voter has caught up.
 		if mm := srv.Cluster().Member(types.ID(id)); mm != nil && !mm.IsLearner {
 			return nil
@@ -101,27 +103,20 @@ func (c Cluster) Promote(ctx context.Context, id uint64) error {
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("promote member %x: %w", id, err)
-	}
-	return nil
 }
 
-// Update gives a voter another peer URL; again is fine. Errors: ErrNotFound.
+// Update gives a voter another peer URL; again is fine. Errors: errNotFound.
 func (c Cluster) Update(ctx context.Context, id uint64, peerURL string) error {
+	what := fmt.Sprintf("update member %x", id)
 	urls, err := types.NewURLs([]string{peerURL})
 	if err != nil {
-		return fmt.Errorf("update member %x: %w", id, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	err = c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
+	return c.change(ctx, what, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
 		_, err := srv.UpdateMember(ctx, membership.Member{ID: types.ID(id),
 			RaftAttributes: membership.RaftAttributes{PeerURLs: urls.StringSlice()}})
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("update member %x: %w", id, err)
-	}
-	return nil
 }
 
 // Reach returns an error unless a peer answers at a URL, to whom this member's certificate is good, and whose is good
@@ -158,16 +153,17 @@ const reachTimeout = 3 * time.Second
 
 // Remove removes a member for good; again is fine. Errors: [plan.ErrUnhealthy].
 func (c Cluster) Remove(ctx context.Context, id uint64) error {
-	err := c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
+	what := fmt.Sprintf("remove member %x", id)
+	err := c.change(ctx, what, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
 		return removing(types.ID(id)).perform(ctx, srv, func() error {
 			_, err := srv.RemoveMember(ctx, id)
 			return err
 		})
 	})
-	if err != nil && !errors.Is(err, errNotFound) { // it is gone, which is what was wanted
-		return fmt.Errorf("remove member %x: %w", id, err)
+	if errors.Is(err, errNotFound) { // it is gone, which is what was wanted
+		return nil
 	}
-	return nil
+	return err
 }
 
 // IsRemoved reports whether a quorum has removed the member with that ID, as far as this
@@ -177,26 +173,23 @@ func (c Cluster) IsRemoved(id uint64) bool {
 	return err == nil && l.etcd.Server.IsIDRemoved(id)
 }
 
-// change asks etcd for a membership change, as root: this is the member's own process, and
-// with etcd's authentication switched on nobody else has a token to give.
-func (c Cluster) change(ctx context.Context, ask func(context.Context, *etcdserver.EtcdServer) error) error {
-	l, err := c.running()
-	if err != nil {
-		return err
-	}
-	srv := l.etcd.Server
-	switch err := ask(srv.AuthStore().WithRoot(ctx), srv); {
-	case errors.Is(err, etcderrors.ErrLearnerNotReady):
-		return fmt.Errorf("%w: %w", plan.ErrNotReady, err)
-	case errors.Is(err, etcderrors.ErrUnhealthy), errors.Is(err, etcderrors.ErrNotEnoughStartedMembers):
-		return fmt.Errorf("%w: %w", plan.ErrUnhealthy, err)
-	case errors.Is(err, membership.ErrIDNotFound), errors.Is(err, membership.ErrIDRemoved):
-		return fmt.Errorf("%w: %w", errNotFound, err)
-	case errors.Is(err, etcderrors.ErrStopped):
-		return fmt.Errorf("%w: %w", errStopped, err)
-	default:
-		return err
-	}
+// change asks etcd for a membership change, as root. what begins the error.
+func (c Cluster) change(ctx context.Context, what string,
+	ask func(context.Context, *etcdserver.EtcdServer) error) error {
+	return c.asRoot(ctx, what, func(ctx context.Context, l *life) error {
+		switch err := ask(ctx, l.etcd.Server); {
+		case errors.Is(err, etcderrors.ErrLearnerNotReady):
+			return fmt.Errorf("%w: %w", plan.ErrNotReady, err)
+		case errors.Is(err, etcderrors.ErrUnhealthy), errors.Is(err, etcderrors.ErrNotEnoughStartedMembers):
+			return fmt.Errorf("%w: %w", plan.ErrUnhealthy, err)
+		case errors.Is(err, membership.ErrIDNotFound), errors.Is(err, membership.ErrIDRemoved):
+			return fmt.Errorf("%w: %w", errNotFound, err)
+		case errors.Is(err, etcderrors.ErrStopped):
+			return fmt.Errorf("%w: %w", errStopped, err)
+		default:
+			return err
+		}
+	})
 }
 
 // TransferLeadership hands the leadership to the voter that has been connected longest. It

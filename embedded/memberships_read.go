@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -65,19 +64,13 @@ func ReadDatabase(path string) (*Memberships, error) {
 }
 
 func (m *Memberships) open(path string) (raft *raftMembers, err error) {
-	err = guard(func() error {
-		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-		if errors.Is(err, berrors.ErrTimeout) {
-			return fmt.Errorf("%w: stop etcd there, or name a copy", errLocked)
-		}
-		if err != nil {
-			return fmt.Errorf("open database: %w", err)
-		}
-		return errors.Join(db.View(func(tx *bolt.Tx) (err error) {
-			raft, err = m.readDatabase(tx)
-			return err
-		}), db.Close())
+	err = viewDatabase(path, func(tx *bolt.Tx) (err error) {
+		raft, err = m.readDatabase(tx)
+		return err
 	})
+	if errors.Is(err, berrors.ErrTimeout) {
+		err = fmt.Errorf("%w: stop etcd there, or name a copy", errLocked)
+	}
 	return raft, err
 }
 

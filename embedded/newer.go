@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 
 	"github.com/coreos/go-semver/semver"
 	bolt "go.etcd.io/bbolt"
@@ -35,14 +34,7 @@ func checkNewer(dir string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	err := guard(func() error {
-		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-		if err != nil {
-			return fmt.Errorf("open database: %w", err)
-		}
-		return errors.Join(db.View(databaseNewer), db.Close())
-	})
-	if err != nil {
+	if err := viewDatabase(path, databaseNewer); err != nil {
 		return fmt.Errorf("check the version of %s: %w", path, err)
 	}
 	return nil

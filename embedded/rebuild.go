@@ -111,13 +111,15 @@ func databaseOnly(dir string) error {
 	return nil
 }
 
+// writable opens a database as etcd does.
+var writable = &bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType}
+
 // adoptDatabase makes the database the founder's, in one transaction: it is either as it was or done.
 func (f founder) adoptDatabase(path string, bump int64) error {
 	return guard(func() error {
-		// As etcd opens it, but not to end the process when something is wrong. After a panic it is not closed: that
+		// Not to end the process when something is wrong. After a panic it is not closed: that
 		// might wait forever for a lock the panic has left behind.
-		db, err := bolt.Open(path, 0o600,
-			&bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+		db, err := bolt.Open(path, 0o600, writable)
 		if errors.Is(err, bolterrors.ErrTimeout) {
 			err = fmt.Errorf("%w: %s is locked", errLocked, path)
 		}
@@ -137,6 +139,17 @@ func (f founder) adoptDatabase(path string, bump int64) error {
 			return nil
 		})
 		return errors.Join(err, db.Close())
+	})
+}
+
+// viewDatabase reads a database on which etcd does not run. It changes nothing.
+func viewDatabase(path string, read func(*bolt.Tx) error) error {
+	return guard(func() error {
+		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
+		if err != nil {
+			return fmt.Errorf("open database: %w", err)
+		}
+		return errors.Join(db.View(read), db.Close())
 	})
 }
 

@@ -7,9 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -170,11 +168,7 @@ func copyAside(dir, reason string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	aside := filepath.Join(volume, asideDir)
-	if err := os.MkdirAll(aside, 0o700); err != nil {
-		return "", err
-	}
-	to, err := freeName(filepath.Join(aside, strconv.FormatInt(time.Now().Unix(), 10)+"-"+reason))
+	to, err := nameAside(volume, reason)
 	if err != nil {
 		return "", err
 	}
@@ -188,7 +182,7 @@ func copyAside(dir, reason string) (string, error) {
 	if err := os.Rename(partial, to); err != nil {
 		return "", err
 	}
-	return to, errors.Join(durable.SyncDir(aside), durable.SyncDir(volume))
+	return to, errors.Join(durable.SyncDir(filepath.Dir(to)), durable.SyncDir(volume))
 }
 
 // copyTree copies directories and files, for their owner alone, and makes them durable.

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -49,17 +48,10 @@ func (m *Member) copy(ctx context.Context, from, to string, progress func(done, 
 		_, err = tx.WriteTo(out)
 		return err
 	}
-	return guard(func() error {
-		db, err := bolt.Open(DatabasePath(from), 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-		if err != nil {
-			return fmt.Errorf("open database: %w", err)
-		}
-		err = db.View(func(tx *bolt.Tx) error {
-			out.total = tx.Size()
-			_, err := tx.WriteTo(out)
-			return err
-		})
-		return errors.Join(err, db.Close())
+	return viewDatabase(DatabasePath(from), func(tx *bolt.Tx) error {
+		out.total = tx.Size()
+		_, err := tx.WriteTo(out)
+		return err
 	})
 }
 
@@ -155,25 +147,13 @@ func databaseAlone(dir string) error {
 
 // appliedEntry is the last entry of the log that a database holds.
 func appliedEntry(path string) (index, term uint64, err error) {
-	err = guard(func() error {
-		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-		if err != nil {
-			return fmt.Errorf("open database: %w", err)
+	err = viewDatabase(path, func(tx *bolt.Tx) error {
+		if err := checkVersions(tx); err != nil {
+			return err
 		}
-		err = db.View(func(tx *bolt.Tx) error {
-			if err := checkVersions(tx); err != nil {
-				return err
-			}
-			meta := tx.Bucket(schema.Meta.Name())
-			if v := meta.Get(schema.MetaConsistentIndexKeyName); len(v) == 8 {
-				index = binary.BigEndian.Uint64(v)
-			}
-			if v := meta.Get(schema.MetaTermKeyName); len(v) == 8 {
-				term = binary.BigEndian.Uint64(v)
-			}
-			return nil
-		})
-		return errors.Join(err, db.Close())
+		meta := tx.Bucket(schema.Meta.Name())
+		index, term = number(meta.Get(schema.MetaConsistentIndexKeyName)), number(meta.Get(schema.MetaTermKeyName))
+		return nil
 	})
 	return index, term, err
 }
@@ -233,8 +213,7 @@ func withoutMembers(e logEntry) logEntry {
 // join makes the founder's cluster that of a database which keeps the place that it has in its log.
 func (f founder) join(path string) error {
 	return guard(func() error {
-		db, err := bolt.Open(path, 0o600,
-			&bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+		db, err := bolt.Open(path, 0o600, writable)
 		if err != nil {
 			return fmt.Errorf("open database: %w", err)
 		}

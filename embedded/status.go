@@ -183,11 +183,8 @@ func readStored(srv *etcdserver.EtcdServer) stored {
 	tx.RLock() // not FirstRev: that is said as soon as a compaction begins
 	st.compacted, _ = mvcc.UnsafeReadFinishedCompact(tx)
 	tx.RUnlock()
-	for _, a := range srv.Alarms() {
-		if a.Alarm == pb.AlarmType_NOSPACE {
-			st.space.InUse -= pending(be)
-			break
-		}
+	if alarmed(srv, pb.AlarmType_NOSPACE) {
+		st.space.InUse -= pending(be)
 	}
 	st.hashes = hashes(srv, st.revision)
 	return st
@@ -200,8 +197,7 @@ func hashes(srv *etcdserver.EtcdServer, revision int64) (all []Hash) {
 	for _, h := range kept.Hashes() {
 		all = append(all, Hash{h.Revision, h.CompactRevision, h.Hash})
 	}
-	corrupt := slices.ContainsFunc(srv.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_CORRUPT })
-	if !corrupt || slices.ContainsFunc(all, func(h Hash) bool { return h.Revision == revision }) {
+	if !alarmed(srv, pb.AlarmType_CORRUPT) || slices.ContainsFunc(all, func(h Hash) bool { return h.Revision == revision }) {
 		return all
 	}
 	h, _, err := kept.HashByRev(revision) // reads all; meanwhile Status repeats what it said before

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -124,24 +123,17 @@ func leaseCount(e *embed.Etcd) int {
 
 // countEntries counts the entries of bucket "key".
 func countEntries(ctx context.Context, path string) (n int64, err error) {
-	err = guard(func() error {
-		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-		if err != nil {
-			return fmt.Errorf("open database: %w", err)
+	err = viewDatabase(path, func(tx *bolt.Tx) error {
+		bucket := tx.Bucket(schema.Key.Name())
+		if bucket == nil {
+			return errors.New("it has no bucket key: not an etcd database")
 		}
-		err = db.View(func(tx *bolt.Tx) error {
-			bucket := tx.Bucket(schema.Key.Name())
-			if bucket == nil {
-				return errors.New("it has no bucket key: not an etcd database")
+		return bucket.ForEach(func(_, _ []byte) error {
+			if n++; n%1024 == 0 {
+				return context.Cause(ctx)
 			}
-			return bucket.ForEach(func(_, _ []byte) error {
-				if n++; n%1024 == 0 {
-					return context.Cause(ctx)
-				}
-				return nil
-			})
+			return nil
 		})
-		return errors.Join(err, db.Close())
 	})
 	return n, err
 }

@@ -26,12 +26,9 @@ type backendSnapshot interface {
 // WriteTo copies. While it is open pages freed by writers cannot be reused, and neither a
 // defragmentation nor Stop can continue: close it soon, always.
 type Tx struct {
-	snap    backendSnapshot
-	abort   *latch
-	release func()
-
-	once     sync.Once
-	closeErr error
+	snap  backendSnapshot
+	abort *latch
+	close func() error // again is fine
 }
 
 // Snapshot opens a transaction on the database as it is now, without a quorum and without
@@ -56,7 +53,14 @@ func (m *Member) Snapshot(ctx context.Context) (*Tx, error) {
 		l.gate.release()
 		return nil, errors.Join(fmt.Errorf("open snapshot: etcd's %T has no buckets", snap), snap.Close())
 	}
-	return &Tx{snap: tx, abort: l.abort, release: l.gate.release}, nil
+	return &Tx{snap: tx, abort: l.abort, close: sync.OnceValue(func() error {
+		// What was read stays in the kernel's cache, but is no longer counted as this process's memory: it would be the
+		// whole database. The mapping is the one that was read from as long as the transaction is open.
+		at := tx.DB().Info()
+		_ = unix.Madvise(unsafe.Slice(*(**byte)(unsafe.Pointer(&at.Data)), tx.Size()), unix.MADV_DONTNEED)
+		defer l.gate.release()
+		return tx.Close()
+	})}, nil
 }
 
 // Size is the size of the database in bytes, and of what WriteTo writes.
@@ -84,17 +88,7 @@ func (t *Tx) WriteTo(w io.Writer) (int64, error) {
 }
 
 // Close ends the transaction. Calling it again does nothing and returns the same.
-func (t *Tx) Close() error {
-	t.once.Do(func() {
-		// What was read stays in the kernel's cache, but is no longer counted as this process's memory: it would be the
-		// whole database. The mapping is the one that was read from as long as the transaction is open.
-		at := t.snap.DB().Info()
-		_ = unix.Madvise(unsafe.Slice(*(**byte)(unsafe.Pointer(&at.Data)), t.Size()), unix.MADV_DONTNEED)
-		t.closeErr = t.snap.Close()
-		t.release()
-	})
-	return t.closeErr
-}
+func (t *Tx) Close() error { return t.close() }
 
 // abortable fails instead of writing, or reading to write, once its latch has dropped.
 type abortable struct {

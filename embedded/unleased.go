@@ -81,8 +81,5 @@ func (k Keys) DeleteUnchanged(ctx context.Context, key string, revision int64) e
 		TargetUnion: &pb.Compare_ModRevision{ModRevision: revision}}
 	drop := &pb.DeleteRangeRequest{Key: []byte(key)}
 	op := &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: drop}}
-	if err := k.onlyIf(ctx, same, op); err != nil {
-		return fmt.Errorf("delete key %s: %w", key, err)
-	}
-	return nil
+	return k.onlyIf(ctx, "delete key "+key, same, op)
 }

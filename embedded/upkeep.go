@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 )
 
@@ -62,32 +63,32 @@ func (m Maintenance) Defragment(ctx context.Context) error {
 // Compact drops the history up to a revision, through raft, and returns when that has been carried out on this member;
 // the others do it at the same time. A revision that is compacted already is no error.
 func (m Maintenance) Compact(ctx context.Context, revision int64) error {
-	l, err := m.running()
-	if err != nil {
-		return fmt.Errorf("compact to revision %d: %w", revision, err)
-	}
-	srv := l.etcd.Server
-	_, err = srv.Compact(srv.AuthStore().WithRoot(ctx), &pb.CompactionRequest{Revision: revision, Physical: true})
-	if err != nil && !errors.Is(err, mvcc.ErrCompacted) {
-		return fmt.Errorf("compact to revision %d: %w", revision, err)
-	}
-	return nil
+	return m.asRoot(ctx, fmt.Sprintf("compact to revision %d", revision), func(ctx context.Context, l *life) error {
+		_, err := l.etcd.Server.Compact(ctx, &pb.CompactionRequest{Revision: revision, Physical: true})
+		if errors.Is(err, mvcc.ErrCompacted) {
+			return nil
+		}
+		return err
+	})
 }
 
 // Raise raises an alarm, NOSPACE or CORRUPT, for this member, through raft, as etcd does when a database reaches its
 // quota or differs from the others.
 func (m Maintenance) Raise(ctx context.Context, alarm string) error {
-	l, err := m.running()
-	if err != nil {
-		return fmt.Errorf("raise %s: %w", alarm, err)
-	}
-	srv := l.etcd.Server
-	req := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: uint64(srv.MemberID()),
-		Alarm: pb.AlarmType(pb.AlarmType_value[alarm])}
-	if _, err := srv.Alarm(srv.AuthStore().WithRoot(ctx), req); err != nil {
-		return fmt.Errorf("raise %s: %w", alarm, err)
-	}
-	return nil
+	return m.asRoot(ctx, "raise "+alarm, func(ctx context.Context, l *life) error {
+		return l.alarm(ctx, pb.AlarmRequest_ACTIVATE, uint64(l.etcd.Server.MemberID()), pb.AlarmType(pb.AlarmType_value[alarm]))
+	})
+}
+
+// alarm raises an alarm, or takes it back. The context is that of root.
+func (l *life) alarm(ctx context.Context, action pb.AlarmRequest_AlarmAction, member uint64, kind pb.AlarmType) error {
+	_, err := l.etcd.Server.Alarm(ctx, &pb.AlarmRequest{Action: action, MemberID: member, Alarm: kind})
+	return err
+}
+
+// alarmed reports whether an alarm of this kind is raised.
+func alarmed(srv *etcdserver.EtcdServer, kind pb.AlarmType) bool {
+	return slices.ContainsFunc(srv.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm == kind })
 }
 
 // refuses reports whether a client's request is one that etcd refuses because NOSPACE is up. Etcd itself finds out only
@@ -103,13 +104,8 @@ func (l *life) refuses(req any) bool {
 	default:
 		return false
 	}
-	select {
-	case <-l.up: // etcd may answer clients a moment before it has said that it is started
-	default:
-		return false
-	}
-	return slices.ContainsFunc(l.etcd.Server.Alarms(),
-		func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
+	// Etcd may answer clients a moment before it has said that it is started.
+	return closed(l.up) && alarmed(l.etcd.Server, pb.AlarmType_NOSPACE)
 }
 
 // puts reports whether a transaction puts a key on any branch: etcd refuses one with a put that it would not come to,
@@ -125,29 +121,22 @@ func puts(r *pb.TxnRequest) bool {
 
 // Disarm takes back the alarm NOSPACE of every member, and no other alarm.
 func (m Maintenance) Disarm(ctx context.Context) error {
-	if err := m.lower(ctx, func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE }); err != nil {
-		return fmt.Errorf("disarm: %w", err)
-	}
-	return nil
+	return m.lower(ctx, "disarm", func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
 }
 
-// lower takes back some of the alarms that are raised.
-func (m Maintenance) lower(ctx context.Context, which func(*pb.AlarmMember) bool) error {
-	l, err := m.running()
-	if err != nil {
-		return err
-	}
-	srv := l.etcd.Server
-	for _, a := range srv.Alarms() {
-		if !which(a) {
-			continue
+// lower takes back some of the alarms that are raised. what begins the error.
+func (m Maintenance) lower(ctx context.Context, what string, which func(*pb.AlarmMember) bool) error {
+	return m.asRoot(ctx, what, func(ctx context.Context, l *life) error {
+		for _, a := range l.etcd.Server.Alarms() {
+			if !which(a) {
+				continue
+			}
+			if err := l.alarm(ctx, pb.AlarmRequest_DEACTIVATE, a.MemberID, a.Alarm); err != nil {
+				return fmt.Errorf("%s of member %x: %w", a.Alarm, a.MemberID, err)
+			}
 		}
-		req := &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, MemberID: a.MemberID, Alarm: a.Alarm}
-		if _, err := srv.Alarm(srv.AuthStore().WithRoot(ctx), req); err != nil {
-			return fmt.Errorf("%s of member %x: %w", a.Alarm, a.MemberID, err)
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // Mark commits a mark where an alarm has etcd refuse every write: it raises the same alarm once more, in the name of a
@@ -155,29 +144,19 @@ func (m Maintenance) lower(ctx context.Context, which func(*pb.AlarmMember) bool
 // NOSPACE and CORRUPT overrule puts, transactions and leases, and leave alarms alone). Status shows it with the other
 // alarms, and whatever disarms the alarm takes it back.
 func (m Maintenance) Mark(ctx context.Context, mark uint64) error {
-	l, err := m.running()
-	if err != nil {
-		return fmt.Errorf("raise a mark: %w", err)
-	}
-	srv := l.etcd.Server
-	kind := pb.AlarmType_NONE
-	for _, a := range srv.Alarms() {
-		kind = max(kind, a.Alarm) // CORRUPT before NOSPACE
-	}
-	if kind == pb.AlarmType_NONE {
-		return errors.New("raise a mark: no alarm is raised that would need one")
-	}
-	req := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: mark, Alarm: kind}
-	if _, err := srv.Alarm(srv.AuthStore().WithRoot(ctx), req); err != nil {
-		return fmt.Errorf("raise a mark: %w", err)
-	}
-	return nil
+	return m.asRoot(ctx, "raise a mark", func(ctx context.Context, l *life) error {
+		kind := pb.AlarmType_NONE
+		for _, a := range l.etcd.Server.Alarms() {
+			kind = max(kind, a.Alarm) // CORRUPT before NOSPACE
+		}
+		if kind == pb.AlarmType_NONE {
+			return errors.New("no alarm is raised that would need one")
+		}
+		return l.alarm(ctx, pb.AlarmRequest_ACTIVATE, mark, kind)
+	})
 }
 
 // Unmark takes a mark back, and no member's alarm; again is fine.
 func (m Maintenance) Unmark(ctx context.Context, mark uint64) error {
-	if err := m.lower(ctx, func(a *pb.AlarmMember) bool { return a.MemberID == mark }); err != nil {
-		return fmt.Errorf("take a mark back: %w", err)
-	}
-	return nil
+	return m.lower(ctx, "take a mark back", func(a *pb.AlarmMember) bool { return a.MemberID == mark })
 }

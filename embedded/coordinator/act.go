@@ -283,10 +283,8 @@ func (ac *actor) born(ctx context.Context, dir string) error {
 		if !data.Unborn {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !every(ctx, bornEvery) {
 			return ctx.Err()
-		case <-time.After(bornEvery):
 		}
 	}
 }

@@ -8,30 +8,24 @@ import (
 
 // Answer answers another node's direct question; ok is false when it is not for us.
 func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byte, ok bool, err error) {
-	if value, ok := bytes.CutPrefix(question, []byte(askToRefresh)); ok {
-		ctx, cancel := context.WithTimeout(ctx, lockTimeout)
-		defer cancel()
-		return nil, true, c.world.Etcd.RefreshLock(ctx, value)
+	for ask, answers := range map[string]func(context.Context, []byte) ([]byte, error){
+		askToRefresh: c.turn.refresh, askForLeave: c.turn.answer, askToConsent: c.sentinel.answer,
+		askToStart: c.loop.actor.contest.answer,
+	} {
+		if about, ok := bytes.CutPrefix(question, []byte(ask)); ok {
+			answer, err = answers(ctx, about)
+			return answer, true, err
+		}
 	}
-	if about, ok := bytes.CutPrefix(question, []byte(askToStart)); ok {
-		answer, err = c.loop.actor.contest.answer(about)
-		return answer, true, err
-	}
-	if ok, err := c.sentinel.answer(ctx, question); ok {
-		return nil, true, err
-	}
-	if answer, ok := c.turn.answer(ctx, question); ok {
-		return answer, true, nil
-	}
-	if string(question) == askForStanding {
+	switch string(question) {
+	case askForStanding:
 		answer, err = json.Marshal(c.campaigner.standing())
-		return answer, true, err
-	}
-	if string(question) != askForFacts {
+	case askForFacts:
+		o, _ := c.observer.observe()
+		o.Member.Defragging = o.Member.Defragging || c.upkeep.asks()
+		answer, err = c.announcer.told(o, false)
+	default:
 		return nil, false, nil
 	}
-	o, _ := c.observer.observe()
-	o.Member.Defragging = o.Member.Defragging || c.upkeep.asks()
-	answer, err = c.announcer.told(o, false)
 	return answer, true, err
 }

@@ -42,19 +42,12 @@ func (a *asides) serves(state string) (aside []plan.Aside, served time.Time) {
 // collect looks what was set aside on the volume, and deletes what was there for as long as a member must have
 // served since, until ctx ends. It is no decision of the plan's: nothing but room on the disk depends on it.
 func (a *asides) collect(ctx context.Context, h *holding) {
-	every := asideAge
+	pause := asideAge
 	if after := a.cfg.ReclaimAfter; after > 0 {
-		every = min(every, max(after/2, tick))
+		pause = min(pause, max(after/2, tick))
 	}
-	t := time.NewTicker(every)
-	defer t.Stop()
 	var last time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
+	for every(ctx, pause) {
 		a.mu.Lock()
 		served := a.served
 		a.mu.Unlock()

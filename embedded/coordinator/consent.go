@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -94,20 +93,16 @@ func (s *sentinel) consent(ctx context.Context, word plan.Consent) error {
 }
 
 // answer commits a consent for another node, on which an operator has confirmed it.
-func (s *sentinel) answer(ctx context.Context, question []byte) (ok bool, err error) {
-	data, ok := strings.CutPrefix(string(question), askToConsent)
-	if !ok {
-		return false, nil
-	}
+func (s *sentinel) answer(ctx context.Context, data []byte) ([]byte, error) {
 	var word plan.Consent
-	if err := json.Unmarshal([]byte(data), &word); err != nil {
-		return true, fmt.Errorf("decode a consent: %w", err)
+	if err := json.Unmarshal(data, &word); err != nil {
+		return nil, fmt.Errorf("decode a consent: %w", err)
 	}
 	began := time.Now()
 	s.generations.stored(s.generations.read(ctx), began)
 	o, _ := s.observer.observe()
 	if p := o.Store.Restore; p == nil || p.ID != word.Proposal || p.Led == nil || p.Parent() != word.Record {
-		return true, fmt.Errorf("node %s finds no such open proposal in its backup store: %s", s.cfg.Node, word.Proposal)
+		return nil, fmt.Errorf("node %s finds no such open proposal in its backup store: %s", s.cfg.Node, word.Proposal)
 	}
-	return true, s.consent(ctx, word)
+	return nil, s.consent(ctx, word)
 }

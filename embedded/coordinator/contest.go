@@ -106,7 +106,7 @@ func (ct *contest) ask(ctx context.Context, node string, question []byte) plan.A
 }
 
 // answer answers a node that is about to start.
-func (ct *contest) answer(question []byte) ([]byte, error) {
+func (ct *contest) answer(_ context.Context, question []byte) ([]byte, error) {
 	var asks aboutToStart
 	if err := json.Unmarshal(question, &asks); err != nil {
 		return nil, fmt.Errorf("read what another node is about to start: %w", err)

@@ -80,9 +80,12 @@ type env struct {
 }
 
 // look makes the loop observe again soon.
-func (e env) look() {
+func (e env) look() { wake(e.again) }
+
+// wake tells anyone who waits on a channel with room for one value that there is something to look at.
+func wake(waits chan<- struct{}) {
 	select {
-	case e.again <- struct{}{}:
+	case waits <- struct{}{}:
 	default:
 	}
 }
@@ -127,9 +130,7 @@ type Situation struct {
 	Served    time.Time    // since when the member has served without a break, zero if it does not
 	Conflicts []string     // what contradicts what this node rests on, of generations: it touches nothing
 	Bugs      []string     // what panicked when it was asked last
-	// Unheard are the nodes whose word does not count here, and why: it is not whole, or of a later version.
-	Unheard map[string]string
-	Upkeep  health.UpkeepStatus
+	Upkeep    health.UpkeepStatus
 	// Rooms is the room as observed. Observation.Claim.Short says whether the volume lacks its reserve.
 	Rooms Rooms
 }

@@ -60,36 +60,12 @@ func (d *decider) overtaken(o plan.Observation, doing plan.Action) bool {
 	return false
 }
 
-// resumed decides as for a cluster that is not paused. Where that panics it says nothing.
-func resumed(o plan.Observation) (a plan.Action) {
+// calm returns what f does, or, where it panics, otherwise.
+func calm[T any](otherwise T, f func() T) (is T) {
 	defer func() {
 		if recover() != nil {
-			a = plan.Action{Kind: plan.Wait}
+			is = otherwise
 		}
 	}()
-	return plan.Resumed(o)
-}
-
-// phase sums up the disk. Where that panics nothing is known of it.
-func phase(o plan.Observation) (p plan.Phase) {
-	defer func() {
-		if recover() != nil {
-			p = plan.PhaseWaiting
-		}
-	}()
-	return o.Facts(nil).Phase
-}
-
-// unheard are the nodes whose word does not count, and why.
-func unheard(o plan.Observation) map[string]string {
-	var all map[string]string
-	for _, p := range o.Peers {
-		if p.Unread != "" {
-			if all == nil {
-				all = map[string]string{}
-			}
-			all[p.Node] = p.Unread
-		}
-	}
-	return all
+	return f()
 }

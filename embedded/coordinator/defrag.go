@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -54,12 +53,12 @@ func (t *turn) defragment(ctx context.Context, o plan.Observation) error {
 // mayDefragment gets leave: the disruption lock, or where the alarm refuses every write the leader's word.
 func (t *turn) mayDefragment(ctx context.Context, o plan.Observation) (leave func(), err error) {
 	if o.Member.Spaceless() {
-		t.upkeep.ask(true) // before it asks, and until it is done: see word
+		t.upkeep.asking.Store(true) // before it asks, and until it is done: see word
 		if refusal := t.askLeave(ctx, o); refusal != "" {
-			t.upkeep.ask(false)
+			t.upkeep.asking.Store(false)
 			return nil, fmt.Errorf("%w: %s", errNotYet, refusal)
 		}
-		return func() { t.upkeep.ask(false) }, nil
+		return func() { t.upkeep.asking.Store(false) }, nil
 	}
 	ttl := lockDefrag + lockDefrag*time.Duration(o.Member.Space.InUse>>30)
 	return t.inTurn(ctx, "defrag", ttl, plan.Observation.Hindrance, func(f plan.Facts) bool { return !f.Fragmented })
@@ -67,7 +66,7 @@ func (t *turn) mayDefragment(ctx context.Context, o plan.Observation) (leave fun
 
 // defragging tells the others that this member defragments, or does no more.
 func (t *turn) defragging(on bool) {
-	t.upkeep.defragment(on)
+	t.upkeep.defragging.Store(on)
 	o, _ := t.observer.observe()
 	t.announcer.publish(o)
 }
@@ -148,9 +147,7 @@ func (t *turn) askLeave(ctx context.Context, o plan.Observation) (refusal string
 	}
 	refusal = "no node that leads was reached"
 	for _, node := range t.peers.running(o) {
-		ask, cancel := context.WithTimeout(ctx, askTimeout)
-		data, err := t.world.Mesh.Ask(ask, node, []byte(askForLeave+o.Claim.Slot))
-		cancel()
+		data, err := t.peers.ask(ctx, node, []byte(askForLeave+o.Claim.Slot))
 		var answer string
 		if err != nil || json.Unmarshal(data, &answer) != nil {
 			continue
@@ -186,12 +183,7 @@ func (t *turn) word(ctx context.Context, slot string) (refusal string) {
 	return ""
 }
 
-// answer answers the question for leave; ok is false when it is another one.
-func (t *turn) answer(ctx context.Context, question []byte) (answer []byte, ok bool) {
-	slot, ok := strings.CutPrefix(string(question), askForLeave)
-	if !ok {
-		return nil, false
-	}
-	answer, err := json.Marshal(t.word(ctx, slot))
-	return answer, err == nil
+// answer answers the question of a slot for leave.
+func (t *turn) answer(ctx context.Context, slot []byte) ([]byte, error) {
+	return json.Marshal(t.word(ctx, string(slot)))
 }

@@ -267,7 +267,7 @@ func TestWordAsksTheOthers(t *testing.T) {
 				c.cfg.Plan.Upkeep.Cure = true
 				stop := live(t, c)
 				time.Sleep(3 * time.Second)
-				c.upkeep.ask(tc.itself)
+				c.upkeep.asking.Store(tc.itself)
 				got := c.turn.word(t.Context(), "b")
 				if (got == "") != (tc.refusal == "") || !strings.Contains(got, tc.refusal) {
 					t.Errorf("the answer is %q, want %q", got, tc.refusal)

@@ -48,12 +48,8 @@ func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport,
 		report.Risk = c.turn.risk(ctx)
 		return report, nil
 	}
-	value, err := c.turn.lock(ctx, "drain", c.cfg.Hold)
-	if err != nil {
-		report.Risk = lockRisk(err)
-	} else {
-		report.Risk = c.turn.risk(ctx)
-	}
+	value, risk := c.turn.ask(ctx, "drain")
+	report.Risk = risk
 	if report.Risk != "" && !how.Force {
 		if value != nil {
 			c.turn.unlock(ctx, value)
@@ -135,11 +131,7 @@ func (h *holding) beginDrain(s *status) error {
 	return err
 }
 
-func (h *holding) setDrained(d drained) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held.drained = d
-}
+func (h *holding) setDrained(d drained) { h.set(func(now *held) { now.drained = d }) }
 
 // lockRisk is what it means that the lock could not be taken.
 func lockRisk(err error) string {

@@ -380,18 +380,18 @@ func TestConfirmForwards(t *testing.T) {
 	there, _ := serving(t)
 	there.knows.Restore, there.knows.Attempts = p, 1
 	c := there.holding()
-	if ok, err := c.sentinel.answer(t.Context(), []byte(question)); !ok || err != nil {
+	if _, ok, err := c.Answer(t.Context(), []byte(question)); !ok || err != nil {
 		t.Errorf("the member asked: %v, %v", ok, err)
 	}
 	if got := look(t, c).Member.Consent; got == nil || got.Proposal != p.ID || got.By != "root" {
 		t.Errorf("the member asked has consented to %+v", got)
 	}
 	there.member.Consent = nil
-	if ok, err := c.sentinel.answer(t.Context(), []byte(askToConsent+`{"record":"other","proposal":"p"}`)); !ok || err == nil || there.member.Consent != nil {
+	if _, ok, err := c.Answer(t.Context(), []byte(askToConsent+`{"record":"other","proposal":"p"}`)); !ok || err == nil || there.member.Consent != nil {
 		t.Errorf("of another generation: %v, %v, consent %v", ok, err, there.member.Consent)
 	}
-	if ok, _ := c.sentinel.answer(t.Context(), []byte("facts")); ok {
-		t.Error("another question: taken for a consent")
+	if _, ok, err := c.Answer(t.Context(), []byte("consents")); ok || err != nil {
+		t.Errorf("a question that nobody knows: %v, %v", ok, err)
 	}
 }
 

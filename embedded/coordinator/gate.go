@@ -27,11 +27,7 @@ func (h *holding) begin(act bool, since uint64) bool {
 }
 
 // ended notes that the action is over.
-func (h *holding) ended() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held.gate.busy = false
-}
+func (h *holding) ended() { h.set(func(now *held) { now.gate.busy = false }) }
 
 // close makes sure that no action begins until open, unless something speaks against that. The caller holds the lock,
 // and has held it since it read the status: what begins says so in the gate before it changes the status, and what has
@@ -45,11 +41,7 @@ func (h *holding) close(err error) (Volume, error) {
 }
 
 // open ends an operator's order.
-func (h *holding) open() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held.gate.closed = false
-}
+func (h *holding) open() { h.set(func(now *held) { now.gate.closed = false }) }
 
 // engaged reports whether something else is being done with the volume.
 func (h held) engaged() bool { return h.gate.busy || h.gate.closed || h.gate.dead }

@@ -127,12 +127,7 @@ func (g *generations) object(id string, aborted bool) {
 }
 
 // ask has the store asked at once instead of within ten seconds.
-func (g *generations) ask() {
-	select {
-	case g.asked <- struct{}{}:
-	default:
-	}
-}
+func (g *generations) ask() { wake(g.asked) }
 
 // recheck has the store asked at once when another node knows of a proposal or a record that it has not told us
 // of.

@@ -107,10 +107,7 @@ func (h *history) add(e Entry) {
 		h.dropped++
 	}
 	h.pending = append(h.pending, e)
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
+	wake(h.wake)
 }
 
 // stale reports whether an entry repeats the last one, or a wait of a moment ago: two obstacles that come and go by
@@ -161,10 +158,7 @@ func (h *history) keep(dir string) {
 	h.dir = dir
 	h.mu.Unlock()
 	if changed && dir != "" {
-		select {
-		case h.wake <- struct{}{}:
-		default:
-		}
+		wake(h.wake)
 	}
 }
 

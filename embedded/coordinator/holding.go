@@ -94,44 +94,30 @@ func (c content) lookAgain(path string, etcd Foreign) foreign {
 		return is
 	}
 	if by, err := etcd.InUse(path); err != nil || by != "" { // what was read before it is read again after it
-		is.origin, is.strange = nil, cmp.Or(errorText(err), "etcd still runs on it: "+by)
+		is.origin, is.strange = nil, cmp.Or(text(err), "etcd still runs on it: "+by)
 	}
 	return is
 }
 
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 // hold takes up a claimed volume and reads what is on it.
 func (h *holding) hold(v Volume) {
-	is, path := content{ledger: ledgerV1{Version: 1}}, v.Path()
+	is, path := content{}, v.Path()
 	if sound(v) {
 		is = readContent(path, h.world.Etcd)
 		h.names.learn(readAddresses(path))
 	}
-	h.mu.Lock()
-	h.held.volume, h.held.id, h.held.path, h.held.none, h.held.content = v, v.Identity(), path, "", is
-	h.held.fresh = ""
-	h.mu.Unlock()
+	h.set(func(now *held) {
+		now.volume, now.id, now.path, now.none, now.content, now.fresh = v, v.Identity(), path, "", is, ""
+	})
 	h.names.write() // those that were heard of before there was a volume
 }
 
 // without notes why no volume could be claimed.
-func (h *holding) without(why string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held.none = why
-}
+func (h *holding) without(why string) { h.set(func(now *held) { now.none = why }) }
 
 // forget notes that the volume is not held any more.
 func (h *holding) forget() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held.volume, h.held.id, h.held.path, h.held.leaving = nil, Identity{}, "", false
+	h.set(func(now *held) { now.volume, now.id, now.path, now.leaving = nil, Identity{}, "", false })
 }
 
 // leave ends the use of the volume, for the end of the process. It returns nil if there is none to release.
@@ -161,6 +147,13 @@ func (h *holding) now() held {
 	return h.held
 }
 
+// set changes what is held.
+func (h *holding) set(change func(now *held)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(&h.held)
+}
+
 // ours reports whether there is a volume that is what it says it is.
 func (h held) ours() bool { return h.volume != nil && sound(h.volume) }
 
@@ -183,11 +176,7 @@ func (h held) begun() bool { return h.volume != nil && !h.gate.dead && h.ledger.
 func (h held) accepted() bool { return h.ours() && h.ledger.Record != nil }
 
 // built notes which proposal's directory lies on the volume.
-func (h *holding) built(id string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held.built = id
-}
+func (h *holding) built(id string) { h.set(func(now *held) { now.built = id }) }
 
 // record writes what an action leaves in the ledger, to the disk first.
 func (h *holding) record(a plan.Action) error {
@@ -204,20 +193,20 @@ func (h *holding) record(a plan.Action) error {
 	forgets := a.Kind == plan.Yield || a.Kind == plan.Renounce && now.ledger.Record == nil
 	write := l.write
 	if forgets { // an empty ledger would keep the disk from being yielded
-		l, write = ledgerV1{Version: 1}, removeLedger
+		l, write = ledgerV1{}, removeLedger
 	}
 	if err := write(now.path); err != nil {
 		return err
 	}
-	h.mu.Lock()
-	h.held.ledger, h.held.found = l, !forgets
-	if l.Record != nil {
-		h.held.origin, h.held.strange = nil, ""
-	}
-	if a.Kind == plan.Commit {
-		h.held.fresh = a.Record.ID
-	}
-	h.mu.Unlock()
+	h.set(func(now *held) {
+		now.ledger, now.found = l, !forgets
+		if l.Record != nil {
+			now.origin, now.strange = nil, ""
+		}
+		if a.Kind == plan.Commit {
+			now.fresh = a.Record.ID
+		}
+	})
 	h.world.Step("after-" + string(a.Kind))
 	return nil
 }
@@ -227,9 +216,7 @@ func (h *holding) restate(promised ledgerV1) error {
 	if err := promised.write(h.now().path); err != nil {
 		return err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held.ledger, h.held.found = promised, true
+	h.set(func(now *held) { now.ledger, now.found = promised, true })
 	return nil
 }
 

@@ -42,17 +42,17 @@ func readLedger(dir string) (l ledgerV1, found bool, err error) {
 	path := filepath.Join(dir, ledgerFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return ledgerV1{Version: 1}, false, nil
+		return ledgerV1{}, false, nil
 	}
 	if err != nil {
 		return l, false, fmt.Errorf("read founding ledger: %w", err)
 	}
 	switch l, err = decodeLedger(data); {
 	case errors.Is(err, plan.ErrUnsupported):
-		return ledgerV1{Version: 1}, true, fmt.Errorf("%s: %w: run that version here, or a newer one, or `holdfast volume "+
+		return ledgerV1{}, true, fmt.Errorf("%s: %w: run that version here, or a newer one, or `holdfast volume "+
 			"set-aside` if the volume's content may be set aside", path, err)
 	case err != nil:
-		return ledgerV1{Version: 1}, true, fmt.Errorf("%s: %w; it is not repaired by guessing: restore it, or run "+
+		return ledgerV1{}, true, fmt.Errorf("%s: %w; it is not repaired by guessing: restore it, or run "+
 			"`holdfast volume set-aside` if the volume's content may be set aside", path, err)
 	}
 	return l, true, nil

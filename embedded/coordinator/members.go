@@ -79,7 +79,7 @@ func (m *members) replace(ctx context.Context, a plan.Action) error {
 
 // notYet turns what etcd refuses only for now into no failure.
 func notYet(err error) error {
-	if errors.Is(err, plan.ErrUnhealthy) {
+	if errors.Is(err, plan.ErrUnhealthy) || errors.Is(err, plan.ErrNotReady) {
 		return errNotYet
 	}
 	return err
@@ -91,12 +91,8 @@ func (m *members) promote(ctx context.Context, a plan.Action) error {
 	if !m.decider.stands(a) {
 		return errNotYet
 	}
-	err := m.world.Etcd.Promote(ctx, a.Member)
-	if errors.Is(err, plan.ErrNotReady) || errors.Is(err, plan.ErrUnhealthy) {
-		return errNotYet
-	}
-	if err != nil {
-		return fmt.Errorf("promote learner %x of slot %s: %w", a.Member, a.Slot, err)
+	if err := m.world.Etcd.Promote(ctx, a.Member); err != nil {
+		return notYet(fmt.Errorf("promote learner %x of slot %s: %w", a.Member, a.Slot, err))
 	}
 	m.lg.Info("promoted a learner", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)))
 	return nil

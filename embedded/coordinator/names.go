@@ -143,12 +143,7 @@ func (n *names) table(adopted bool, live map[string]bool) map[string][]netip.Add
 }
 
 // write has the addresses written soon.
-func (n *names) write() {
-	select {
-	case n.moved <- struct{}{}:
-	default:
-	}
-}
+func (n *names) write() { wake(n.moved) }
 
 // keep writes the known addresses to the volume when they have changed and a member runs there.
 // The loop does not wait for it, for the disk may hang.

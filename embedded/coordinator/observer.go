@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,11 +32,12 @@ type observer struct {
 	upkeep      *upkeep
 	learners    *learners
 
-	mu       sync.Mutex // also guards the wanted slots of the configuration
-	began    time.Time  // the process; set by begin
-	stopping bool       // the process was told to end
-	seen     map[string]decoded
-	stand    stand
+	stopping atomic.Bool // the process was told to end
+
+	mu    sync.Mutex // also guards the wanted slots of the configuration
+	began time.Time  // the process; set by begin
+	seen  map[string]decoded
+	stand stand
 }
 
 // stand is who lives, and which disk each holds.
@@ -51,19 +53,8 @@ func (ob *observer) begin() {
 	ob.began = time.Now()
 }
 
-// stop notes that the process was told to end.
-func (ob *observer) stop() {
-	ob.mu.Lock()
-	defer ob.mu.Unlock()
-	ob.stopping = true
-}
-
 // ends reports whether the process was told to end.
-func (ob *observer) ends() bool {
-	ob.mu.Lock()
-	defer ob.mu.Unlock()
-	return ob.stopping
-}
+func (ob *observer) ends() bool { return ob.stopping.Load() }
 
 // want sets the wanted slots, sorted.
 func (ob *observer) want(slots []string) {
@@ -98,7 +89,7 @@ func (ob *observer) among(nodes []Node) (o plan.Observation, ended error) {
 	ob.mu.Lock()
 	defer ob.mu.Unlock()
 	o = plan.Observation{Node: ob.cfg.Node, Config: ob.cfg.Plan, Member: member, Witnesses: witnesses,
-		Early: time.Since(ob.began) < early, Stopping: ob.stopping}
+		Early: time.Since(ob.began) < early, Stopping: ob.ends()}
 	if at, ok := ob.world.Mesh.Twin(); ok {
 		o.Twin = at.String()
 	}

@@ -23,7 +23,7 @@ const (
 // part waits until this member may go down, and returns how long it may hand over, which is not at all where nobody
 // stays to take over. The lock is given back by this slot's next life.
 func (l *loop) part(ctx context.Context) (handOver time.Duration) {
-	l.observer.stop()
+	l.observer.stopping.Store(true)
 	o := l.lookAround()
 	if l.cfg.StopWait > 0 {
 		o, handOver = l.waitToPart(ctx, l.cfg.StopWait)

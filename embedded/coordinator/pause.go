@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"holdfast/embedded/plan"
@@ -19,7 +18,7 @@ func (c *Coordinator) Pause(ctx context.Context, p plan.Pause, dry bool) error {
 	if err != nil {
 		return err
 	}
-	if m, _ := c.world.Etcd.State(); slices.Contains(m.Alarms, "NOSPACE") {
+	if m, _ := c.world.Etcd.State(); m.Spaceless() {
 		return errors.New("a pause is a write, and etcd refuses writes under the alarm NOSPACE: make room first (see " +
 			"`holdfast status --why`)")
 	}

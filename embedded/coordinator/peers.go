@@ -14,10 +14,15 @@ const askForFacts = "facts"
 // peers asks other nodes directly: what gossip says of them may be old.
 type peers struct{ mesh Mesh }
 
-func (ps peers) facts(ctx context.Context, node string) (f plan.Facts, err error) {
+// ask asks one node.
+func (ps peers) ask(ctx context.Context, node string, question []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	data, err := ps.mesh.Ask(ctx, node, []byte(askForFacts))
+	return ps.mesh.Ask(ctx, node, question)
+}
+
+func (ps peers) facts(ctx context.Context, node string) (f plan.Facts, err error) {
+	data, err := ps.ask(ctx, node, []byte(askForFacts))
 	if err != nil {
 		return f, err
 	}

@@ -34,7 +34,9 @@ func newContinuation(parent plan.Record, attempts int, q plan.Request, origin st
 func (rs *restorer) buildFromDisk(ctx context.Context, o plan.Observation, r *plan.Restore, path, dir string,
 	charter *plan.Charter) error {
 	rs.world.Step("before-copy")
-	end, err := rs.recoverTo(ctx, path, dir)
+	end, err := whereRoom(ctx, rs, path, func(ctx context.Context, progress func(Progress)) (plan.LogEnd, error) {
+		return rs.world.Etcd.Recover(ctx, filepath.Join(path, EtcdDir), dir, progress)
+	})
 	if err != nil {
 		return fmt.Errorf("bring a copy of the data to the end of its log: %w", err)
 	}
@@ -43,13 +45,4 @@ func (rs *restorer) buildFromDisk(ctx context.Context, o plan.Observation, r *pl
 	rs.status.progress(Progress{Phase: "building"})
 	peers := map[string]string{o.Claim.Slot: plan.PeerURL(charter.PeerURL, o.Claim.Slot)}
 	return rs.rebuild(ctx, o, r, dir, peers)
-}
-
-// recoverTo makes the copy, unless there is no room for it on the volume.
-func (rs *restorer) recoverTo(ctx context.Context, path, dir string) (end plan.LogEnd, err error) {
-	err = rs.whereRoom(ctx, path, func(ctx context.Context, progress func(Progress)) error {
-		end, err = rs.world.Etcd.Recover(ctx, filepath.Join(path, EtcdDir), dir, progress)
-		return err
-	})
-	return end, err
 }

@@ -40,13 +40,7 @@ func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id I
 		c.holding.unpark()
 		return v.Identity(), false, fmt.Errorf("%s has paused what nodes do by themselves", o.Member.Paused.By)
 	}
-	value, err := c.turn.lock(ctx, "hand back", c.cfg.Hold) // the slot's next holder gives it back, or it ends by itself
-	risk := ""
-	if err != nil {
-		risk = lockRisk(err)
-	} else {
-		risk = c.turn.risk(ctx)
-	}
+	value, risk := c.turn.ask(ctx, "hand back") // the slot's next holder gives the lock back, or it ends by itself
 	switch {
 	case risk != "" && !must:
 		if value != nil {
@@ -111,9 +105,7 @@ func (c *Coordinator) letGo(ctx context.Context, v Volume, why string) (id Ident
 // From its beginning the node says that it holds none. An unmounted volume would look like a blank disk to the others,
 // and its leader would replace the member, whose data would then be of no use to the next holder.
 func (h *holding) drop(ctx context.Context, v Volume) error {
-	h.mu.Lock()
-	h.held.leaving = true
-	h.mu.Unlock()
+	h.set(func(now *held) { now.leaving = true })
 	h.history.leave()
 	err := v.Release(ctx, Drop)
 	h.forget()
@@ -140,17 +132,11 @@ func (h *holding) beginRelease(s *status) (Volume, error) {
 
 // leaveTo leaves a slot to the other nodes for a while.
 func (h *holding) leaveTo(slot string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held.left = left{slot, time.Now().Add(leftTime)}
+	h.set(func(now *held) { now.left = left{slot, time.Now().Add(leftTime)} })
 }
 
 // unpark takes back a release that failed.
-func (h *holding) unpark() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held.gate.closed, h.held.parked = false, false
-}
+func (h *holding) unpark() { h.set(func(now *held) { now.gate.closed, now.parked = false, false }) }
 
 // releasable says what speaks against a release.
 func (h held) releasable(now Situation) error {

@@ -105,7 +105,9 @@ func (rs *restorer) build(ctx context.Context, o plan.Observation, r *plan.Resto
 func (rs *restorer) buildFromBackup(ctx context.Context, o plan.Observation, r *plan.Restore, path, dir string,
 	charter *plan.Charter) error {
 	rs.world.Step("before-fetch")
-	b, err := rs.fetch(ctx, path, r.Backup, rs.world.Etcd.Database(dir))
+	b, err := whereRoom(ctx, rs, path, func(ctx context.Context, progress func(Progress)) (Backup, error) {
+		return rs.world.Backups.Fetch(ctx, r.Backup, rs.world.Etcd.Database(dir), progress)
+	})
 	if err != nil {
 		return fmt.Errorf("fetch the backup %s: %w", r.Backup, err)
 	}
@@ -170,24 +172,15 @@ func foundersOf(charter plan.Charter, r plan.Restore) map[string]string {
 	return peers
 }
 
-// fetch fetches a backup, unless there is no room for it on the volume.
-func (rs *restorer) fetch(ctx context.Context, volume, name, database string) (b Backup, err error) {
-	err = rs.whereRoom(ctx, volume, func(ctx context.Context, progress func(Progress)) error {
-		b, err = rs.world.Backups.Fetch(ctx, name, database, progress)
-		return err
-	})
-	return b, err
-}
-
 // whereRoom lets write bring a database to the volume, and ends it when there is no room for the size that it tells
 // with its progress.
-func (rs *restorer) whereRoom(ctx context.Context, volume string,
-	write func(context.Context, func(Progress)) error) error {
+func whereRoom[T any](ctx context.Context, rs *restorer, volume string,
+	write func(context.Context, func(Progress)) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var full error
 	checked := false
-	err := write(ctx, func(p Progress) {
+	is, err := write(ctx, func(p Progress) {
 		if p.Total > 0 && !checked {
 			checked = true
 			if full = rs.world.Etcd.Room(volume, p.Total); full != nil {
@@ -196,7 +189,7 @@ func (rs *restorer) whereRoom(ctx context.Context, volume string,
 		}
 		rs.status.progress(p)
 	})
-	return cmp.Or(full, err)
+	return is, cmp.Or(full, err)
 }
 
 // discard makes the disk forget what it has prepared, and removes what was built: in this order, for a disk that says

@@ -130,11 +130,9 @@ func (s *sentinel) beacon(ctx context.Context) {
 	var lit time.Time
 	for every(ctx, time.Second) {
 		o := s.status.get().Observation
-		r, known := o.Disk.Ledger.Record, o.Store.Record
-		leads := r != nil && o.Member.Leader && o.Member.Confirmed && o.Store.Unknown == "" && known != nil &&
-			known.ID == r.ID
+		r := leads(o)
 		switch {
-		case !leads:
+		case r == nil:
 			lit = time.Time{}
 			continue
 		case time.Since(lit) < BeaconEvery:
@@ -154,9 +152,8 @@ func (s *sentinel) beacon(ctx context.Context) {
 // or not for long: a disk of an older generation would find nothing proven.
 func (s *sentinel) attest(ctx context.Context) {
 	for every(ctx, storeAge) {
-		o := s.status.get().Observation
-		r, known := o.Disk.Ledger.Record, o.Store.Record
-		if r == nil || !o.Member.Leader || !o.Member.Led() || o.Store.Unknown != "" || known == nil || known.ID != r.ID {
+		r := leads(s.status.get().Observation)
+		if r == nil {
 			continue
 		}
 		bound, cancel := context.WithTimeout(ctx, storeAge)
@@ -166,6 +163,15 @@ func (s *sentinel) attest(ctx context.Context) {
 			s.lg.Debug("what began this generation could not be attested", zap.Error(err))
 		}
 	}
+}
+
+// leads returns the record of the generation that the member here leads, if the store has the same; else nil.
+func leads(o plan.Observation) *plan.Record {
+	r, known := o.Disk.Ledger.Record, o.Store.Record
+	if r == nil || !o.Member.Leader || !o.Member.Led() || o.Store.Unknown != "" || known == nil || known.ID != r.ID {
+		return nil
+	}
+	return r
 }
 
 // Beacon is where the leader of a generation stood when it wrote into the store last.

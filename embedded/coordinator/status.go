@@ -49,7 +49,7 @@ func (s *status) looked(o plan.Observation) Situation {
 		now.Dismissed = dismissed
 		now.Open, now.Objecting, now.Upkeep = open, objecting, care
 		now.Conflicts = conflicts
-		now.Bugs, now.Unheard = faults, unheard(o)
+		now.Bugs = faults
 	})
 	s.holding.house(o)
 	return s.get()

@@ -157,6 +157,16 @@ func (t *turn) handOver(ctx context.Context) error {
 	return nil
 }
 
+// ask takes the disruption lock, and says what is at risk all the same. It returns the lock's value also where it could
+// not be seen whether it was taken.
+func (t *turn) ask(ctx context.Context, purpose string) (value []byte, risk string) {
+	value, err := t.lock(ctx, purpose, t.cfg.Hold)
+	if err != nil {
+		return value, lockRisk(err)
+	}
+	return value, t.risk(ctx)
+}
+
 // risk asks what is at risk without this member, by what the leader sees just now.
 func (t *turn) risk(ctx context.Context) string {
 	o, _ := t.observer.observe()
@@ -166,12 +176,7 @@ func (t *turn) risk(ctx context.Context) string {
 // keepLock refreshes the lock of a drained node until ctx ends. Etcd does not run here, so a running member does it.
 func (t *turn) keepLock(ctx context.Context) {
 	failed := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(max(t.cfg.Hold/4, tick)):
-		}
+	for every(ctx, max(t.cfg.Hold/4, tick)) {
 		value := t.holding.now().drained.value
 		if value == nil {
 			failed = false
@@ -194,13 +199,18 @@ func (t *turn) refreshElsewhere(ctx context.Context, value []byte) error {
 	last := errors.New("no other node runs a member")
 	o, _ := t.observer.observe()
 	for _, node := range t.peers.running(o) {
-		ctx, cancel := context.WithTimeout(ctx, askTimeout)
-		_, err := t.world.Mesh.Ask(ctx, node, append([]byte(askToRefresh), value...))
-		cancel()
+		_, err := t.peers.ask(ctx, node, append([]byte(askToRefresh), value...))
 		if err == nil {
 			return nil
 		}
 		last = fmt.Errorf("node %s: %w", node, err)
 	}
 	return last
+}
+
+// refresh gives the lock its whole time again, for another node, which holds it.
+func (t *turn) refresh(ctx context.Context, value []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	return nil, t.world.Etcd.RefreshLock(ctx, value)
 }

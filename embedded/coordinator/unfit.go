@@ -23,9 +23,7 @@ func (h *holding) misfit(dir string, err error) bool {
 	if !ok {
 		return false
 	}
-	h.mu.Lock()
-	h.held.unfit = unfit{data.Err.Error(), dir, time.Now()}
-	h.mu.Unlock()
+	h.set(func(now *held) { now.unfit = unfit{data.Err.Error(), dir, time.Now()} })
 	return true
 }
 
@@ -36,10 +34,7 @@ func (h *holding) refit() {
 	if u.why == "" || now.gate.dead || now.gate.closed || time.Since(u.looked) < refitEvery {
 		return
 	}
-	if h.misfit(u.dir, h.world.Etcd.Fit(u.dir)) {
-		return
+	if !h.misfit(u.dir, h.world.Etcd.Fit(u.dir)) {
+		h.set(func(now *held) { now.unfit = unfit{} })
 	}
-	h.mu.Lock()
-	h.held.unfit = unfit{}
-	h.mu.Unlock()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/embedded/health"
@@ -23,16 +24,17 @@ const (
 
 // upkeep is what a member remembers of the care for its database.
 type upkeep struct {
+	defragging atomic.Bool
+	asking     atomic.Bool // for the word to defragment, or has it
+
 	mu sync.Mutex
 
-	judged     plan.Judgement
-	short      bool      // the volume has less than its reserve
-	spaceless  bool      // NOSPACE is up
-	tried      bool      // defragmented since it came up
-	compacted  time.Time // since it came up, zero if not
-	history    int64     // the revision up to which it is compacted
-	defragging bool
-	asking     bool // for the word to defragment, or has it
+	judged    plan.Judgement
+	short     bool      // the volume has less than its reserve
+	spaceless bool      // NOSPACE is up
+	tried     bool      // defragmented since it came up
+	compacted time.Time // since it came up, zero if not
+	history   int64     // the revision up to which it is compacted
 
 	until  time.Time // rests after a defragmentation
 	failed int       // defragmentations, in a row
@@ -60,7 +62,7 @@ func (u *upkeep) tell(o *plan.Observation, now time.Time) {
 	}
 	u.judged = o.Config.Upkeep.Judge(u.judged, *m, u.tried)
 	u.growth.add(now, m.Space.InUse)
-	m.Judgement, m.Defragging = u.judged, u.defragging
+	m.Judgement, m.Defragging = u.judged, u.defragging.Load()
 	o.Compacted = now.Sub(u.compacted) < compacted
 	if now.Before(u.until) {
 		o.Resting = "the last one is less than an hour ago"
@@ -79,26 +81,8 @@ func (u *upkeep) status() health.UpkeepStatus {
 	return s
 }
 
-// defragment notes that this member defragments, or does no more.
-func (u *upkeep) defragment(on bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.defragging = on
-}
-
-// ask notes that this member asks for the word to defragment, or has it.
-func (u *upkeep) ask(on bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.asking = on
-}
-
-// asks reports whether it does, or defragments.
-func (u *upkeep) asks() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.asking || u.defragging
-}
+// asks reports whether this member asks for the word to defragment, or has it, or defragments.
+func (u *upkeep) asks() bool { return u.asking.Load() || u.defragging.Load() }
 
 // compact notes that the history was dropped.
 func (u *upkeep) compact() {

@@ -74,10 +74,12 @@ type cache struct {
 type object[T any] struct {
 	is T
 	seal
-	text []byte // that counts
+	text []byte    // that counts
+	when time.Time // the store got it
 }
 
 func (r *objects) readRecord(ctx context.Context, o snapshot.Object) (got object[plan.Record], err error) {
+	got.when = o.Modified
 	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
 		return cmp.Or(got.is.Valid(), named(o, r.recordName(got.is.Generation)))
 	})
@@ -94,6 +96,7 @@ func named(o snapshot.Object, name string) error {
 }
 
 func (r *objects) readRestore(ctx context.Context, o snapshot.Object) (got object[plan.Restore], err error) {
+	got.when = o.Modified
 	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
 		return cmp.Or(got.is.Valid(), named(o, r.restoreName(got.is.Generation, got.is.Attempt)))
 	})
@@ -101,6 +104,7 @@ func (r *objects) readRestore(ctx context.Context, o snapshot.Object) (got objec
 }
 
 func (r *objects) readOutcome(ctx context.Context, o snapshot.Object) (got object[outcome], err error) {
+	got.when = o.Modified
 	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
 		done := got.is
 		switch {

@@ -135,33 +135,34 @@ func (r *Records) state(ctx context.Context, l listing, completes bool) (s plan.
 		if err != nil {
 			return plan.Store{}, since, err
 		}
-		if p == nil || done.Abort != nil {
+		if p == nil || done.is.Abort != nil {
 			return s, since, nil
 		}
+		open, concluded := &p.is, done.is.Record
 		// what is not ours gets no abort of ours
-		if done.Record == nil && (!completes || p.unproven != nil || !r.expired(p, l)) {
-			doubt(&s, p.Generation, r.restoreName(p.Generation, p.Attempt), p.unproven)
-			s.Restore = p.Restore
+		if concluded == nil && (!completes || p.unproven != nil || !r.expired(p, l)) {
+			doubt(&s, open.Generation, r.restoreName(open.Generation, open.Attempt), p.unproven)
+			s.Restore = open
 			return s, since, nil
 		}
-		if done.Record == nil { // nobody waits for it any more; the condition decides between this and a conclusion
-			why := plan.Abort{ID: p.ID, Why: fmt.Sprintf("it was open for longer than %s", p.Lasts)}
-			if done.Record, err = r.Abort(ctx, *p.Restore, why); err != nil {
+		if concluded == nil { // nobody waits for it any more; the condition decides between this and a conclusion
+			why := plan.Abort{ID: open.ID, Why: fmt.Sprintf("it was open for longer than %s", open.Lasts)}
+			if concluded, err = r.Abort(ctx, *open, why); err != nil {
 				return s, since, err
-			} else if done.Record == nil {
+			} else if concluded == nil {
 				s.Aborted = append(s.Aborted, why)
 				return s, since, nil
 			}
 		}
 		if unproven := cmp.Or(done.unproven, p.unproven); unproven != nil { // our signature would make it true
-			doubt(&s, p.Generation, r.outcomeName(p.Generation, p.Attempt), unproven)
+			doubt(&s, open.Generation, r.outcomeName(open.Generation, open.Attempt), unproven)
 		} else if !completes {
 			// Who only looks, and may not even be able to sign, leaves it to the nodes.
-		} else if err := r.Put(ctx, *done.Record); err != nil && !errors.Is(err, ErrUnsigned) { // left to the nodes, too
-			return plan.Store{}, since, fmt.Errorf("store the record of the "+p.Title()+", which was concluded: %w", err)
+		} else if err := r.Put(ctx, *concluded); err != nil && !errors.Is(err, ErrUnsigned) { // left to the nodes, too
+			return plan.Store{}, since, fmt.Errorf("store the record of the "+open.Title()+", which was concluded: %w", err)
 		}
-		s.Record, since = done.Record, done.when
-		s.Concluded = append(s.Concluded, *done.Record)
+		s.Record, since = concluded, done.when
+		s.Concluded = append(s.Concluded, *concluded)
 	}
 }
 
@@ -211,28 +212,15 @@ func matches(at numbered, c *plan.Record, p *plan.Restore) error {
 
 // expired reports whether a proposal has been open for longer than it lasts, by the store's own time: another object is
 // that much younger. A process that has seen it for as long knows it as well. No clock is compared with another one.
-func (r *Records) expired(p *placed, l listing) bool {
-	return p.Lasts > 0 && r.older(p.ID, p.when, p.Lasts, l.newest)
-}
-
-// placed is a proposal and when the store got it.
-type placed struct {
-	*plan.Restore
-	unproven error
-	when     time.Time
-}
-
-// concluded is an outcome and when the store got it.
-type concluded struct {
-	outcome
-	unproven error
-	when     time.Time
+func (r *Records) expired(p *object[plan.Restore], l listing) bool {
+	return p.is.Lasts > 0 && r.older(p.is.ID, p.when, p.is.Lasts, l.newest)
 }
 
 // proposal returns the last proposal for the generation after that of s, and its outcome, zero if it is open. One that
 // continues from another record is of a cluster that was given up: it only counts as an attempt, which is its name.
 // Those that were aborted are noted in s.
-func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *placed, done concluded, err error) {
+func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *object[plan.Restore],
+	done object[outcome], err error) {
 	for _, o := range l.restores {
 		if o.generation != s.Record.Generation+1 {
 			continue
@@ -240,14 +228,14 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *pl
 		s.Attempts = o.attempt
 		read, err := r.readRestore(ctx, o.Object)
 		if err != nil {
-			return nil, concluded{}, err
+			return nil, done, err
 		}
 		follows := read.is.Parent() == s.Record.ID
 		end, ended := o.of(l.outcomes)
 		var was object[outcome]
 		if ended && (follows || read.unproven != nil) {
 			if was, err = r.readOutcome(ctx, end.Object); err != nil {
-				return nil, concluded{}, err
+				return nil, done, err
 			}
 		}
 		if read.attested && !ended { // it was concluded when that was attested
@@ -259,26 +247,26 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *pl
 			}
 			doubt(s, o.generation, o.Name, read.unproven)
 		}
-		p, done = nil, concluded{}
+		p, done = nil, object[outcome]{}
 		if !follows {
 			continue
 		}
-		p = &placed{&read.is, read.unproven, o.Modified}
+		p = &read
 		if !ended {
 			continue
 		}
 		if was.is.Record != nil {
 			if err := matches(end, was.is.Record, &read.is); err != nil {
-				return nil, concluded{}, err
+				return nil, done, err
 			}
 		}
-		if done = (concluded{was.is, was.unproven, end.Modified}); was.is.Abort != nil {
+		if done = was; was.is.Abort != nil {
 			a := *was.is.Abort
-			if was.unproven == nil && r.Signer != nil && a.ID != p.ID { // it was put here again
+			if was.unproven == nil && r.Signer != nil && a.ID != p.is.ID { // it was put here again
 				was.unproven = fmt.Errorf("it is the abort of another proposal, %s", a.ID)
 			}
-			a.ID = p.ID
-			doubt(s, p.Generation, end.Name, was.unproven)
+			a.ID = p.is.ID
+			doubt(s, o.generation, end.Name, was.unproven)
 			s.Aborted = append(s.Aborted, a)
 		}
 	}

@@ -95,12 +95,6 @@ func nameOf(m plan.MemberInfo, name string) string {
 	return "without a name"
 }
 
-// The names of etcd's alarms.
-const (
-	noSpace = "NOSPACE"
-	corrupt = "CORRUPT"
-)
-
 func (s judged) judgeAlarms() (out []Finding) {
 	var alarms []Alarm
 	var short []string // nodes whose volume has no room
@@ -120,7 +114,7 @@ func (s judged) judgeAlarms() (out []Finding) {
 	}
 	for _, a := range alarms {
 		switch a.Name {
-		case noSpace:
+		case plan.NoSpace:
 			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every write of every client until it is disarmed", a)
 			switch on := strings.Join(short, ", "); {
 			case len(short) > 0 && curing:
@@ -133,7 +127,7 @@ func (s judged) judgeAlarms() (out []Finding) {
 					"data does, delete keys or raise etcd.quota-backend-bytes on all nodes.")
 			}
 			out = append(out, f)
-		case corrupt:
+		case plan.Corrupt:
 			what := "etcd says that the data of this member differs from the others'"
 			if a.Member == "0" {
 				what = "the members' data differs, and etcd could not tell whose is right"
@@ -156,7 +150,7 @@ func (s judged) judgeVersions() (out []Finding) {
 		if m := n.Etcd; m != nil && m.Version != "" {
 			v := minorOf(m.Version)
 			etcds[v], downgrade = append(etcds[v], n.Node), cmp.Or(downgrade, m.Downgrade)
-			if lowest == "" || olderMinor(v, lowest) {
+			if lowest == "" || NewerMinor(lowest, v) {
 				lowest = v
 			}
 			if m.ClusterVersion != "" {
@@ -175,7 +169,7 @@ func (s judged) judgeVersions() (out []Finding) {
 		out = append(out, New(DowngradeOpen, "", "the cluster is being downgraded to etcd %s", downgrade))
 	}
 	for v, nodes := range agreed {
-		if olderMinor(v, lowest) && downgrade == "" {
+		if NewerMinor(lowest, v) && downgrade == "" {
 			out = append(out, New(ClusterVersion, "",
 				"the cluster works as etcd %s, although all members are %s or newer, as %s says", v, lowest,
 				strings.Join(nodes, ", ")))
@@ -188,14 +182,6 @@ func (s judged) judgeVersions() (out []Finding) {
 func minorOf(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	return strings.Join(parts[:min(2, len(parts))], ".")
-}
-
-// olderMinor compares versions like 3.9 and 3.10.
-func olderMinor(a, b string) bool {
-	if len(a) != len(b) {
-		return len(a) < len(b)
-	}
-	return a < b
 }
 
 // listText is "3.6 on n1, n2; 3.7 on n3", or the only one without the nodes.

@@ -279,13 +279,13 @@ func TestSituations(t *testing.T) {
 		{"a slot that the cluster gave up", func(f *Facts) {
 			f.node(0).Set = &plan.SlotSet{Record: f.node(0).Record.ID, Serial: 1, Slots: []string{"a", "b"}}
 		}, MemberStale, Degrading, "3, slot c: this member belongs to no slot of the cluster, but it is connected", Degraded},
-		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{noSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every write", Degraded},
+		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every write", Degraded},
 		{"one differs", hashes("1 2", "1 x", "1 2"), MemberDiffers, Critical, "at revision 20 the data of n2 differs from what n1, n3 have", Degraded},
 		{"one differs, as far as a majority tells", hashes("1 2", "x", "1"), MemberDiffers, Critical, "at revision 10 the data of n2 differs from what n1, n3 have", Degraded},
 		{"all differ", hashes("1 2", "1 x", "1 y"), MemberDiffers, Critical, "the data of n1, n2, n3 differs at revision 20, and no majority", Degraded},
 		{"two differ and the third tells nothing", hashes("1 2", "1 x", "1"), MemberDiffers, Critical, "the data of n1, n2 differs at revision 20, and no majority", Degraded},
-		{"CORRUPT of nobody", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{corrupt, "0"}} }, AlarmCorrupt, Critical, "CORRUPT of member 0: the members' data differs, and etcd could not tell", Degraded},
-		{"CORRUPT", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{corrupt, "2"}} }, AlarmCorrupt, Critical, "CORRUPT of member 2: etcd says that the data of this member differs", Degraded},
+		{"CORRUPT of nobody", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.Corrupt, "0"}} }, AlarmCorrupt, Critical, "CORRUPT of member 0: the members' data differs, and etcd could not tell", Degraded},
+		{"CORRUPT", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.Corrupt, "2"}} }, AlarmCorrupt, Critical, "CORRUPT of member 2: etcd says that the data of this member differs", Degraded},
 		{"an alarm of tomorrow", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{"MOON", "2"}} }, AlarmUnknown, Critical, "MOON", Degraded},
 
 		// Versions and clocks.
@@ -430,7 +430,7 @@ func TestSituations(t *testing.T) {
 		// Several at once: the worst decides, and none hides another.
 		{"a lost node and a bad backup", func(f *Facts) { f.lose(2); f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "NO good one", Degraded},
 		{"no quorum and a full disk", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(60); f.node(0).Checkup.Room.Free = 1 << 30 }, DiskFull, Degrading, "1.0 GiB of 100.0 GiB", NoQuorum},
-		{"NOSPACE in an election", func(f *Facts) { f.leaderless(2); f.node(0).Etcd.Alarms = []Alarm{{noSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE", NoLeaderYet},
+		{"NOSPACE in an election", func(f *Facts) { f.leaderless(2); f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE", NoLeaderYet},
 		{"a partition beside an expired certificate", func(f *Facts) {
 			f.lose(1)
 			f.lose(2)
@@ -481,7 +481,7 @@ func TestNoSpaceAdvice(t *testing.T) {
 		"a disk without room, no cure": {true, false, "Make room on the volume of n2, or make it larger, then run `holdfast etcdctl alarm disarm`"},
 	} {
 		f := sound()
-		f.node(0).Etcd.Alarms = []Alarm{{noSpace, "2"}}
+		f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "2"}}
 		f.node(0).Checkup.Leader, f.node(0).Checkup.Cures, f.node(1).Checkup.Room.Short = true, c.cures, c.short
 		got := f.Judge([]string{"a", "b", "c"})
 		i := slices.IndexFunc(got, func(f Finding) bool { return f.Code == AlarmNoSpace })
@@ -529,7 +529,7 @@ func TestLocal(t *testing.T) {
 		"one is down":  {func(f *Facts) { f.lose(2) }, []Code{MemberCutOff}},
 		"two are down": {func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(60) }, []Code{QuorumLost}},
 		"an election":  {func(f *Facts) { f.leaderless(1) }, []Code{Electing}},
-		"NOSPACE":      {func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{noSpace, "1"}} }, []Code{AlarmNoSpace}},
+		"NOSPACE":      {func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, []Code{AlarmNoSpace}},
 		"no room":      {func(f *Facts) { f.node(0).Checkup.Room.Free = 1 }, []Code{DiskFull}},
 		"no reserve":   {func(f *Facts) { f.node(0).Checkup.Room.Free, f.node(0).Checkup.Room.Short = 1, true }, []Code{DiskReserve}},
 		"no scratch":   {func(f *Facts) { f.node(0).Checkup.Scratch = &Room{Free: 1, Total: 100} }, []Code{ScratchLow}},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"holdfast/embedded/plan"
 )
 
 // Vote is how the members' data compares at the newest revision of which a majority of all voters has told a hash. Etcd
@@ -85,7 +87,7 @@ func (s judged) judgeData() (out []Finding) {
 // disarmText says what is to be done after the members agree again.
 func (s judged) disarmText() string {
 	for _, n := range s.Nodes {
-		if n.Etcd != nil && slices.ContainsFunc(n.Etcd.Alarms, func(a Alarm) bool { return a.Name == corrupt }) {
+		if n.Etcd != nil && slices.ContainsFunc(n.Etcd.Alarms, func(a Alarm) bool { return a.Name == plan.Corrupt }) {
 			return "When it serves again: `holdfast etcdctl alarm disarm`."
 		}
 	}

@@ -226,12 +226,10 @@ func (o succession) returned(next *Record, p *Restore) Said {
 		o.Claim.Slot, next.Token(), ours, theirs, next.Token(), Command("rejoin"), Command("rejoin --instead"))
 }
 
-// leaving is what the disk notes when it leaves.
+// leaving is what the disk notes when it leaves. Of a member that does not run the loop adds the members, by the
+// database.
 func (o succession) leaving(proposal string) *Left {
 	l := &Left{Proposal: proposal, Members: slices.Clone(o.Member.Members), Revision: o.Member.Revision}
-	if !o.Member.Running {
-		l.Members = slices.Clone(o.Disk.Members)
-	}
 	for i := range l.Members {
 		l.Members[i].Connected, l.Members[i].Acked = false, 0
 	}

@@ -75,7 +75,7 @@ func ends(t *rapid.T, o *Observation) {
 	}
 	o.Store.Aborted, o.Store.Met = rapid.SliceOfN(rapid.Custom(aborts), 0, 2).Draw(t, "aborts"), rapid.SliceOfN(name, 0, 2).Draw(t, "met")
 	o.Disk.Ledger.Left, o.Disk.Ledger.Aborted = lefts(t), rapid.SampledFrom([][]string{nil, {"q"}, {"q", "r"}}).Draw(t, "noted")
-	o.Disk.Log, o.Disk.Members = logs(t), rapid.SliceOfN(rapid.Custom(memberInfo), 0, 3).Draw(t, "applied")
+	o.Disk.Log = logs(t)
 	o.Member.Confirmed, o.Alone, o.Blind, o.Starting, o.Orders.Join, o.Orders.Differs = some(), some(), some(), some(), some(), some()
 	if some() {
 		o.Member.Consent = &Consent{Record: rapid.SampledFrom([]string{"p", "q", "r"}).Draw(t, "ends"), Proposal: rapid.SampledFrom([]string{"q", "r"}).Draw(t, "consents to")}

@@ -158,8 +158,6 @@ type Disk struct {
 	Log *LogEnd
 	// Term is the newest term that the disk has noted; known while etcd does not run.
 	Term uint64
-	// Members is the member list as applied in the database, known while etcd does not run.
-	Members []MemberInfo
 	// Origin is what foreign data says, before its cluster has a record here; nil if there is none.
 	Origin *Origin
 	// Superseded is why the data is of the past: the program that it was given back to has made another cluster there

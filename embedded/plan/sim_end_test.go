@@ -271,6 +271,11 @@ func (n *node) leaving(a Action) {
 		return
 	}
 	n.w.tally.event("left")
+	if n.proc == nil && d.data != nil {
+		left := *a.Left
+		left.Members = slices.Clone(d.data.list)
+		a.Left = &left
+	}
 	n.todo = []func(){func() { n.proc, n.removed = nil, false }, write, tell}
 }
 

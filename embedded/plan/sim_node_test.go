@@ -166,9 +166,6 @@ func (n *node) observe() Observation {
 			if n.proc == nil || !n.proc.hasLead && w.chance(80) { // a member tells it only after a while
 				o.Disk.Log, o.Disk.Term = d.data.end(), d.data.noted
 			}
-			if n.proc == nil {
-				o.Disk.Members = d.data.list
-			}
 		}
 		if r := d.ledger.Record; r != nil {
 			o.Disk.RecordCID = r.cid()

@@ -9,7 +9,7 @@ import (
 //
 //	node n1 alone blind starting
 //	member confirmed consent=R                 the consent is to end our own record's generation, O:R for another's
-//	disk left=R/a:1,b:2,c:3 aborted=R list=a:1 what was noted when it left, with the members; list is the database's
+//	disk left=R/a:1,b:2,c:3 aborted=R what was noted when it left, with the members
 //	peer n2 left=R/a:1,b:2,c:3 consent=R confirmed nonce=x removed=5
 //	store concluded=X/R,Y/Q aborted=R,Q met=n2,n3 nonce=x unproven=2 doubt="..."
 //	restore R led=n2 overruled=d1,d2 revision=64
@@ -28,7 +28,7 @@ func (r *reader) ending(noun string, p map[string]string, has func(string) bool)
 			o.Member.Consent = &Consent{Record: mine.ID, Proposal: r.id(of), By: "root"}
 		}
 	case "disk":
-		o.Disk.Ledger.Left, o.Disk.Members = r.left(p["left"]), r.members(p["list"])
+		o.Disk.Ledger.Left = r.left(p["left"])
 		if has("taken") {
 			o.Disk.Ledger.Taken = o.Disk.Ledger.Record.ID
 		}
