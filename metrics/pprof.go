@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -36,11 +37,12 @@ func private(address string) bool {
 }
 
 // Profile serves Go's profiles of this process below /debug/pprof/ at an address of their own, until ctx is done.
-// address is as Config.Pprof; "" serves nothing. bound, if not nil, is called with the address as host:port. The error
-// says that the address cannot be bound, or is no loopback address: a profile tells what the process is doing, and
-// taking one costs it time.
+// address is as Config.Pprof; "" serves nothing, and the profile of the heap is not kept from then on. bound, if not
+// nil, is called with the address as host:port. The error says that the address cannot be bound, or is no loopback
+// address: a profile tells what the process is doing, and taking one costs it time.
 func Profile(ctx context.Context, address string, lg *zap.Logger, bound func(address string)) error {
 	if address == "" {
+		runtime.MemProfileRate = 0 // nobody can ask for the profile of the heap, and to keep it takes 1 to 2 MB
 		<-ctx.Done()
 		return nil
 	}

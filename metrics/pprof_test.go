@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -38,6 +39,9 @@ func TestProfiles(t *testing.T) {
 		done <- Profile(ctx, "127.0.0.1:0", zaptest.NewLogger(t), func(address string) { bound <- address })
 	}()
 	base := "http://" + <-bound
+	if runtime.MemProfileRate == 0 {
+		t.Error("the heap is not profiled")
+	}
 	for path, want := range map[string]int{
 		"/debug/pprof/": http.StatusOK, "/debug/pprof/goroutine?debug=1": http.StatusOK, "/debug/pprof/symbol": http.StatusOK,
 		"/metrics": http.StatusNotFound, "/": http.StatusNotFound,
@@ -64,9 +68,14 @@ func TestProfiles(t *testing.T) {
 
 // Nothing is bound where nothing is configured.
 func TestNoProfiles(t *testing.T) {
+	before := runtime.MemProfileRate
+	t.Cleanup(func() { runtime.MemProfileRate = before })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Profile(ctx, "", zaptest.NewLogger(t), func(a string) { t.Errorf("bound %s", a) }); err != nil {
 		t.Error(err)
+	}
+	if before == 0 || runtime.MemProfileRate != 0 {
+		t.Errorf("the heap is profiled each %d bytes, and was each %d; want 0 and more", runtime.MemProfileRate, before)
 	}
 }
