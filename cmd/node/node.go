@@ -128,6 +128,9 @@ func (n *node) status() health.NodeStatus {
 	return s
 }
 
+// begins is what a node does that has decided nothing yet.
+const begins = "the process has just begun"
+
 // facts is the status but for what the metrics tell, which themselves are made from it.
 func (n *node) facts() health.NodeStatus {
 	now, e := n.coord.Now(), n.etcd.Status()
@@ -139,6 +142,10 @@ func (n *node) facts() health.NodeStatus {
 		Since: now.Since, State: now.State(), Action: now.Action.Kind, Why: now.Action.Text(),
 		Decision: health.Decided(now.Action), Error: now.Err,
 		Found: n.found(), Checkup: n.checkup(), Record: now.Observation.Disk.Ledger.Record,
+		Early: now.Looked.IsZero() || now.Observation.Early,
+	}
+	if now.Action.Kind == "" {
+		s.Why, s.Decision.Why = begins, begins
 	}
 	if !now.Looked.IsZero() {
 		ago := time.Since(now.Looked).Seconds()

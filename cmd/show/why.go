@@ -79,6 +79,8 @@ func clusterLines(s health.ClusterStatus, now time.Time) []string {
 	}
 	if r := s.Leader; r != "" {
 		add("leader", "%s", r)
+	} else if s.Health == health.Unknown {
+		add("leader", "not known yet")
 	} else if s.Health != health.NoQuorum && s.Health != health.NoLeaderYet {
 		add("leader", "not on any node seen here, but a quorum answers: another program runs that member, or its node is "+
 			"not in the gossip")

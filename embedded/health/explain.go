@@ -43,6 +43,8 @@ func (n *NodeStatus) explain() {
 	switch {
 	case !n.Reached:
 		n.Does, n.Obstacles = "unknown", append(n.Obstacles, d.Why)
+	case n.Action == "": // it has decided nothing yet
+		n.Does = d.Why
 	case n.Action != plan.Wait:
 		n.Does = fmt.Sprintf("%s: %s", n.Action, d.Why)
 	case n.serves():

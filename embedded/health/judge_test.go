@@ -48,6 +48,22 @@ func (f *Facts) lose(i int) {
 	f.disconnect(i)
 }
 
+// begin makes it what the first node sees that was started a moment ago: itself, without a member.
+func (f *Facts) begin() {
+	f.disconnect(0)
+	f.Status.Nodes = f.Status.Nodes[:1]
+	f.Status.Nodes[0] = NodeStatus{Node: "n1", Live: true, Reached: true, Early: true, State: "claiming", Since: now, Checkup: &Checkup{Time: now}}
+}
+
+// heard adds the others, of which the second one leads.
+func (f *Facts) heard() {
+	others := sound()
+	others.disconnect(0)
+	f.Status.Nodes = append(f.Status.Nodes, others.Status.Nodes[1:]...)
+	n := f.node(1)
+	n.State, n.Etcd.Leader, n.Checkup.Leader, n.Backup.Leading = "leader", true, true, true
+}
+
 // disconnect has the others lose their connection to a member.
 func (f *Facts) disconnect(i int) {
 	for j, n := range f.Status.Nodes {
@@ -189,6 +205,9 @@ func TestSituations(t *testing.T) {
 		{"a node is down, the node", func(f *Facts) { f.lose(2) }, NodeLost, Warning, "n3, which holds slot c, has not been heard of", Degraded},
 		{"a node is down, the voters", func(f *Facts) { f.lose(2) }, MemberCutOff, Degrading, "2 of 3 voters are connected, and 2 are needed", Degraded},
 		{"two are down", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(1) }, QuorumLost, Critical, "1 of 3 members run (a), and none has a leader; missing: b, c", NoQuorum},
+		{"its process has just begun", func(f *Facts) { f.begin() }, NotExamined, Warning, "n1 has just begun, and has not heard yet of a leader, nor who runs a, b, c", Unknown},
+		{"it has begun, and heard of the others", func(f *Facts) { f.begin(); f.heard() }, MemberCutOff, Degrading, "2 of 3 voters are connected", Degraded},
+		{"it has begun, and all wait", func(f *Facts) { f.leaderless(1); f.node(0).Early = true }, Electing, Critical, "the members of a, b, c are electing a leader", NoLeaderYet},
 		{"all are down but in memory", func(f *Facts) { f.lose(0); f.lose(1); f.lose(2) }, QuorumLost, Critical, "no member of the slots a, b, c runs", NoQuorum},
 		{"the leader died a second ago", func(f *Facts) { f.lose(0); f.leaderless(1) }, Electing, Critical, "the members of b, c are electing a leader", NoLeaderYet},
 		{"an election that does not end", func(f *Facts) { f.leaderless(30) }, QuorumLost, Critical, "all members (a, b, c) run, and none has a leader", NoQuorum},
@@ -438,6 +457,8 @@ func TestSituations(t *testing.T) {
 			f.node(0).Checkup.Files = []File{{Kind: OwnCertificate, Certs: []Certificate{{"CN=x", now.Add(-8 * day), now.Add(-day)}}}}
 		},
 			CertificateEnded, Critical, "expired at", NoQuorum},
+		{"the node here hangs", func(f *Facts) { f.Offline, f.Hangs = "it says nothing", true }, NodeSilent, Critical, "it says nothing", Healthy},
+		{"the node here hangs, the rest", func(f *Facts) { f.Offline, f.Hangs = "it says nothing", true }, NotExamined, Warning, "the cluster is not known here", Healthy},
 		{"no node answers here", func(f *Facts) { f.Offline = "connection refused" }, NotExamined, Warning, "no node was asked: connection refused", Healthy},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -344,6 +344,8 @@ type Store struct {
 	// nodes whose own was read in this store: they share it.
 	Nonce string
 	Met   []string
+	// Late are the live nodes that may have put theirs there after this process read the store last.
+	Late []string
 	// Requests are the foreign commands that lie in the store, oldest first.
 	Requests []Request
 	// Newest is how far the newest verified backup reaches, nil while that was not asked: it is only for a member
