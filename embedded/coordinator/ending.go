@@ -42,8 +42,8 @@ type ending struct {
 	blind    map[string]bool // by ID of a concluded proposal: it could not be prevented from here
 	nonces   map[string]string
 	heard    map[string]time.Time // by nonce that was not read in the store: since when it is known
-	objected string    // ID of the proposal that was aborted from here last
-	aborted  time.Time // when that was done
+	objected string               // ID of the proposal that was aborted from here last
+	aborted  time.Time            // when that was done
 }
 
 // looked notes what one look at the store that began at a time has told. The caller holds the lock.

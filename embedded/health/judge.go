@@ -304,7 +304,7 @@ func (s judged) judgeSlots() (out []Finding) {
 			out = append(out, New(SlotUnseen, subject, "slot %s: raft is connected to its member, and according "+
 				"to the gossip %s holds it",
 				slot, who))
-		case n == nil && s.begins() && s.lastHeard(slot) == "":
+		case n == nil && s.begins() && s.confirmed() == nil: // nor is the quorum known
 		case n == nil:
 			out = append(out, New(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot)))
 		case n.Stall != nil: // which its own finding explains

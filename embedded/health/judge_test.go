@@ -207,6 +207,11 @@ func TestSituations(t *testing.T) {
 		{"two are down", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(1) }, QuorumLost, Critical, "1 of 3 members run (a), and none has a leader; missing: b, c", NoQuorum},
 		{"its process has just begun", func(f *Facts) { f.begin() }, NotExamined, Warning, "n1 has just begun, and has not heard yet of a leader, nor who runs a, b, c", Unknown},
 		{"it has begun, and heard of the others", func(f *Facts) { f.begin(); f.heard() }, MemberCutOff, Degrading, "2 of 3 voters are connected", Degraded},
+		{"it has begun, and heard of a follower only", func(f *Facts) {
+			f.begin()
+			f.heard()
+			f.Status.Nodes = append(f.Status.Nodes[:1], f.Status.Nodes[2:]...)
+		}, SlotDown, Degrading, "slot a has no live holder", Degraded},
 		{"it has begun, and all wait", func(f *Facts) { f.leaderless(1); f.node(0).Early = true }, Electing, Critical, "the members of a, b, c are electing a leader", NoLeaderYet},
 		{"all are down but in memory", func(f *Facts) { f.lose(0); f.lose(1); f.lose(2) }, QuorumLost, Critical, "no member of the slots a, b, c runs", NoQuorum},
 		{"the leader died a second ago", func(f *Facts) { f.lose(0); f.leaderless(1) }, Electing, Critical, "the members of b, c are electing a leader", NoLeaderYet},
@@ -549,7 +554,7 @@ func TestLocal(t *testing.T) {
 		"all is well":  {func(*Facts) {}, nil},
 		"one is down":  {func(f *Facts) { f.lose(2) }, []Code{MemberCutOff}},
 		"two are down": {func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(60) }, []Code{QuorumLost}},
-		"an election":  {func(f *Facts) { f.leaderless(1) }, []Code{Electing}},
+		"an election":  {func(f *Facts) { f.leaderless(1); f.node(0).Checkup.Near = []uint64{2} }, []Code{Electing}},
 		"NOSPACE":      {func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{noSpace, "1"}} }, []Code{AlarmNoSpace}},
 		"no room":      {func(f *Facts) { f.node(0).Checkup.Room.Free = 1 }, []Code{DiskFull}},
 		"no reserve":   {func(f *Facts) { f.node(0).Checkup.Room.Free, f.node(0).Checkup.Room.Short = 1, true }, []Code{DiskReserve}},
@@ -604,5 +609,30 @@ func TestAnotherClusterOfOurName(t *testing.T) {
 	down.leaderless(60)
 	if with(down).Status.Judge([]string{"a", "b", "c"}); down.Status.Health != NoQuorum {
 		t.Errorf("without a leader of ours: %s: %v", down.Status.Health, down.Status.Reasons())
+	}
+}
+
+// A node that asks nobody tells an election from a lost quorum by whom raft reaches.
+func TestLocalQuorum(t *testing.T) {
+	for name, c := range map[string]struct {
+		near    []uint64
+		seconds float64
+		early   bool
+		want    Code
+		text    string
+	}{
+		"the leader died":            {[]uint64{3}, 1, false, Electing, "has had no leader for 1 s"},
+		"the others died":            {nil, 1, false, QuorumLost, "has had no leader for 1 s, and reaches 1 of 3 voters"},
+		"no connection was made yet": {nil, 1, true, Electing, "has had no leader for 1 s"},
+		"nobody is elected":          {[]uint64{2, 3}, 30, false, QuorumLost, "has had no leader for 30 s"},
+	} {
+		f := sound()
+		f.leaderless(c.seconds)
+		n := f.node(0)
+		n.Checkup.Near, n.Early = c.near, c.early
+		got := n.Local(nil, now)
+		if !slices.ContainsFunc(got, func(f Finding) bool { return f.Code == c.want && strings.Contains(f.Text, c.text) }) {
+			t.Errorf("%s: got %+v, want %s %q", name, got, c.want, c.text)
+		}
 	}
 }
