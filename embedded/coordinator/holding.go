@@ -26,7 +26,7 @@ type held struct {
 	volume  Volume // nil: none
 	id      Identity
 	path    string
-	none    string // why no volume could be claimed
+	none    string // why no volume is free
 	content        // of the volume
 	unfit   unfit
 	gate    gate
@@ -120,7 +120,7 @@ func (h *holding) hold(v Volume) {
 	h.names.write() // those that were heard of before there was a volume
 }
 
-// without notes why no volume could be claimed.
+// without notes why no volume is free, "" if that is not what keeps one from being claimed.
 func (h *holding) without(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

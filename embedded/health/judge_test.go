@@ -612,6 +612,34 @@ func TestAnotherClusterOfOurName(t *testing.T) {
 	}
 }
 
+// The cause that keeps a restore from being prepared is told once.
+func TestRestoreTellsItsCauseOnce(t *testing.T) {
+	n := sound().node(2)
+	n.Action, n.Error = plan.Prepare, "no room"
+	n.Decision = &Decision{Why: "slot c prepares", Obstacles: []string{"it could not: no room"}}
+	for _, c := range []struct {
+		restore *RestoreStatus
+		want    []Code
+	}{
+		{nil, []Code{ActionFails}},
+		{&RestoreStatus{Title: "restore of b1", State: RestorePreparing}, []Code{RestoreOpen, ActionFails}},
+		{&RestoreStatus{Title: "restore of b1", State: RestoreUnable, Error: "no room"}, []Code{RestoreStuck}},
+	} {
+		n.Restore = c.restore
+		n.explain()
+		var got []Code
+		for _, f := range ordered(n.Judge(now)) {
+			got = append(got, f.Code)
+		}
+		slices.Sort(got)
+		slices.Sort(c.want)
+		if fails := slices.Contains(c.want, ActionFails); !slices.Equal(got, c.want) ||
+			slices.Contains(n.Obstacles, "the last attempt failed: no room") != fails {
+			t.Errorf("%+v: got %q, stopped by %q", c.restore, got, n.Obstacles)
+		}
+	}
+}
+
 // A node that asks nobody tells an election from a lost quorum by whom raft reaches.
 func TestLocalQuorum(t *testing.T) {
 	for name, c := range map[string]struct {

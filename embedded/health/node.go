@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"holdfast/embedded/plan"
 )
 
 const timeFormat = time.RFC3339
@@ -29,7 +31,7 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 		f.Subject = cmp.Or(f.Subject, n.Node)
 		add(f)
 	}
-	if n.Error != "" {
+	if n.Error != "" && !n.unable() {
 		add(New(ActionFails, n.Node, "the last attempt to %s failed: %s", cmp.Or(string(n.Action), "act"), n.Error))
 	}
 	if text := n.Stalls(); text != "" {
@@ -63,6 +65,11 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 	add(n.backups()...)
 	add(n.files(now)...)
 	return all
+}
+
+// unable reports whether the last action failed in preparing a restore, which says why itself.
+func (n *NodeStatus) unable() bool {
+	return n.Action == plan.Prepare && n.Restore != nil && n.Restore.State == RestoreUnable
 }
 
 // Local finds what is wrong with a node and, as far as its own member tells, with the cluster, without asking anybody.
