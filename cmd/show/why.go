@@ -139,7 +139,7 @@ func writeWhyOf(b *strings.Builder, n health.NodeStatus, now time.Time) {
 		slot = "slot " + n.Volume.Slot
 	}
 	fmt.Fprintf(b, "\n%s, %s, %s\n", n.Node, slot, n.State)
-	fmt.Fprintf(b, "  does       %s (for %s)\n", cmp.Or(n.Does, "nothing"), health.Age(now, n.Since))
+	fmt.Fprintf(b, "  does       %s%s\n", cmp.Or(n.Does, "nothing"), sinceText(n, now))
 	for i, line := range n.Obstacles {
 		name := ""
 		if i == 0 {

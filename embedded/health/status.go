@@ -20,7 +20,7 @@ type NodeStatus struct {
 	Address string    `json:"address"`
 	Live    bool      `json:"live"`             // in the gossip, as the asked node sees it
 	Reached bool      `json:"reached"`          // it answered; if not, the rest is what gossip last told
-	Since   time.Time `json:"since"`            // of the decision
+	Since   time.Time `json:"since,omitzero"`   // of the decision, or of the loss; not known of one that is silent
 	State   string    `json:"state"`            // one of States, or "lost"
 	Action  plan.Kind `json:"action,omitempty"` // what it does now
 	Why     string    `json:"why,omitempty"`
