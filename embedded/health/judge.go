@@ -253,6 +253,7 @@ func (s judged) missing(n NodeStatus) []Finding {
 	case !n.Live && n.Blocks != "":
 		return []Finding{New(LostBlocks, n.Node, "%s is lost: %s", n.Node, n.Blocks)}
 	case !n.Live && n.Volume != nil && s.elsewhere(n.Volume.Slot): // the slot says it
+	case !n.Live && n.Volume != nil && !slices.Contains(s.slots, n.Volume.Slot): // which the cluster has given up
 	case !n.Live && n.Volume != nil && s.holder(n.Volume.Slot) == nil:
 		return []Finding{New(NodeLost, n.Node, "%s, which holds slot %s, has "+
 			"not been heard of since %s", n.Node, n.Volume.Slot,

@@ -204,6 +204,9 @@ func TestSituations(t *testing.T) {
 		{"a node is down", func(f *Facts) { f.lose(2) }, SlotDown, Degrading, "slot c has no live holder (n3, which did, has not been heard of since 2026-11-22T02:00:00Z)", Degraded},
 		{"a node is down, the node", func(f *Facts) { f.lose(2) }, NodeLost, Warning, "n3, which holds slot c, has not been heard of", Degraded},
 		{"a node is down, the voters", func(f *Facts) { f.lose(2) }, MemberCutOff, Degrading, "2 of 3 voters are connected, and 2 are needed", Degraded},
+		{"one is down whose slot was given up", func(f *Facts) {
+			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", State: "lost", Since: now, Volume: &VolumeStatus{Slot: "d"}, Record: f.node(0).Record})
+		}, "", "", "", Healthy},
 		{"two are down", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(1) }, QuorumLost, Critical, "1 of 3 members run (a), and none has a leader; missing: b, c", NoQuorum},
 		{"its process has just begun", func(f *Facts) { f.begin() }, NotExamined, Warning, "n1 has just begun, and has not heard yet of a leader, nor who runs a, b, c", Unknown},
 		{"it has begun, and heard of the others", func(f *Facts) { f.begin(); f.heard() }, MemberCutOff, Degrading, "2 of 3 voters are connected", Degraded},
