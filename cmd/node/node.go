@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -284,7 +283,7 @@ func (n *node) livez(context.Context) []metrics.Check {
 // readyz says whether clients can be sent here, and what else an operator should know of this node.
 func (n *node) readyz(context.Context) []metrics.Check {
 	s := n.status()
-	checks := []metrics.Check{{Name: "volume", Err: errors.New(cmp.Or(s.Error, s.Why))}, memberCheck(s, n.coord.Now().Observation.Stopping)}
+	checks := []metrics.Check{{Name: "volume", Err: errors.New(s.Why)}, memberCheck(s, n.coord.Now().Observation.Stopping)}
 	if v := s.Volume; v != nil {
 		checks[0] = metrics.Check{Name: "volume", Detail: fmt.Sprintf("slot %s, epoch %d", v.Slot, v.Epoch)}
 	}

@@ -82,10 +82,10 @@ func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
 	v, err := ac.world.Volumes.Claim(ctx, ac.observer.wanted(), a.Known, ac.holding.now().left.avoided(a.Avoid))
 	if err != nil {
 		if !errors.Is(err, ErrNoVolume) {
-			ac.holding.without("") // who cannot claim does not stand by
+			ac.holding.without("", err.Error())
 			return err
 		}
-		ac.holding.without(err.Error())
+		ac.holding.without(err.Error(), "")
 		return errNotYet
 	}
 	ac.holding.hold(v)

@@ -135,7 +135,8 @@ func TestStandsByOnlyWhereNoVolumeIsFree(t *testing.T) {
 			stop := live(t, c)
 			time.Sleep(10 * time.Second)
 			now := c.Now()
-			if got := now.State(); got != want || (now.Err != "") != (want == "claiming") {
+			if got := now.State(); got != want || (now.Err != "") != (want == "claiming") ||
+				!strings.Contains(now.Action.Why, err.Error()) {
 				t.Errorf("%v: got %s with error %q, want %s", err, got, now.Err, want)
 			}
 			if err := stop(); err != nil {

@@ -27,6 +27,7 @@ type held struct {
 	id      Identity
 	path    string
 	none    string // why no volume is free
+	failed  string // why none could be claimed all the same
 	content        // of the volume
 	unfit   unfit
 	gate    gate
@@ -114,17 +115,18 @@ func (h *holding) hold(v Volume) {
 		h.names.learn(readAddresses(path))
 	}
 	h.mu.Lock()
-	h.held.volume, h.held.id, h.held.path, h.held.none, h.held.content = v, v.Identity(), path, "", is
+	h.held.volume, h.held.id, h.held.path, h.held.content = v, v.Identity(), path, is
+	h.held.none, h.held.failed = "", ""
 	h.held.fresh = ""
 	h.mu.Unlock()
 	h.names.write() // those that were heard of before there was a volume
 }
 
-// without notes why no volume is free, "" if that is not what keeps one from being claimed.
-func (h *holding) without(why string) {
+// without notes why no volume is free, or why one could not be claimed.
+func (h *holding) without(none, failed string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.held.none = why
+	h.held.none, h.held.failed = none, failed
 }
 
 // forget notes that the volume is not held any more.
@@ -268,6 +270,7 @@ func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 	}
 	now := h.now()
 	o.Parked, o.Drained, o.Claim.None = now.parked, now.drained.on, now.none
+	o.Claim.Failed = now.failed
 	if now.volume == nil || now.leaving {
 		return ""
 	}

@@ -89,7 +89,8 @@ type Claim struct {
 	Mismatch string // not empty: the identity on the volume is not that of the volume
 	// Missing: which disk with data this node held last, and does not find where it was; "" for none.
 	Missing string
-	None    string // not held: why no volume could be claimed at the last try
+	None    string // not held: why no volume was free at the last try
+	Failed  string // not held: why one could not be claimed at the last try
 	// Room is what the volume has, and Short says that etcd's reserve is not free on it: see [Room.Short].
 	Room  Room
 	Short bool
