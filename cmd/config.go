@@ -46,9 +46,9 @@ func newConfigCheckCommand() *cobra.Command {
 		Short: "Report everything that is wrong with the configuration, or that all is well",
 		Long: "Report everything that is wrong with the configuration, or that all is well.\n\n" +
 			"It checks what `holdfast run` would get: FILE (or --config) together with flags and environment, on this host,\n" +
-			"with the files, directories and addresses that it names. What run refuses before it begins is refused here in\n" +
-			"the same words; what a node waits for or does without is a warning. Run it as the node's user. Exit code: 0,\n" +
-			"or 64 if something is wrong.",
+			"with the files, directories and addresses that it names. What run refuses before it begins is refused here\n" +
+			"in the same words; what a node waits for or does without is a warning. Run it as the node's user.\n" +
+			"Exit code: 0, or 64 if something is wrong.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := config.Load(strings.Join(args, ""), c.Flags(), os.Environ())
