@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -45,8 +46,9 @@ func newConfigCheckCommand() *cobra.Command {
 		Short: "Report everything that is wrong with the configuration, or that all is well",
 		Long: "Report everything that is wrong with the configuration, or that all is well.\n\n" +
 			"It checks what `holdfast run` would get: FILE (or --config) together with flags and environment, on this host,\n" +
-			"with the files and directories that it names. What run refuses before it begins is refused here in the same\n" +
-			"words. Run it as the node's user. Exit code: 0, or 64 if something is wrong.",
+			"with the files, directories and addresses that it names. What run refuses before it begins is refused here\n" +
+			"in the same words; what a node waits for or does without is a warning. Run it as the node's user.\n" +
+			"Exit code: 0, or 64 if something is wrong.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := config.Load(strings.Join(args, ""), c.Flags(), os.Environ())
@@ -62,7 +64,7 @@ func newConfigCheckCommand() *cobra.Command {
 			}
 			out := c.OutOrStdout()
 			fmt.Fprintf(out, "%s: ok\n", subject)
-			for _, w := range l.Warnings {
+			for _, w := range slices.Concat(l.Warnings, config.Lacking(l)) {
 				fmt.Fprintf(out, "warning: %s\n", w)
 			}
 			return nil

@@ -42,7 +42,13 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 		"a key that is none":         {"gossip: {key-file: DIR/short.key}", "key 1 must have 16, 24 or 32 bytes, has 3"},
 		"a socket in no directory":   {"control: {socket: DIR/none/s}", "control.socket: there is no directory DIR/none: create it"},
 		"a file and not a directory": {"node: {data-dir: DIR/file}", "node.data-dir: DIR/file is a file"},
-		"a directory made by mkdir":  {"node: {data-dir: DIR/data}", ""},
+		"an address of another machine": {"node: {name: n1, address: 192.0.2.1}",
+			`node.address: must be an address of this machine, or set gossip.listen and metrics.listen to one, got "192.0.2.1" (`},
+		"a listener of another machine": {"metrics: {listen: '192.0.2.1:2390'}",
+			`metrics.listen: must be at an address of this machine, got "192.0.2.1" (`},
+		"an address behind another one": {"node: {name: n1, address: 192.0.2.1, data-dir: DIR/data}\n" +
+			"gossip: {listen: '127.0.0.1:7946'}\nmetrics: {listen: '127.0.0.1:2390'}", ""},
+		"a directory made by mkdir": {"node: {data-dir: DIR/data}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			write("config.yaml", strings.ReplaceAll(c.config, "DIR", dir)+"\n", 0o600)

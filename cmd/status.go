@@ -23,7 +23,8 @@ func newStatusCommand() *cobra.Command {
 		Long: "Show the cluster as the node on this machine sees it: nodes, slots, states, what each does and why.\n\n" +
 			"--why explains instead: what is wrong with the cluster and what holds it back, and of each node what it does,\n" +
 			"what comes next, and what stops it, the most urgent first. JSON has all of it either way.\n\n" +
-			"Exit code: 0 healthy, which it is with warnings, 1 degraded, 2 no quorum or electing, 3 no node answers here.",
+			"Exit code: 0 healthy, which it is with warnings, 1 degraded, 2 no quorum, electing, or unknown because the node\n" +
+			"has just begun, 3 no node answers here.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var s health.ClusterStatus
@@ -42,7 +43,7 @@ func newStatusCommand() *cobra.Command {
 				return err
 			}
 			return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2),
-				health.NoQuorum: exitCode(2)}[s.Health]
+				health.NoQuorum: exitCode(2), health.Unknown: exitCode(2)}[s.Health]
 		}),
 	}
 	addClientFlags(c.Flags())

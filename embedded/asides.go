@@ -73,9 +73,13 @@ const roomBeside = 512 << 20
 func (Disk) Room(volume string, bytes int64) error {
 	free, err := freeSpace(volume)
 	if err == nil && free < bytes+roomBeside {
+		what := "what is not holdfast's"
+		aside := filepath.Join(volume, asideDir)
+		if all, _ := os.ReadDir(aside); len(all) > 0 { // what cannot be read is not named
+			what = "from " + aside + " what is not needed"
+		}
 		err = fmt.Errorf("the volume has %d MiB free, and %d MiB are needed beside the data in use: make the volume "+
-			"larger, or delete from %s what is not needed",
-			free>>20, (bytes+roomBeside)>>20, filepath.Join(volume, asideDir))
+			"larger, or delete %s", free>>20, (bytes+roomBeside)>>20, what)
 	}
 	return err
 }

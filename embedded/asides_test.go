@@ -37,6 +37,17 @@ func TestRoom(t *testing.T) {
 	if err := (Disk{}).Room(t.TempDir(), 1<<60); err == nil || !strings.Contains(err.Error(), "MiB free") {
 		t.Errorf("for an exbibyte: got %v", err)
 	}
+	dir := t.TempDir()
+	aside := filepath.Join(dir, asideDir)
+	if err := (Disk{}).Room(dir, 1<<60); err == nil || strings.Contains(err.Error(), aside) {
+		t.Errorf("nothing is set aside: got %v, and that names it", err)
+	}
+	if err := os.MkdirAll(filepath.Join(aside, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Disk{}).Room(dir, 1<<60); err == nil || !strings.Contains(err.Error(), "delete from "+aside) {
+		t.Errorf("something is set aside: got %v", err)
+	}
 	if err := (Disk{}).Room("/nowhere", 0); err == nil {
 		t.Error("on no volume: got nil")
 	}

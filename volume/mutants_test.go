@@ -35,11 +35,8 @@ func TestMutants(t *testing.T) {
 			Test: "TestDirectoryIsTheVolume", Says: `(no such file|is gone|volume lost)`},
 		{Name: "take the own directory for data", File: "found.go", Old: `name != ownName && `, New: ``,
 			Test: "TestBlankDirectoryIsYielded", Says: `want a new volume`},
-		{Name: "create the directory", File: "place.go", Old: `if l.cfg.Directory == "" {
-		return top, MakeDirs(top)
-	}`, New: `if l.cfg.Directory == "" || MakeDirs(top) != nil {
-		return top, MakeDirs(top)
-	}`, Test: "TestDirectoryMustBeThere", Says: `want "does not exist`},
+		{Name: "create the directory", File: "place.go", Old: `err != nil || l.cfg.Directory == "" {`,
+			New: `err != nil || MakeDirs(top) != nil || l.cfg.Directory == "" {`, Test: "TestDirectoryMustBeThere", Says: `want "does not exist`},
 		{Name: "look for the last disk below the directory", File: "marker.go", Old: `at := l.place(root, m.Slot)`,
 			New:  `at := place{dir: filepath.Join(root, m.Slot), tag: tagPath(root, m.Slot)}`,
 			Test: "TestUnmountedDirectoryIsNotBlank", Says: `(mounted again|unmounted): got`},

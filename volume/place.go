@@ -41,21 +41,21 @@ func (l *Local) top() (string, error) {
 	return filepath.Abs(l.cfg.Root)
 }
 
-// open returns top, ready for locks and claims. A root is created unless it should be mounted first; a directory that
-// is the volume must be there.
-func (l *Local) open() (string, error) {
-	if l.cfg.Root == "" && l.cfg.Directory == "" || l.node == "" {
-		return "", errors.New("volume.local.root and node.name must be set")
-	}
+// Missing returns what keeps every volume of this configuration from being claimed: a root that is not mounted, or a
+// directory that is not there. Claim says the same; it changes nothing.
+func (c LocalConfig) Missing() error {
+	_, err := (&Local{cfg: c, mounts: systemMounts()}).there()
+	return err
+}
+
+// there returns top, unless it should be mounted first, or is a volume that must be there and is not.
+func (l *Local) there() (string, error) {
 	top, err := l.top()
 	if err != nil {
 		return "", err
 	}
-	if err := l.mounts.check(l.cfg.Mount, top); err != nil {
-		return "", err
-	}
-	if l.cfg.Directory == "" {
-		return top, MakeDirs(top)
+	if err := l.mounts.check(l.cfg.Mount, top); err != nil || l.cfg.Directory == "" {
+		return top, err
 	}
 	switch info, err := os.Stat(top); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -64,6 +64,21 @@ func (l *Local) open() (string, error) {
 		return "", cure(err)
 	case !info.IsDir():
 		return "", fmt.Errorf("volume.local.directory must be a directory, got %s", top)
+	}
+	return top, nil
+}
+
+// open returns top, ready for locks and claims. A root is created unless it should be mounted first.
+func (l *Local) open() (string, error) {
+	if l.cfg.Root == "" && l.cfg.Directory == "" || l.node == "" {
+		return "", errors.New("volume.local.root and node.name must be set")
+	}
+	top, err := l.there()
+	if err != nil {
+		return "", err
+	}
+	if l.cfg.Directory == "" {
+		return top, MakeDirs(top)
 	}
 	if err := os.Mkdir(filepath.Join(top, ownName), 0o700); err == nil {
 		return top, cure(durable.SyncDir(top))

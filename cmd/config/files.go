@@ -99,6 +99,9 @@ func Refused(l *Loaded) error {
 			errs = append(errs, fmt.Errorf("%w; `holdfast gossip keygen` makes a key, which all nodes need", err))
 		}
 	}
+	for _, w := range l.elsewhere(false) {
+		errs = append(errs, w)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return Invalid(Errors(err))
 	}

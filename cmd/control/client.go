@@ -28,7 +28,8 @@ type Client struct {
 // ErrUnreachable is wrapped when no node answers on the socket.
 var ErrUnreachable = errors.New("no node answers")
 
-var errAsleep = errors.New("it says nothing")
+// ErrHangs is wrapped beside it when a process listens on the socket, and says nothing.
+var ErrHangs = errors.New("a process listens there and has said nothing")
 
 // Local returns a client of the node on this machine.
 func Local(socket string) *Client {
@@ -84,7 +85,7 @@ func (c *Client) awake(ctx context.Context) error {
 	if c.wakes == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.wakes, errAsleep)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.wakes, ErrHangs)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"/", nil)
 	if err != nil {
@@ -94,9 +95,9 @@ func (c *Client) awake(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return resp.Body.Close()
-	case errors.Is(context.Cause(ctx), errAsleep):
-		return fmt.Errorf("%w on %s: a process listens there and has said nothing for %s: it is suspended, or hangs; let it "+
-			"continue (kill -CONT), or restart it", ErrUnreachable, c.At, c.wakes)
+	case errors.Is(context.Cause(ctx), ErrHangs):
+		return fmt.Errorf("%w on %s: %w for %s: it is suspended, or hangs; let it continue (kill -CONT), or restart it",
+			ErrUnreachable, c.At, ErrHangs, c.wakes)
 	}
 	return nil
 }

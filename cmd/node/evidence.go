@@ -2,10 +2,12 @@ package node
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/cmd/show"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
@@ -108,7 +110,7 @@ func FactsAlone(ctx context.Context, cfg config.Config, why error) health.Facts 
 	defer cancel()
 	now := time.Now()
 	self := health.NodeStatus{Node: cfg.Node.Name, Checkup: &health.Checkup{Time: now, Files: lookAtFiles(cfg)}}
-	f := health.Facts{Now: now, Offline: why.Error(),
+	f := health.Facts{Now: now, Offline: why.Error(), Hangs: errors.Is(why, control.ErrHangs),
 		Status: health.ClusterStatus{Cluster: cfg.Cluster.Name, Nodes: []health.NodeStatus{self}}}
 	f.Store = storeAlone(ctx, cfg, now)
 	return f

@@ -124,6 +124,9 @@ func (n *node) status() health.NodeStatus {
 	return s
 }
 
+// begins is what a node does that has decided nothing yet.
+const begins = "the process has just begun"
+
 // facts is the status but for what the metrics tell, which themselves are made from it.
 func (n *node) facts() health.NodeStatus {
 	now, e := n.coord.Now(), n.etcd.Status()
@@ -135,6 +138,10 @@ func (n *node) facts() health.NodeStatus {
 		Since: now.Since, State: now.State(), Action: now.Action.Kind, Why: now.Action.Text(),
 		Decision: health.Decided(now.Action), Error: now.Err,
 		Found: n.found(), Checkup: n.checkup(), Record: now.Observation.Disk.Ledger.Record,
+		Early: now.Looked.IsZero() || now.Observation.Early,
+	}
+	if now.Action.Kind == "" {
+		s.Why, s.Decision.Why = begins, begins
 	}
 	if !now.Looked.IsZero() {
 		ago := time.Since(now.Looked).Seconds()
@@ -246,7 +253,7 @@ func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStat
 		State: "lost", Version: peer.Version,
 		Why: "not heard of since " + peer.Since.Format(time.RFC3339)}
 	if peer.Live {
-		s.State, s.Why = "silent", "in the gossip, but it does not answer"
+		s.State, s.Why, s.Since = "silent", "in the gossip, but it does not answer", time.Time{} // gossip knows since when it lives
 	}
 	if f, err := coordinator.ReadFacts(peer.State); err == nil && f.Slot != "" {
 		s.Volume = &health.VolumeStatus{Slot: f.Slot, Disk: f.Disk, Epoch: f.Epoch}

@@ -28,7 +28,7 @@ func Status(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	}
 	fmt.Fprintln(&b, "\nwhy")
 	for _, n := range s.Nodes {
-		fmt.Fprintf(&b, "  %s: %s (for %s)%s\n", n.Node, n.Doing(), health.Age(now, n.Since), claimText(n, now))
+		fmt.Fprintf(&b, "  %s: %s%s%s\n", n.Node, n.Doing(), sinceText(n, now), claimText(n, now))
 		if n.Blocks != "" {
 			fmt.Fprintf(&b, "    %s\n", n.Blocks)
 		}
@@ -46,6 +46,14 @@ func Status(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	writeFindings(&b, s.Findings, false)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// sinceText says for how long a node does what it does, where that is known.
+func sinceText(n health.NodeStatus, now time.Time) string {
+	if n.Since.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" (for %s)", health.Age(now, n.Since))
 }
 
 // claimText says how far the claim of a volume is, while none is held.

@@ -20,10 +20,29 @@ func TestStatusCountsObservers(t *testing.T) {
 	}
 }
 
+// Since when a node is silent nobody knows: gossip tells since when it lives.
+func TestStatusOfASilentNode(t *testing.T) {
+	s := health.ClusterStatus{Nodes: []health.NodeStatus{{Node: "n1", Live: true, State: "silent", Why: "it does not answer"},
+		{Node: "n2", State: "lost", Why: "not heard of", Since: time.Now().Add(-time.Minute)}}}
+	s.Judge(nil)
+	var b bytes.Buffer
+	if err := show.Status(&b, s, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := show.Why(&b, s, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"n1: silent: it does not answer\n", "n2: lost: not heard of (for 60s)\n", "does       unknown\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("got %s, want %q", b.String(), want)
+		}
+	}
+}
+
 // A leader that no node runs is not the same as none: the cluster serves.
 func TestWhyOfALeaderElsewhere(t *testing.T) {
 	for verdict, want := range map[health.Verdict]string{health.Healthy: "not on any node seen here, but a quorum answers",
-		health.Degraded: "not on any node seen here", health.NoQuorum: "none: nothing can be written", health.NoLeaderYet: "none: nothing can be written"} {
+		health.Degraded: "not on any node seen here", health.NoQuorum: "none: nothing can be written", health.NoLeaderYet: "none: nothing can be written", health.Unknown: "not known yet"} {
 		var b bytes.Buffer
 		if err := show.Why(&b, health.ClusterStatus{Health: verdict}, time.Now()); err != nil || !strings.Contains(b.String(), "leader    "+want) {
 			t.Errorf("%s: got %s, %v, want %s", verdict, b.String(), err, want)

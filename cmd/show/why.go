@@ -79,6 +79,8 @@ func clusterLines(s health.ClusterStatus, now time.Time) []string {
 	}
 	if r := s.Leader; r != "" {
 		add("leader", "%s", r)
+	} else if s.Health == health.Unknown {
+		add("leader", "not known yet")
 	} else if s.Health != health.NoQuorum && s.Health != health.NoLeaderYet {
 		add("leader", "not on any node seen here, but a quorum answers: another program runs that member, or its node is "+
 			"not in the gossip")
@@ -137,7 +139,7 @@ func writeWhyOf(b *strings.Builder, n health.NodeStatus, now time.Time) {
 		slot = "slot " + n.Volume.Slot
 	}
 	fmt.Fprintf(b, "\n%s, %s, %s\n", n.Node, slot, n.State)
-	fmt.Fprintf(b, "  does       %s (for %s)\n", cmp.Or(n.Does, "nothing"), health.Age(now, n.Since))
+	fmt.Fprintf(b, "  does       %s%s\n", cmp.Or(n.Does, "nothing"), sinceText(n, now))
 	for i, line := range n.Obstacles {
 		name := ""
 		if i == 0 {

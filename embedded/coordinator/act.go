@@ -83,11 +83,12 @@ func unknown(a plan.Action) error { return fmt.Errorf("no way to carry out %q: t
 func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
 	v, err := ac.world.Volumes.Claim(ctx, ac.observer.wanted(), a.Known, ac.holding.now().left.avoided(a.Avoid))
 	if err != nil {
-		ac.holding.without(err.Error())
-		if errors.Is(err, ErrNoVolume) {
-			return errNotYet
+		if !errors.Is(err, ErrNoVolume) {
+			ac.holding.without("", err.Error())
+			return err
 		}
-		return err
+		ac.holding.without(err.Error(), "")
+		return errNotYet
 	}
 	ac.holding.hold(v)
 	return nil

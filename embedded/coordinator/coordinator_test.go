@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -121,6 +122,30 @@ func TestFailedActionIsShownAndRetried(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A node that has found every volume held stands by. One whose disk fails does not: it claims, and says why it cannot.
+func TestStandsByOnlyWhereNoVolumeIsFree(t *testing.T) {
+	for want, err := range map[string]error{
+		"standby":  fmt.Errorf("%w: held by n2", ErrNoVolume),
+		"claiming": errors.New("read-only file system"),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.unclaimed = err
+			c := w.coordinator("a")
+			stop := live(t, c)
+			time.Sleep(10 * time.Second)
+			now := c.Now()
+			if got := now.State(); got != want || (now.Err != "") != (want == "claiming") ||
+				!strings.Contains(now.Action.Why, err.Error()) {
+				t.Errorf("%v: got %s with error %q, want %s", err, got, now.Err, want)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // A joiner that was killed before the leader sent it anything, and removed before it could again, gets no entry ever:

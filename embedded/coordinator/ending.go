@@ -41,8 +41,9 @@ type ending struct {
 	none     time.Time       // since when nobody has told of a leader, zero while one is known
 	blind    map[string]bool // by ID of a concluded proposal: it could not be prevented from here
 	nonces   map[string]string
-	objected string    // ID of the proposal that was aborted from here last
-	aborted  time.Time // when that was done
+	heard    map[string]time.Time // by nonce that was not read in the store: since when it is known
+	objected string               // ID of the proposal that was aborted from here last
+	aborted  time.Time            // when that was done
 }
 
 // looked notes what one look at the store that began at a time has told. The caller holds the lock.
@@ -69,12 +70,24 @@ func (e *ending) tell(o *plan.Observation, began time.Time, live map[string]stri
 	}
 	o.Starting = !e.believed && (o.Disk.Ledger.Record != nil || !e.answered) && o.Store.Unknown != "" &&
 		now.Sub(began) < storeWait
+	heard := map[string]time.Time{}
 	for node, nonce := range live {
-		if nonce != "" && e.nonces[nonce] != "" {
+		switch at, known := e.heard[nonce]; {
+		case nonce == "":
+		case e.nonces[nonce] != "":
 			o.Store.Met = append(o.Store.Met, node)
+		case !known:
+			heard[nonce] = now
+			o.Store.Late = append(o.Store.Late, node)
+		default:
+			if heard[nonce] = at; !at.Before(e.read) {
+				o.Store.Late = append(o.Store.Late, node)
+			}
 		}
 	}
+	e.heard = heard
 	slices.Sort(o.Store.Met)
+	slices.Sort(o.Store.Late)
 	has := o.Member.Led()
 	switch {
 	case !has:

@@ -260,6 +260,32 @@ func TestLeaderAttests(t *testing.T) {
 	}
 }
 
+// What a process that has just begun has put into the store may not have been read yet: until it could have been, that
+// is no other store.
+func TestLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, began := ending{}, time.Now()
+		says := func(what string, met, late []string) {
+			t.Helper()
+			var o plan.Observation
+			e.tell(&o, began, map[string]string{"n2": "w", "n3": ""})
+			if !slices.Equal(o.Store.Met, met) || !slices.Equal(o.Store.Late, late) {
+				t.Errorf("%s: met %q, late %q; want %q and %q", what, o.Store.Met, o.Store.Late, met, late)
+			}
+		}
+		read := func(began time.Time, nonces map[string]string) { e.looked(began, plan.Store{ID: "S"}, nonces) }
+		read(began, map[string]string{"v": "n2"})
+		says("it was heard of just now", nil, []string{"n2"})
+		time.Sleep(time.Second)
+		read(began, map[string]string{"v": "n2"})
+		says("the look began before", nil, []string{"n2"})
+		read(time.Now(), map[string]string{"v": "n2"})
+		says("it is not there", nil, nil)
+		read(time.Now(), map[string]string{"w": "n2"})
+		says("it is there", []string{"n2"}, nil)
+	})
+}
+
 // Nobody tells of a leader for long: this member, and all that it hears of.
 func TestLeaderless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

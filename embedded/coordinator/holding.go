@@ -26,7 +26,8 @@ type held struct {
 	volume  Volume // nil: none
 	id      Identity
 	path    string
-	none    string // why no volume could be claimed
+	none    string // why no volume is free
+	failed  string // why none could be claimed all the same
 	content        // of the volume
 	unfit   unfit
 	gate    gate
@@ -107,13 +108,16 @@ func (h *holding) hold(v Volume) {
 		h.names.learn(readAddresses(path))
 	}
 	h.set(func(now *held) {
-		now.volume, now.id, now.path, now.none, now.content, now.fresh = v, v.Identity(), path, "", is, ""
+		now.volume, now.id, now.path, now.content, now.fresh = v, v.Identity(), path, is, ""
+		now.none, now.failed = "", ""
 	})
 	h.names.write() // those that were heard of before there was a volume
 }
 
-// without notes why no volume could be claimed.
-func (h *holding) without(why string) { h.set(func(now *held) { now.none = why }) }
+// without notes why no volume is free, or why one could not be claimed.
+func (h *holding) without(none, failed string) {
+	h.set(func(now *held) { now.none, now.failed = none, failed })
+}
 
 // forget notes that the volume is not held any more.
 func (h *holding) forget() {
@@ -255,6 +259,7 @@ func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 	}
 	now := h.now()
 	o.Parked, o.Drained, o.Claim.None = now.parked, now.drained.on, now.none
+	o.Claim.Failed = now.failed
 	if now.volume == nil || now.leaving {
 		return ""
 	}

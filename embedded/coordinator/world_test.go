@@ -23,9 +23,10 @@ import (
 // world is a world of one node that does what a test tells it. Real processes are in integration; here are
 // the failures that cannot be made there at will.
 type world struct {
-	t    *testing.T
-	dir  string
-	lost chan error
+	unclaimed error // why no volume can be claimed
+	t         *testing.T
+	dir       string
+	lost      chan error
 
 	mu          sync.Mutex
 	member      plan.Member
@@ -114,6 +115,9 @@ func (w *world) note(list *[]string, text string) {
 }
 
 func (w *world) Claim(_ context.Context, _, _ []string, avoid map[string]string) (Volume, error) {
+	if w.unclaimed != nil {
+		return nil, w.unclaimed
+	}
 	if why := avoid["a"]; why != "" {
 		return nil, fmt.Errorf("%w: %s", ErrNoVolume, why)
 	}

@@ -33,7 +33,7 @@ func Decided(a plan.Action) *Decision {
 // explain sets what the node does, and what stops it, the most urgent first.
 func (n *NodeStatus) explain() {
 	n.Does, n.Obstacles, n.Commands = "", nil, nil
-	if n.Error != "" {
+	if n.Error != "" && !n.unable() {
 		n.Obstacles = append(n.Obstacles, "the last attempt failed: "+n.Error)
 	}
 	if text := n.Stalls(); text != "" {
@@ -43,6 +43,8 @@ func (n *NodeStatus) explain() {
 	switch {
 	case !n.Reached:
 		n.Does, n.Obstacles = "unknown", append(n.Obstacles, d.Why)
+	case n.Action == "": // it has decided nothing yet
+		n.Does = d.Why
 	case n.Action != plan.Wait:
 		n.Does = fmt.Sprintf("%s: %s", n.Action, d.Why)
 	case n.serves():

@@ -11,6 +11,7 @@ import (
 type Facts struct {
 	Status    ClusterStatus
 	Offline   string // not empty: no node answers on this machine, and why
+	Hangs     bool   // with Offline: its process is there, and says nothing
 	Endpoints *Leases
 	Events    *Leases
 	Store     *Holdings

@@ -35,8 +35,7 @@ func (f *Facts) Judge(wanted []string) []Finding {
 	var found []Finding
 	add := func(more ...Finding) { found = append(found, more...) }
 	if f.Offline != "" {
-		add(unexamined(areaNodes, "", "no node was asked: %s", f.Offline).
-			then("Start holdfast here, or run the command on a machine where it runs."))
+		add(f.offline()...)
 		for i := range s.Nodes {
 			add(s.Nodes[i].files(f.Now)...)
 		}
@@ -69,6 +68,17 @@ func (f *Facts) Judge(wanted []string) []Finding {
 		add(f.Events.judgeEvents()...)
 	}
 	return ordered(found)
+}
+
+// offline says that no node answers on this machine. None need run here; one that hangs is another matter.
+func (f *Facts) offline() []Finding {
+	if f.Hangs {
+		return []Finding{New(NodeSilent, "", "%s", f.Offline).as(Critical).
+			then("Let the process continue, or restart it."),
+			unexamined(areaNodes, "", "the cluster is not known here").then("Run the command on another node.")}
+	}
+	return []Finding{unexamined(areaNodes, "", "no node was asked: %s", f.Offline).
+		then("Start holdfast here, or run the command on a machine where it runs.")}
 }
 
 // judged is what is judged of a cluster: what its nodes say, the slots that it should serve, the node that leads, nil
@@ -128,6 +138,8 @@ func (s *ClusterStatus) verdict() Verdict {
 		return NoQuorum
 	case has(Electing):
 		return NoLeaderYet
+	case slices.ContainsFunc(s.Findings, func(f Finding) bool { return f.Code == NotExamined && f.Area == areaQuorum }):
+		return Unknown
 	case len(s.Reasons()) > 0:
 		return Degraded
 	}
@@ -191,6 +203,9 @@ func (s judged) quorum() []Finding {
 	switch {
 	case electing && len(running) > len(s.slots)/2:
 		return []Finding{New(Electing, "", "the members of %s are electing a leader", strings.Join(running, ", "))}
+	case s.begins() && len(away) > 0:
+		return []Finding{unexamined(areaQuorum, "", "%s has just begun, and has not heard yet of a leader, nor who runs %s",
+			s.Asked, strings.Join(away, ", ")).then("Ask again in some seconds.")}
 	case said != "":
 		return []Finding{New(QuorumLost, "", "there is no leader that can be relied on: %s", said)}
 	case len(running) == 0:
@@ -200,6 +215,12 @@ func (s judged) quorum() []Finding {
 	}
 	return []Finding{New(QuorumLost, "", "%d of %d members run (%s), and none has a leader; missing: %s", len(running),
 		len(s.slots), strings.Join(running, ", "), strings.Join(away, ", "))}
+}
+
+// begins reports whether the node that was asked has just begun: what it has not heard of may be there.
+func (s *ClusterStatus) begins() bool {
+	self := s.Self()
+	return self != nil && self.Early
 }
 
 // contradictions are what nodes say that cannot all be true of one cluster.
@@ -232,6 +253,7 @@ func (s judged) missing(n NodeStatus) []Finding {
 	case !n.Live && n.Blocks != "":
 		return []Finding{New(LostBlocks, n.Node, "%s is lost: %s", n.Node, n.Blocks)}
 	case !n.Live && n.Volume != nil && s.elsewhere(n.Volume.Slot): // the slot says it
+	case !n.Live && n.Volume != nil && !slices.Contains(s.slots, n.Volume.Slot): // which the cluster has given up
 	case !n.Live && n.Volume != nil && s.holder(n.Volume.Slot) == nil:
 		return []Finding{New(NodeLost, n.Node, "%s, which holds slot %s, has "+
 			"not been heard of since %s", n.Node, n.Volume.Slot,
@@ -283,6 +305,7 @@ func (s judged) judgeSlots() (out []Finding) {
 			out = append(out, New(SlotUnseen, subject, "slot %s: raft is connected to its member, and according "+
 				"to the gossip %s holds it",
 				slot, who))
+		case n == nil && s.begins() && s.confirmed() == nil: // nor is the quorum known
 		case n == nil:
 			out = append(out, New(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot)))
 		case n.Stall != nil: // which its own finding explains

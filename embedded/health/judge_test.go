@@ -48,6 +48,22 @@ func (f *Facts) lose(i int) {
 	f.disconnect(i)
 }
 
+// begin makes it what the first node sees that was started a moment ago: itself, without a member.
+func (f *Facts) begin() {
+	f.disconnect(0)
+	f.Status.Nodes = f.Status.Nodes[:1]
+	f.Status.Nodes[0] = NodeStatus{Node: "n1", Live: true, Reached: true, Early: true, State: "claiming", Since: now, Checkup: &Checkup{Time: now}}
+}
+
+// heard adds the others, of which the second one leads.
+func (f *Facts) heard() {
+	others := sound()
+	others.disconnect(0)
+	f.Status.Nodes = append(f.Status.Nodes, others.Status.Nodes[1:]...)
+	n := f.node(1)
+	n.State, n.Etcd.Leader, n.Checkup.Leader, n.Backup.Leading = "leader", true, true, true
+}
+
 // disconnect has the others lose their connection to a member.
 func (f *Facts) disconnect(i int) {
 	for j, n := range f.Status.Nodes {
@@ -188,7 +204,18 @@ func TestSituations(t *testing.T) {
 		{"a node is down", func(f *Facts) { f.lose(2) }, SlotDown, Degrading, "slot c has no live holder (n3, which did, has not been heard of since 2026-11-22T02:00:00Z)", Degraded},
 		{"a node is down, the node", func(f *Facts) { f.lose(2) }, NodeLost, Warning, "n3, which holds slot c, has not been heard of", Degraded},
 		{"a node is down, the voters", func(f *Facts) { f.lose(2) }, MemberCutOff, Degrading, "2 of 3 voters are connected, and 2 are needed", Degraded},
+		{"one is down whose slot was given up", func(f *Facts) {
+			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", State: "lost", Since: now, Volume: &VolumeStatus{Slot: "d"}, Record: f.node(0).Record})
+		}, "", "", "", Healthy},
 		{"two are down", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(1) }, QuorumLost, Critical, "1 of 3 members run (a), and none has a leader; missing: b, c", NoQuorum},
+		{"its process has just begun", func(f *Facts) { f.begin() }, NotExamined, Warning, "n1 has just begun, and has not heard yet of a leader, nor who runs a, b, c", Unknown},
+		{"it has begun, and heard of the others", func(f *Facts) { f.begin(); f.heard() }, MemberCutOff, Degrading, "2 of 3 voters are connected", Degraded},
+		{"it has begun, and heard of a follower only", func(f *Facts) {
+			f.begin()
+			f.heard()
+			f.Status.Nodes = append(f.Status.Nodes[:1], f.Status.Nodes[2:]...)
+		}, SlotDown, Degrading, "slot a has no live holder", Degraded},
+		{"it has begun, and all wait", func(f *Facts) { f.leaderless(1); f.node(0).Early = true }, Electing, Critical, "the members of a, b, c are electing a leader", NoLeaderYet},
 		{"all are down but in memory", func(f *Facts) { f.lose(0); f.lose(1); f.lose(2) }, QuorumLost, Critical, "no member of the slots a, b, c runs", NoQuorum},
 		{"the leader died a second ago", func(f *Facts) { f.lose(0); f.leaderless(1) }, Electing, Critical, "the members of b, c are electing a leader", NoLeaderYet},
 		{"an election that does not end", func(f *Facts) { f.leaderless(30) }, QuorumLost, Critical, "all members (a, b, c) run, and none has a leader", NoQuorum},
@@ -438,6 +465,8 @@ func TestSituations(t *testing.T) {
 			f.node(0).Checkup.Files = []File{{Kind: OwnCertificate, Certs: []Certificate{{"CN=x", now.Add(-8 * day), now.Add(-day)}}}}
 		},
 			CertificateEnded, Critical, "expired at", NoQuorum},
+		{"the node here hangs", func(f *Facts) { f.Offline, f.Hangs = "it says nothing", true }, NodeSilent, Critical, "it says nothing", Healthy},
+		{"the node here hangs, the rest", func(f *Facts) { f.Offline, f.Hangs = "it says nothing", true }, NotExamined, Warning, "the cluster is not known here", Healthy},
 		{"no node answers here", func(f *Facts) { f.Offline = "connection refused" }, NotExamined, Warning, "no node was asked: connection refused", Healthy},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -528,7 +557,7 @@ func TestLocal(t *testing.T) {
 		"all is well":  {func(*Facts) {}, nil},
 		"one is down":  {func(f *Facts) { f.lose(2) }, []Code{MemberCutOff}},
 		"two are down": {func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(60) }, []Code{QuorumLost}},
-		"an election":  {func(f *Facts) { f.leaderless(1) }, []Code{Electing}},
+		"an election":  {func(f *Facts) { f.leaderless(1); f.node(0).Checkup.Near = []uint64{2} }, []Code{Electing}},
 		"NOSPACE":      {func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, []Code{AlarmNoSpace}},
 		"no room":      {func(f *Facts) { f.node(0).Checkup.Room.Free = 1 }, []Code{DiskFull}},
 		"no reserve":   {func(f *Facts) { f.node(0).Checkup.Room.Free, f.node(0).Checkup.Room.Short = 1, true }, []Code{DiskReserve}},
@@ -583,5 +612,58 @@ func TestAnotherClusterOfOurName(t *testing.T) {
 	down.leaderless(60)
 	if with(down).Status.Judge([]string{"a", "b", "c"}); down.Status.Health != NoQuorum {
 		t.Errorf("without a leader of ours: %s: %v", down.Status.Health, down.Status.Reasons())
+	}
+}
+
+// The cause that keeps a restore from being prepared is told once.
+func TestRestoreTellsItsCauseOnce(t *testing.T) {
+	n := sound().node(2)
+	n.Action, n.Error = plan.Prepare, "no room"
+	n.Decision = &Decision{Why: "slot c prepares", Obstacles: []string{"it could not: no room"}}
+	for _, c := range []struct {
+		restore *RestoreStatus
+		want    []Code
+	}{
+		{nil, []Code{ActionFails}},
+		{&RestoreStatus{Title: "restore of b1", State: RestorePreparing}, []Code{RestoreOpen, ActionFails}},
+		{&RestoreStatus{Title: "restore of b1", State: RestoreUnable, Error: "no room"}, []Code{RestoreStuck}},
+	} {
+		n.Restore = c.restore
+		n.explain()
+		var got []Code
+		for _, f := range ordered(n.Judge(now)) {
+			got = append(got, f.Code)
+		}
+		slices.Sort(got)
+		slices.Sort(c.want)
+		if fails := slices.Contains(c.want, ActionFails); !slices.Equal(got, c.want) ||
+			slices.Contains(n.Obstacles, "the last attempt failed: no room") != fails {
+			t.Errorf("%+v: got %q, stopped by %q", c.restore, got, n.Obstacles)
+		}
+	}
+}
+
+// A node that asks nobody tells an election from a lost quorum by whom raft reaches.
+func TestLocalQuorum(t *testing.T) {
+	for name, c := range map[string]struct {
+		near    []uint64
+		seconds float64
+		early   bool
+		want    Code
+		text    string
+	}{
+		"the leader died":            {[]uint64{3}, 1, false, Electing, "has had no leader for 1 s"},
+		"the others died":            {nil, 1, false, QuorumLost, "has had no leader for 1 s, and reaches 1 of 3 voters"},
+		"no connection was made yet": {nil, 1, true, Electing, "has had no leader for 1 s"},
+		"nobody is elected":          {[]uint64{2, 3}, 30, false, QuorumLost, "has had no leader for 30 s"},
+	} {
+		f := sound()
+		f.leaderless(c.seconds)
+		n := f.node(0)
+		n.Checkup.Near, n.Early = c.near, c.early
+		got := n.Local(nil, now)
+		if !slices.ContainsFunc(got, func(f Finding) bool { return f.Code == c.want && strings.Contains(f.Text, c.text) }) {
+			t.Errorf("%s: got %+v, want %s %q", name, got, c.want, c.text)
+		}
 	}
 }

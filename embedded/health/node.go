@@ -31,7 +31,7 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 		f.Subject = cmp.Or(f.Subject, n.Node)
 		add(f)
 	}
-	if n.Error != "" {
+	if n.Error != "" && !n.unable() {
 		add(New(ActionFails, n.Node, "the last attempt to %s failed: %s", cmp.Or(string(n.Action), "act"), n.Error))
 	}
 	if text := n.Stalls(); text != "" {
@@ -67,6 +67,11 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 	return all
 }
 
+// unable reports whether the last action failed in preparing a restore, which says why itself.
+func (n *NodeStatus) unable() bool {
+	return n.Action == plan.Prepare && n.Restore != nil && n.Restore.State == RestoreUnable
+}
+
 // Local finds what is wrong with a node and, as far as its own member tells, with the cluster, without asking anybody.
 // slots are those of the configuration.
 func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
@@ -83,13 +88,34 @@ func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
 	all = append(all, JudgeIssued(own.issued(), now)...)
 	all = append(all, own.judgeOperator()...)
 	if e := n.Etcd; e != nil && e.Leaderless != nil {
-		code := QuorumLost
-		if *e.Leaderless < longElection {
-			code = Electing
+		f := New(Electing, "", "the member of %s has had no leader for %.0f s", n.Node, *e.Leaderless)
+		near, voters := n.near()
+		switch cut := voters > 0 && near <= voters/2; {
+		case cut && !n.Early:
+			f = New(QuorumLost, "", "%s, and reaches %d of %d voters, itself included", f.Text, near, voters)
+		case *e.Leaderless >= longElection:
+			f = New(QuorumLost, "", "%s", f.Text)
 		}
-		all = append(all, New(code, "", "the member of %s has had no leader for %.0f s", n.Node, *e.Leaderless))
+		all = append(all, f)
 	}
 	return ordered(all)
+}
+
+// near is how many of the voters the member of the node reaches, itself included, and how many there are.
+func (n *NodeStatus) near() (near, voters int) {
+	if n.Checkup == nil {
+		return 0, 0
+	}
+	for _, m := range n.Checkup.Members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		if m.ID == n.Checkup.Member || slices.Contains(n.Checkup.Near, m.ID) {
+			near++
+		}
+	}
+	return near, voters
 }
 
 // What etcd's documentation of hardware and its FAQ ask of a disk, in seconds, as the 99th percentile; and how many

@@ -20,7 +20,7 @@ type NodeStatus struct {
 	Address string    `json:"address"`
 	Live    bool      `json:"live"`             // in the gossip, as the asked node sees it
 	Reached bool      `json:"reached"`          // it answered; if not, the rest is what gossip last told
-	Since   time.Time `json:"since"`            // of the decision
+	Since   time.Time `json:"since,omitzero"`   // of the decision, or of the loss; not known of one that is silent
 	State   string    `json:"state"`            // one of States, or "lost"
 	Action  plan.Kind `json:"action,omitempty"` // what it does now
 	Why     string    `json:"why,omitempty"`
@@ -33,6 +33,9 @@ type NodeStatus struct {
 	Obstacles []string `json:"obstacles,omitempty"`
 	Commands  []string `json:"commands,omitempty"`
 	Next      *Next    `json:"next,omitempty"`
+
+	// Early: its process began a moment ago, so that the gossip may not have brought it all that there is.
+	Early bool `json:"early,omitempty"`
 
 	// Blocks says of a lost node what it keeps live ones from, and what to do about it.
 	Blocks string `json:"blocks,omitempty"`
@@ -246,10 +249,12 @@ const (
 	Healthy Verdict = "healthy"
 	// Degraded: it serves, and something that it relies on is missing or fails.
 	Degraded Verdict = "degraded"
-	// Electing: a majority of the members run, and have no leader yet.
+	// NoLeaderYet: a majority of the members run, and have no leader yet.
 	NoLeaderYet Verdict = "electing"
 	// NoQuorum: it does not serve.
 	NoQuorum Verdict = "no quorum"
+	// Unknown: the node that was asked has just begun, and has not heard of enough members to say.
+	Unknown Verdict = "unknown"
 )
 
 // ClusterStatus is the answer of `holdfast status`.

@@ -374,10 +374,14 @@ func (obs Observation) Conflicts() []string {
 		}
 		all = append(all, fmt.Sprintf("node %s %s: %s", p.Node, what, hint))
 	}
-	if n := o.stranger(); n != "" {
+	for _, p := range o.strangers() {
+		if p.Facts.Store == o.Store.ID && slices.Contains(o.Store.Late, p.Node) {
+			continue // a process that has just begun, until the store is read again
+		}
 		all = append(all,
 			fmt.Sprintf("node %s uses another backup store, or a copy: nothing counts that the store says of generations; set "+
-				"snapshot.store to the same place everywhere", n))
+				"snapshot.store to the same place everywhere", p.Node))
+		break
 	}
 	return all
 }

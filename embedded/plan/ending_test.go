@@ -121,6 +121,12 @@ func TestConflicts(t *testing.T) {
 		}, nil},
 		"another store":       {func(o *Observation) { o.Peers = peer(true, Facts{Record: &ours, Store: "T"}) }, []string{"node n2 uses another backup store"}},
 		"a copy of the store": {func(o *Observation) { o.Peers = peer(true, Facts{Record: &ours, Store: "S", Nonce: "v"}) }, []string{"node n2 uses another backup store"}},
+		"what it put there is not read yet": {func(o *Observation) {
+			o.Store.Late, o.Peers = []string{"n2"}, peer(true, Facts{Record: &ours, Store: "S", Nonce: "v"})
+		}, nil},
+		"another store, which is not read again": {func(o *Observation) {
+			o.Store.Late, o.Peers = []string{"n2"}, peer(true, Facts{Record: &ours, Store: "T", Nonce: "v"})
+		}, []string{"node n2 uses another backup store"}},
 		"one store": {func(o *Observation) {
 			o.Store.Met, o.Peers = []string{"n2"}, peer(true, Facts{Record: &ours, Store: "S", Nonce: "v"})
 		}, nil},

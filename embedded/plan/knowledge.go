@@ -216,7 +216,8 @@ func (o knowledge) heardAll() bool {
 	return true
 }
 
-// whoRuns completes a sentence on a missing leader with what is known of the members.
+// whoRuns completes a sentence on a missing leader with what is known of the members. The last word of a node that was
+// killed lives on in the gossip for seconds: where our member runs, raft tells whether its one does.
 func (o knowledge) whoRuns(r *Record) string {
 	var parts []string
 	for _, slot := range o.slots(r) {
@@ -224,7 +225,10 @@ func (o knowledge) whoRuns(r *Record) string {
 		for _, p := range o.live() {
 			if p.Facts != nil && p.Facts.Slot == slot {
 				state = fmt.Sprintf("%s on %s", p.Facts.Phase, p.Node)
-				if p.Facts.Running {
+				switch near := slices.Contains(o.Member.Near, p.Facts.Member); {
+				case p.Facts.Running && o.Member.Running && !near:
+					state = "on " + p.Node + ", not connected"
+				case p.Facts.Running:
 					state = "running on " + p.Node
 				}
 			}

@@ -125,10 +125,18 @@ func (o mesh) apart(f *Facts) bool {
 	return mine != nil && f.Record != nil && f.Record.ID != mine.ID && (o.Disk.WAL || f.Record.Lineage() != mine.Lineage())
 }
 
-// stranger returns a live node of our cluster whose backup store is not ours, so that what ours knows does not count
+// stranger returns one of strangers, "" if there are none.
+func (o mesh) stranger() string {
+	if all := o.strangers(); len(all) > 0 {
+		return all[0].Node
+	}
+	return ""
+}
+
+// strangers returns the live nodes of our cluster whose backup store is not ours, so that what ours knows does not count
 // for all (R8): it has another ID, or what that node has put into it is not in ours, which is a copy then. Nodes that
 // hold no disk of the cluster count for nothing.
-func (o mesh) stranger() string {
+func (o mesh) strangers() (all []Peer) {
 	mine := o.Disk.Ledger.Record
 	for _, p := range o.live() {
 		f := p.Facts
@@ -137,10 +145,10 @@ func (o mesh) stranger() string {
 		case mine != nil && f.Record.ID != mine.ID:
 		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // nobody can say
 		case f.Store != o.Store.ID || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):
-			return p.Node
+			all = append(all, p)
 		}
 	}
-	return ""
+	return all
 }
 
 // removedBy returns a node that knows the member to be removed from our generation: "" if none does. An ID never comes

@@ -89,7 +89,8 @@ type Claim struct {
 	Mismatch string // not empty: the identity on the volume is not that of the volume
 	// Missing: which disk with data this node held last, and does not find where it was; "" for none.
 	Missing string
-	None    string // not held: why no volume could be claimed at the last try
+	None    string // not held: why no volume was free at the last try
+	Failed  string // not held: why one could not be claimed at the last try
 	// Room is what the volume has, and Short says that etcd's reserve is not free on it: see [Room.Short].
 	Room  Room
 	Short bool
@@ -342,6 +343,8 @@ type Store struct {
 	// nodes whose own was read in this store: they share it.
 	Nonce string
 	Met   []string
+	// Late are the live nodes that may have put theirs there after this process read the store last.
+	Late []string
 	// Requests are the foreign commands that lie in the store, oldest first.
 	Requests []Request
 	// Newest is how far the newest verified backup reaches, nil while that was not asked: it is only for a member

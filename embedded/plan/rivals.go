@@ -12,8 +12,11 @@ type claiming view
 // acquire asks for a volume. Which one is the provider's business; we only know which slots would clash.
 func (o claiming) acquire() Action {
 	a := Action{Kind: Acquire, Why: "no volume is held: claiming one", Known: resizing(o).known()}
-	if o.Claim.None != "" {
+	switch {
+	case o.Claim.None != "":
 		a.Why = "standing by: " + o.Claim.None
+	case o.Claim.Failed != "":
+		a.Why = "no volume is held: " + o.Claim.Failed
 	}
 	if o.Config.Yields {
 		a.Avoid = o.taken()

@@ -218,6 +218,9 @@ func (r *reader) noun(noun string, p map[string]string) {
 		if l := strings.Split(p["lock"], "/"); len(l) == 3 {
 			o.Member.Lock = &Lock{Slot: l[0], Node: l[1], Purpose: l[2]}
 		}
+		for _, id := range strings.FieldsFunc(p["near"], func(c rune) bool { return c == ',' }) {
+			o.Member.Near = append(o.Member.Near, r.number(id))
+		}
 		o.Member.Set = r.set(p["set"])
 		if has("paused") {
 			o.Member.Paused = &Pause{By: p["paused"], Why: p["why"], Since: time.Date(2026, 7, 1, 14, 2, 0, 0, time.UTC)}

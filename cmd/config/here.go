@@ -1,0 +1,82 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"holdfast/embedded/pki"
+	"holdfast/volume"
+)
+
+// Lacking is what a node of this configuration waits for on this machine, or does without, as far as it can be known
+// before it runs: a sentence each, with its key first. A node starts all the same, and its status says it.
+func Lacking(l *Loaded) []string {
+	var all []string
+	c := l.Config
+	add := func(key string, err error) {
+		if err != nil {
+			all = append(all, l.hide(key+": "+err.Error()))
+		}
+	}
+	if path := c.Gossip.SeedsFile; path != "" {
+		_, err := os.ReadFile(path)
+		add("gossip.seeds-file", err)
+	}
+	for key, path := range map[string]string{"gossip.observer-file": c.Gossip.ObserverFile,
+		"tls.operator-file": c.TLS.OperatorFile} {
+		if path != "" {
+			_, err := pki.ReadPaper(path)
+			add(key, err)
+		}
+	}
+	if c.Volume.Provider == volume.ProviderLocal {
+		// A mount may be dead.
+		for _, err := range ifAnswered(answers, func() []error { return []error{c.Volume.Local.Missing()} }) {
+			add("volume.local", err)
+		}
+	}
+	for _, w := range l.elsewhere(true) {
+		all = append(all, w.Error())
+	}
+	slices.Sort(all)
+	return all
+}
+
+// elsewhere finds the keys of etcd, or the others, by which a node listens at an address that this machine does not
+// have. etcd is started again and again, and without the others the process ends. What follows from node.address is
+// told of that.
+func (l *Loaded) elsewhere(etcd bool) (all []Wrong) {
+	derived := map[string]bool{}
+	for _, e := range Endpoints(l.Config) {
+		if e.Host == "" || strings.HasPrefix(e.Key, "etcd.") != etcd || has(e.Host) {
+			continue
+		}
+		if l.Origin[e.Key] == derivedFrom+"node.address" {
+			derived[e.Key] = true
+			continue
+		}
+		w := l.wrong(e.Key, "must be at an address of this machine, got %q", e.Host)
+		if !slices.Contains(all, w) {
+			all = append(all, w)
+		}
+	}
+	if len(derived) > 0 {
+		all = append(all, l.wrong("node.address", "must be an address of this machine, or set %s to one, got %q",
+			strings.Join(slices.Sorted(maps.Keys(derived)), " and "), l.Config.Node.Address))
+	}
+	return all
+}
+
+// has reports whether a node can listen at an address, whatever else listens there: what the kernel says counts.
+func has(host string) bool {
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err == nil {
+		ln.Close()
+	}
+	return !errors.Is(err, syscall.EADDRNOTAVAIL)
+}
