@@ -90,6 +90,7 @@ type Claim struct {
 	// Missing: which disk with data this node held last, and does not find where it was; "" for none.
 	Missing string
 	None    string // not held: why no volume could be claimed at the last try
+	Standby string // not held: see [Facts]
 	// Room is what the volume has, and Short says that etcd's reserve is not free on it: see [Room.Short].
 	Room  Room
 	Short bool
