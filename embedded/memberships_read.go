@@ -140,7 +140,9 @@ func sortMembers(list []ListedMember) {
 	slices.SortFunc(list, func(a, b ListedMember) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// readLog reads the v2 store and, unless the database has told it, raft's configuration.
+// readLog reads the v2 store, and raft's configuration unless that of the database is it. The database has its from the
+// last change of members: where the log has none, it may be that of another cluster. A database that `etcdutl snapshot
+// restore` has made a data directory of keeps it until then, and no etcd reads it.
 func (m *Memberships) readLog(dir string, raft *raftMembers) error {
 	l, err := readLog(datadir.ToWALDir(dir))
 	if err != nil {
@@ -168,7 +170,8 @@ func (m *Memberships) readLog(dir string, raft *raftMembers) error {
 	if err != nil {
 		return err
 	}
-	if err := v2.apply(l.entries, m.Applied.Index, raft); err != nil {
+	took, err := v2.apply(l.entries, m.Applied.Index, raft)
+	if err != nil {
 		return err
 	}
 	if !m.V2Unknown {
@@ -176,7 +179,7 @@ func (m *Memberships) readLog(dir string, raft *raftMembers) error {
 		m.V2Removed = slices.Sorted(maps.Keys(v2.removed))
 		sortMembers(m.V2)
 	}
-	if raft == nil { // before etcd 3.5
+	if raft == nil || !took { // before etcd 3.5 it has none
 		raft = v2.configuration()
 	}
 	m.Voters, m.Learners = slices.Sorted(slices.Values(raft.Voters)), slices.Sorted(slices.Values(raft.Learners))
@@ -324,12 +327,12 @@ func eachNode(store v2store.Store, dir string, do func(id uint64, n *v2store.Nod
 }
 
 // apply applies the changes of members in the log up to an index, by etcd's rules: it refuses a change when it applies
-// it (ValidateConfigurationChange), so the log has some that never took place. now is raft's configuration in the
-// database, nil if it has none.
-func (v *v2Members) apply(entries []logEntry, upTo uint64, now *raftMembers) error {
+// it (ValidateConfigurationChange), so the log has some that never took place. It reports whether any did. now is raft's
+// configuration in the database, nil if it has none.
+func (v *v2Members) apply(entries []logEntry, upTo uint64, now *raftMembers) (took bool, err error) {
 	for _, e := range entries {
 		if value(e.Index) > upTo {
-			return nil
+			break
 		}
 		if value(e.Type) != raftpb.EntryConfChange {
 			continue
@@ -341,18 +344,19 @@ func (v *v2Members) apply(entries []logEntry, upTo uint64, now *raftMembers) err
 			err = json.Unmarshal(c.Context, &subject)
 		}
 		if err != nil {
-			return fmt.Errorf("read the change of members at index %d of the log: %w", value(e.Index), err)
+			return false, fmt.Errorf("read the change of members at index %d of the log: %w", value(e.Index), err)
 		}
-		v.change(value(c.Type), changed(&c), subject, now)
+		took = v.change(value(c.Type), changed(&c), subject, now) || took
 	}
-	return nil
+	return took, nil
 }
 
+// change applies one change, and reports whether it took place.
 func (v *v2Members) change(kind raftpb.ConfChangeType, id uint64, subject membership.ConfigChangeContext,
-	now *raftMembers) {
+	now *raftMembers) bool {
 	m, known := v.members[id]
 	if v.removed[id] {
-		return
+		return false
 	}
 	switch kind {
 	case raftpb.ConfChangeAddNode, raftpb.ConfChangeAddLearnerNode:
@@ -364,21 +368,26 @@ func (v *v2Members) change(kind raftpb.ConfChangeType, id uint64, subject member
 		case !subject.IsPromote && !known && v.free(id, subject.PeerURLs) && (!learner || v.mayLearn(id, now)):
 			v.members[id] = listedMember(id, &subject.Member)
 		default:
-			return
+			return false
 		}
 		v.raft[id] = learner
 	case raftpb.ConfChangeRemoveNode:
-		if known {
-			delete(v.members, id)
-			delete(v.raft, id)
-			v.removed[id] = true
+		if !known {
+			return false
 		}
+		delete(v.members, id)
+		delete(v.raft, id)
+		v.removed[id] = true
 	case raftpb.ConfChangeUpdateNode:
-		if known && v.free(id, subject.PeerURLs) {
-			m.PeerURLs = subject.PeerURLs
-			v.members[id] = m
+		if !known || !v.free(id, subject.PeerURLs) {
+			return false
 		}
+		m.PeerURLs = subject.PeerURLs
+		v.members[id] = m
+	default:
+		return false
 	}
+	return true
 }
 
 // free reports whether no other member has one of the URLs.

@@ -179,6 +179,16 @@ func TestReadMemberships(t *testing.T) {
 			raft: `{"voters":[7,9,11],"learners":[13,15]}`}, ""},
 		"a promotion": {lists{log: founded(add(learner(13)), promote(13)), v3: append(slices.Clone(all), at(13))}, ""},
 
+		// `etcdutl snapshot restore` leaves the configuration of the backup's cluster in the database, until the first
+		// change of members that takes place.
+		"restored": {lists{log: founded(), snapshot: 3, v2: all, votes: []uint64{7, 9, 11}, v3: all, raft: `{"voters":[17,19]}`}, ""},
+		"restored, and a change was refused": {lists{log: founded(add(moved(9)), remove(13)), snapshot: 3, v2: all,
+			votes: []uint64{7, 9, 11}, v3: all, raft: `{"voters":[17,19]}`}, ""},
+		"restored, and changed since": {lists{log: founded(add(learner(13))), snapshot: 3, v2: all, votes: []uint64{7, 9, 11},
+			v3: append(slices.Clone(all), learner(13)), raft: `{"voters":[7,9,11],"learners":[13]}`}, ""},
+		"restored, and the database has one more": {lists{log: founded(), snapshot: 3, v2: all, votes: []uint64{7, 9, 11},
+			v3: append(slices.Clone(all), at(13)), raft: `{"voters":[17,19]}`}, "only-v3 m13 voter/absent/absent"},
+
 		"the database lacks a member":            {lists{log: founded(), v3: all[:2], raft: allVote}, "only-v2 m11 absent/voter/voter"},
 		"the database lacks one of the snapshot": {lists{log: founded(), snapshot: 3, v2: all, votes: []uint64{7, 9, 11}, v3: all[:2]}, "only-v2 m11 absent/voter/voter"},
 		"the database has one more":              {lists{log: founded(), v3: append(slices.Clone(all), at(13)), raft: allVote}, "only-v3 m13 voter/absent/absent"},

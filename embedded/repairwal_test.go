@@ -63,9 +63,14 @@ func (o old35) write(t *testing.T) string {
 	return dir
 }
 
-// votes is who votes in the raft snapshot, with which the log begins: those whom the database lists.
+// votes is raft's configuration in the raft snapshot, with which the log begins: that of the database, or else those whom
+// it lists.
 func (o old35) votes() *raftpb.ConfState {
 	state := &raftpb.ConfState{}
+	if o.raft != "" {
+		_ = json.Unmarshal([]byte(o.raft), state)
+		return state
+	}
 	for id, learner := range o.members {
 		if learner {
 			state.Learners = append(state.Learners, id)

@@ -261,6 +261,7 @@ type plain struct {
 	data     string      // its data directory
 	host     *hosts.Host // where it runs; nil: on this machine
 	founders string      // etcd's initial-cluster
+	joins    bool        // a cluster that exists
 
 	cmd  *exec.Cmd     // the present or the last one; nil before the first start
 	done chan struct{} // closed when it has ended
@@ -276,10 +277,11 @@ func (p *plain) Start(env ...string) {
 	}
 	defer log.Close()
 	peer := "http://" + p.address + ":2380"
+	state := map[bool]string{false: "new", true: "existing"}[p.joins]
 	args := []string{"--name", p.name, "--data-dir", p.data,
 		"--listen-client-urls", p.ClientURL(), "--advertise-client-urls", p.ClientURL(),
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-		"--initial-cluster", p.founders, "--initial-cluster-state", "new", "--initial-cluster-token", "bench",
+		"--initial-cluster", p.founders, "--initial-cluster-state", state, "--initial-cluster-token", "bench",
 		"--log-level", logLevel}
 	if p.cmd = exec.Command(p.binary, args...); p.host != nil {
 		p.cmd = p.host.Command(context.Background(), p.binary, args...)

@@ -192,10 +192,13 @@
 //	  TakeoverOfTwoMastersAtOnce  by flags that name no members
 //	  EtcdManagerComesBack  one master, then two, after the takeover and without a release
 //	  TakeoverOfWhatTwoFounded  the third joined, and a founder was replaced
-//	  TakeoverWithoutTheMark  a command is queued before, and the store loses the mark after
+//	  TakeoverWithoutTheMark  a command is queued before, and the store loses the mark in the middle and after
 //	  ReturnAfterRestore   taken over, restored by etcd-manager-ctl, and given back
 //	takeover_etcd35_test.go, with etcd 3.5 in the same place
 //	  ShortestStopFromEtcd35  a backup, restored into a new cluster of holdfast's
+//	takeover_phantoms_test.go, with several of etcd 3.5 in the same place
+//	  PhantomsOfEtcd35, ForgottenPromotionOfEtcd35, ForceNewClusterOfEtcd35  what takeover check says of each, before and
+//	                       after a newer etcd 3.5 has run
 //	ebs_test.go, ebs_operator_test.go, ebs_machines_test.go, ebs_faults_test.go, ebs_fit_test.go, ebs_demo_test.go
 //	  EBS…                 volumes that move between machines, and EC2 that fails; each story says which
 //	bench_*_test.go, with docs/benchmarks.md

@@ -29,16 +29,29 @@ func plainEtcd(t *testing.T, c *integration.Cluster, size int) []string {
 // plainEtcdOf does it with another binary of etcd.
 func plainEtcdOf(t *testing.T, binary string, c *integration.Cluster, size int) []string {
 	t.Helper()
+	var urls []string
+	for _, p := range plainMembers(t, binary, c, size) {
+		p.Start(fmt.Sprintf("ETCD_QUOTA_BACKEND_BYTES=%d", quota()))
+		urls = append(urls, p.ClientURL())
+	}
+	for _, url := range urls {
+		must(t, firstWrite(t.Context(), url))
+	}
+	return urls
+}
+
+// plainMembers makes the members of such a cluster, which are not started yet.
+func plainMembers(t *testing.T, binary string, c *integration.Cluster, size int) []*plain {
+	t.Helper()
 	first := 101 + 10*int(plains.Add(1)%10)
 	var members []*plain
-	var founders, urls []string
+	var founders []string
 	for i := range size {
 		p := &plain{b: t, binary: binary, name: fmt.Sprintf("e%d", i+1), address: c.Address(first + i)}
 		p.dir = filepath.Join(c.Dir, fmt.Sprintf("%s-%d", p.name, first))
 		p.data = filepath.Join(p.dir, "etcd")
 		must(t, os.Mkdir(p.dir, 0o700))
 		founders = append(founders, p.name+"=http://"+p.address+":2380")
-		urls = append(urls, p.ClientURL())
 		members = append(members, p)
 	}
 	t.Cleanup(func() {
@@ -49,12 +62,8 @@ func plainEtcdOf(t *testing.T, binary string, c *integration.Cluster, size int) 
 	})
 	for _, p := range members {
 		p.founders = strings.Join(founders, ",")
-		p.Start(fmt.Sprintf("ETCD_QUOTA_BACKEND_BYTES=%d", quota()))
 	}
-	for _, url := range urls {
-		must(t, firstWrite(t.Context(), url))
-	}
-	return urls
+	return members
 }
 
 // dialed is a client until the end of the test.

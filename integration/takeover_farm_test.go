@@ -23,8 +23,9 @@ import (
 )
 
 // managerVariable names a directory with the programs etcd-manager and etcd-manager-ctl, and with an etcd in
-// etcd-v<version> of each version that the stories run, and of 3.6.11, with which etcd-manager restores all backups of
-// 3.6, with its etcdutl. They are somebody else's, and not here.
+// etcd-v<version> of each version that the stories run; those of 3.5 are needed by their own stories alone. Of 3.6.11,
+// with which etcd-manager restores all backups of 3.6, its etcdutl is needed as well. They are somebody else's, and not
+// here.
 const managerVariable = "HOLDFAST_TEST_ETCD_MANAGER"
 
 // What kops calls things, and where it has them, in a cluster without a cloud.

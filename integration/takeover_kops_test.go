@@ -98,8 +98,9 @@ func TestTakeoverOfWhatTwoFounded(t *testing.T) {
 	})
 }
 
-// A restore was queued before the takeover, which waits until it is deleted. After it the store loses etcd-manager's
-// mark, without which etcd-managers found an empty cluster over this one: it is there again before one runs.
+// A restore was queued before the takeover, which waits until it is deleted. In the middle of it and after it the store
+// loses etcd-manager's mark, without which etcd-managers found an empty cluster over this one: it is there again before
+// one runs.
 func TestTakeoverWithoutTheMark(t *testing.T) {
 	f := newFarm(t, false)
 	backup, mark := f.newest(), filepath.Join(f.Store, "control", "etcd-cluster-created")
@@ -116,11 +117,26 @@ func TestTakeoverWithoutTheMark(t *testing.T) {
 	})
 	f.ctl("delete-command", backup)
 	f.taken(2)
+	f.acquaint()
+	for _, s := range f.seats[:2] { // one that runs may look for the mark before it is there again
+		s.end()
+	}
+	must(t, os.Remove(mark))
+	until(t, time.Minute, "holdfast writes the mark again", func() error {
+		_, err := os.Stat(mark)
+		return err
+	})
+	for _, s := range f.seats[:2] {
+		s.start()
+	}
+	for _, s := range f.seats[:2] {
+		f.serves(s.url)
+	}
+	f.more(50)
 	f.take(1)
 	f.take(0)
 	f.healthy()
 	f.older()
-	f.acquaint()
 	must(t, os.Remove(mark))
 	for _, i := range f.leaderLast() {
 		f.letGo(i)

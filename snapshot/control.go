@@ -72,21 +72,13 @@ func decodeSpec(text []byte) (*ManagerSpec, error) {
 // KeepControl writes what is missing of it, so that etcd-manager takes the cluster for one that exists, and for this
 // one. What is there stays. The mark comes first: with the spec alone etcd-manager would found a cluster.
 func KeepControl(ctx context.Context, store Store, spec ManagerSpec) error {
-	mark, err := json.Marshal(map[string]int64{"timestamp": time.Now().UnixNano()})
+	missing, err := markMissing(ctx, store)
 	if err != nil {
 		return err
 	}
-	switch old, err := readSmall(ctx, store, createdObject); {
-	case errors.Is(err, ErrNotFound):
-		err = store.PutIfAbsent(ctx, createdObject, mark)
-		if err != nil && !errors.Is(err, ErrExists) {
-			return fmt.Errorf("write %s: %w", createdObject, err)
-		}
-	case err != nil:
-		return fmt.Errorf("read %s: %w", createdObject, err)
-	case len(old) == 0: // nothing that could be lost
-		if err := store.Put(ctx, createdObject, bytes.NewReader(mark)); err != nil {
-			return fmt.Errorf("write %s: %w", createdObject, err)
+	if missing {
+		if err := writeMark(ctx, store); err != nil {
+			return err
 		}
 	}
 	text, err := json.Marshal(spec)
@@ -95,6 +87,50 @@ func KeepControl(ctx context.Context, store Store, spec ManagerSpec) error {
 	}
 	if err := store.PutIfAbsent(ctx, specObject, text); err != nil && !errors.Is(err, ErrExists) {
 		return fmt.Errorf("write %s: %w", specObject, err)
+	}
+	return nil
+}
+
+// KeepMark writes the mark where it is missing beside a spec, and reports whether it was. Without a spec etcd-manager
+// founds nothing, or has no use for the store.
+func KeepMark(ctx context.Context, store Store) (missing bool, err error) {
+	if missing, err = markMissing(ctx, store); err != nil || !missing {
+		return false, err
+	}
+	switch _, err := readSmall(ctx, store, specObject); {
+	case errors.Is(err, ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read %s: %w", specObject, err)
+	}
+	return true, writeMark(ctx, store)
+}
+
+// markMissing reports whether etcd-manager would not find the mark of a cluster that exists. An empty one is an error to
+// it.
+func markMissing(ctx context.Context, store Store) (bool, error) {
+	old, err := readSmall(ctx, store, createdObject)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return false, fmt.Errorf("read %s: %w", createdObject, err)
+	}
+	return len(old) == 0, nil
+}
+
+// writeMark writes the mark where there is none, or an empty one, with which nothing is lost.
+func writeMark(ctx context.Context, store Store) error {
+	text, err := json.Marshal(map[string]int64{"timestamp": time.Now().UnixNano()})
+	if err != nil {
+		return err
+	}
+	err = store.PutIfAbsent(ctx, createdObject, text)
+	if errors.Is(err, ErrExists) {
+		var empty bool
+		if empty, err = markMissing(ctx, store); err == nil && empty {
+			err = store.Put(ctx, createdObject, bytes.NewReader(text))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", createdObject, err)
 	}
 	return nil
 }

@@ -65,6 +65,52 @@ func TestKeepControl(t *testing.T) {
 	}
 }
 
+// The mark is written again beside a spec, with which alone etcd-manager founds a cluster. Where there is no spec, or the
+// mark is there, nothing is written.
+func TestKeepMark(t *testing.T) {
+	ctx := t.Context()
+	const kops, mark = `{"memberCount": 3, "etcdVersion": "3.6.12"}`, `{"timestamp":1638935701000000000}`
+	for name, tc := range map[string]struct {
+		before        map[string]string
+		missing, want bool // it was missing, and it is there then
+	}{
+		"nothing":                {nil, false, false},
+		"a spec alone":           {map[string]string{spec: kops}, true, true},
+		"a spec, an empty mark":  {map[string]string{spec: kops, created: ""}, true, true},
+		"both":                   {map[string]string{spec: kops, created: mark}, false, true},
+		"a mark alone":           {map[string]string{created: mark}, false, true},
+		"an empty mark, no spec": {map[string]string{created: ""}, false, false},
+	} {
+		store := snapshot.NewDir(t.TempDir())
+		for object, text := range tc.before {
+			if err := store.Put(ctx, object, strings.NewReader(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, missing := range []bool{tc.missing, false} {
+			if got, err := snapshot.KeepMark(ctx, store); got != missing || err != nil {
+				t.Errorf("%s: it was missing: %t, %v, want %t", name, got, err, missing)
+			}
+			if got, err := snapshot.ReadControl(ctx, store); got.Created != tc.want || err != nil {
+				t.Errorf("%s: got %+v, %v, want the mark: %t", name, got, err, tc.want)
+			}
+		}
+	}
+	if missing, err := snapshot.KeepMark(ctx, &unmarked{Store: unmarkedWith(t, kops)}); err == nil {
+		t.Errorf("it was not noticed that the mark could not be written: %t", missing)
+	}
+}
+
+// unmarkedWith is a store with a spec alone.
+func unmarkedWith(t *testing.T, text string) snapshot.Store {
+	t.Helper()
+	store := snapshot.NewDir(t.TempDir())
+	if err := store.Put(t.Context(), spec, strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
 // A spec without the mark has etcd-manager found an empty cluster, so there must never be one.
 func TestKeepControlMarksFirst(t *testing.T) {
 	store := &unmarked{Store: snapshot.NewDir(t.TempDir())}

@@ -2,11 +2,13 @@ package node
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/gossip"
 	"holdfast/volume/ebs"
 )
 
@@ -26,7 +28,7 @@ type notices struct {
 	planned   func(context.Context) ebs.Lifecycle // may be old
 	confirmed func(context.Context) ebs.Lifecycle // asked for now
 	holds     func() bool
-	standby   func() bool // another node is here that holds no volume
+	standby   func() bool // another node is here that could take the volume at once
 	handBack  func(ctx context.Context, why string, must bool) (id coordinator.Identity, dropped bool, err error)
 	lg        *zap.Logger
 
@@ -110,15 +112,15 @@ func (n *node) notices() *notices {
 	}
 }
 
-// hasStandby reports whether another live node holds no volume.
+// hasStandby reports whether another node could take this one's volume at once, which never leaves its zone.
 func (n *node) hasStandby() bool {
-	for _, peer := range n.mesh.Nodes() {
-		if !peer.Live || peer.Node == n.cfg.Node.Name {
-			continue
-		}
-		if f, err := coordinator.ReadFacts(peer.State); err == nil && f.Slot == "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.mesh.Nodes(), func(peer gossip.Node) bool {
+		return peer.Node != n.cfg.Node.Name && standsBy(peer, n.ebs.Zone())
+	})
+}
+
+// standsBy reports whether a node is here that takes a volume of a zone as soon as it is free.
+func standsBy(peer gossip.Node, zone string) bool {
+	f, err := coordinator.ReadFacts(peer.State)
+	return peer.Live && err == nil && zone != "" && f.Standby == zone
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
+	"holdfast/gossip"
 	"holdfast/volume/ebs"
 )
 
@@ -132,5 +135,42 @@ func TestOldNotices(t *testing.T) {
 		if !slices.Equal(must, test.want) {
 			t.Errorf("%s: got %v, want %v", name, must, test.want)
 		}
+	}
+}
+
+// Only a node that is here, and waits for a volume of the zone, can take one that is given back. What it says is what its
+// facts have: it neither holds a volume, nor is drained, about to stop, or in another zone.
+func TestStandsBy(t *testing.T) {
+	const zone = "eu-west-1a"
+	waits := plan.Observation{Node: "n9", Claim: plan.Claim{None: "all are held", Standby: zone}}
+	elsewhere, warm, drained, stopping, holds := waits, waits, waits, waits, waits
+	elsewhere.Claim.Standby, warm.Claim.Standby, drained.Drained, stopping.Stopping = "eu-west-1b", "", true, true
+	holds.Claim = plan.Claim{Held: true, Slot: "a", Disk: "x", Epoch: 1}
+	for name, test := range map[string]struct {
+		says plan.Observation
+		gone bool
+		zone string // of the volume
+		want bool
+	}{
+		"it waits":                        {waits, false, zone, true},
+		"it is gone":                      {waits, true, zone, false},
+		"it is in another zone":           {elsewhere, false, zone, false},
+		"it is in a warm pool, or unsure": {warm, false, zone, false},
+		"it is drained":                   {drained, false, zone, false},
+		"it is about to stop":             {stopping, false, zone, false},
+		"it holds a volume":               {holds, false, zone, false},
+		"the zone is not known":           {warm, false, "", false},
+	} {
+		state, err := json.Marshal(test.says.Facts(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		peer := gossip.Node{Live: !test.gone, State: state}
+		if got := standsBy(peer, test.zone); got != test.want {
+			t.Errorf("%s: got %t, want %t", name, got, test.want)
+		}
+	}
+	if standsBy(gossip.Node{Live: true, State: []byte("{")}, zone) {
+		t.Error("a node stands by of which nothing can be read")
 	}
 }

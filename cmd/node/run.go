@@ -67,6 +67,9 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	group.Go(func() error { return n.rooms.watch(ctx, n.coord.Look) })
 	group.Go(func() error { return n.auth.Run(ctx) })
 	group.Go(func() error { return n.certificates.Run(ctx) })
+	if cfg.Cluster.Adopt {
+		group.Go(func() error { return n.marker().follow(ctx) })
+	}
 	if n.ebs != nil {
 		group.Go(func() error { return n.notices().heed(ctx) })
 		n.elders.ask = n.ebs.Elsewhere

@@ -125,6 +125,14 @@ func (v volumes) Witnesses() []plan.Witness {
 	return all
 }
 
+// Standby is the zone of a node that waits for one of a cloud's volumes.
+func (v volumes) Standby() string {
+	if p, ok := v.provider.(*ebs.Provider); ok {
+		return p.Standby()
+	}
+	return ""
+}
+
 // held is a volume that this node holds.
 type held struct{ volume.Claim }
 

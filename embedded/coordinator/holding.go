@@ -261,6 +261,9 @@ func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 	o.Parked, o.Drained, o.Claim.None = now.parked, now.drained.on, now.none
 	o.Claim.Failed = now.failed
 	if now.volume == nil || now.leaving {
+		if now.volume == nil {
+			o.Claim.Standby = h.world.Volumes.Standby()
+		}
 		return ""
 	}
 	id := now.volume.Identity()

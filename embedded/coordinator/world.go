@@ -36,6 +36,9 @@ type Volumes interface {
 	Claim(ctx context.Context, slots, known []string, avoid map[string]string) (Volume, error)
 	// Witnesses are the records that volumes bear, as far as that is known; it asks nobody.
 	Witnesses() []plan.Witness
+	// Standby is the zone of which a volume would be taken by Claim as soon as it is free; "" for none, or if there are no
+	// zones. It asks nobody.
+	Standby() string
 }
 
 // Volume is a held volume.

@@ -129,6 +129,7 @@ func (w *world) Witnesses() []plan.Witness {
 	}
 	return w.witnesses
 }
+func (w *world) Standby() string        { return "zone-1" }
 func (w *world) SetRecord(token string) { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
 func (w *world) Identity() Identity {
 	return Identity{Slot: "a", Volume: "test:a", Disk: "disk-a", Epoch: 1, Lock: w.bolt}

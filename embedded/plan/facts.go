@@ -89,6 +89,9 @@ type Facts struct {
 	Secured string `json:"secured,omitempty"`
 	// Foreign: the disk holds data of another program's cluster that was not taken over yet.
 	Foreign bool `json:"foreign,omitempty"`
+	// Standby is the zone in which this node, which holds no volume, takes one as soon as it is free; "" if it takes none
+	// now, or has no zones. It is advice: nothing rests on it but when a member that runs well is moved.
+	Standby string `json:"standby,omitempty"`
 }
 
 // Facts makes what we say of ourselves.
@@ -106,6 +109,9 @@ func (o knowledge) facts(removed []uint64) Facts {
 	}
 	f.Nonce = o.Store.Nonce
 	if !o.Claim.Held {
+		if !o.Drained && !o.Stopping {
+			f.Standby = o.Claim.Standby[:min(len(o.Claim.Standby), maxText)]
+		}
 		return f
 	}
 	l := o.Disk.Ledger

@@ -91,6 +91,7 @@ type Claim struct {
 	Missing string
 	None    string // not held: why no volume was free at the last try
 	Failed  string // not held: why one could not be claimed at the last try
+	Standby string // not held: see [Facts]
 	// Room is what the volume has, and Short says that etcd's reserve is not free on it: see [Room.Short].
 	Room  Room
 	Short bool

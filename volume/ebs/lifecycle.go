@@ -191,6 +191,19 @@ func (p *Provider) Follow(ask func(context.Context, Lifecycle) (Lifecycle, error
 // Planned returns what is planned for this instance; it asks at most every outlookEvery, and waits at most two seconds.
 func (p *Provider) Planned(ctx context.Context) Lifecycle { return p.outlook.look(ctx) }
 
+// Standby is the zone of this instance while it waits for a volume there and takes the first that it may; "" while it
+// would take none: it holds one, or is busy with one, or something is planned for it, were it only a recommendation.
+func (p *Provider) Standby() string {
+	plans := p.outlook.now()
+	if p.status.now().State != stateStandby || plans.Leaves() != "" || !plans.Rebalance.IsZero() {
+		return ""
+	}
+	return p.Zone()
+}
+
+// Zone is that of this instance, "" until it is known.
+func (p *Provider) Zone() string { return p.self().Zone }
+
 // Confirmed returns what the metadata service says of it now, for those who act on a plan: what is not answered within
 // two seconds is not planned. It is called only after Planned has returned a plan.
 func (p *Provider) Confirmed(ctx context.Context) Lifecycle { return p.outlook.confirmed(ctx) }

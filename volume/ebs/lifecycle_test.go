@@ -139,16 +139,22 @@ func TestOutlook(t *testing.T) {
 	})
 }
 
-// An instance of a warm pool claims nothing and says why. As soon as its group wants it, it looks for a volume.
+// An instance of a warm pool claims nothing and says why. As soon as its group wants it, it looks for a volume, and a node
+// of its zone may leave it one.
 func TestWarmInstanceClaimsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		target := "Warmed:Stopped"
+		target, rebalance := "Warmed:Stopped", time.Time{}
 		looked := false
 		cloud := lookedAt{looked: &looked}
 		host := Host{Memory: forgetful{}, Devices: func() (map[string]string, error) { return nil, nil }}
 		p := New(Default(), Node{Name: "x", Cluster: "main"}, cloud, host,
 			func(context.Context) (Self, error) { return Self{Instance: "i-1", Zone: "z"}, nil }, nil, zap.NewNop())
-		p.Follow(func(context.Context, Lifecycle) (Lifecycle, error) { return Lifecycle{Target: target}, nil })
+		p.Follow(func(context.Context, Lifecycle) (Lifecycle, error) {
+			return Lifecycle{Target: target, Rebalance: rebalance}, nil
+		})
+		if got := p.Standby(); got != "" {
+			t.Errorf("before anything was tried it stands by in %q", got)
+		}
 		claim := func() error {
 			_, err := p.Claim(t.Context(), volume.Want{Cluster: "main", Slots: []string{"a"}})
 			return err
@@ -163,10 +169,22 @@ func TestWarmInstanceClaimsNothing(t *testing.T) {
 		if got := p.Problems(); len(got) != 0 {
 			t.Errorf("got %q, want no problem: it is where it should be", got)
 		}
+		if got := p.Standby(); got != "" {
+			t.Errorf("in the warm pool it stands by in %q", got)
+		}
 		target = "InService"
 		time.Sleep(outlookEvery)
 		if err := claim(); !looked {
 			t.Errorf("in service: got %v, want it to look for a volume", err)
+		}
+		if got := p.Standby(); got != "z" {
+			t.Errorf("in service it stands by in %q, want z", got)
+		}
+		rebalance = time.Now() // moved here, a volume would soon move again
+		time.Sleep(outlookEvery)
+		_ = claim()
+		if got := p.Standby(); got != "" {
+			t.Errorf("at an elevated risk of interruption it stands by in %q", got)
 		}
 	})
 }

@@ -24,6 +24,7 @@ var (
 	byMeanings   = caught{"TestMeanings", `got [^\n]*`}
 	byOutage     = caught{"TestOutage", `at [0-9hms.]+: [^\n]*`}
 	byGoing      = caught{"TestGoingInstanceGivesTheRestBack", `detached [^\n]*`}
+	byWarm       = caught{"TestWarmInstanceClaimsNothing", `stands by in [^\n]*`}
 	byDrop       = caught{"TestDropContinues", `dropped [^\n]*`}
 	// Of these it is proved that nothing depends on them but the number of requests: the simulation stays green.
 	harmless = caught{"TestSimulation", ``}
@@ -138,6 +139,8 @@ var mutants = []mutant{
 		return Lifecycle{}
 	}
 	return now`, byGoing},
+	{"stand by in a warm pool", "lifecycle.go", ` || plans.Leaves() != "" || !plans`, ` || !plans`, byWarm},
+	{"stand by at a risk", "lifecycle.go", ` || !plans.Rebalance.IsZero() {`, ` {`, byWarm},
 	{"give up volumes after the time is up", "list.go", ` || err != nil && ctx.Err() != nil {`, ` {`, byDrop},
 	{"leave the tag behind", "held.go", `	if !said {
 `, `	if said && !said {
