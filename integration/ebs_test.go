@@ -123,16 +123,21 @@ func serves(n *integration.Node) error {
 	return err
 }
 
-// waitsOnStandby waits until the node stands by.
+// waitsOnStandby waits until the node stands by, and names these.
 func waitsOnStandby(c *integration.Cluster, n *integration.Node, texts ...string) {
-	c.Until(patience, n.Name+" stands by", func() error {
+	is(c, n, "standby", texts...)
+}
+
+// is waits until the node is in a state, and names these.
+func is(c *integration.Cluster, n *integration.Node, state string, texts ...string) {
+	c.Until(patience, n.Name+" is in state "+state, func() error {
 		s, err := n.Self()
 		for _, text := range texts {
 			if err == nil && !strings.Contains(s.Why, text) {
 				err = fmt.Errorf("it does not name %s: %s", text, s.Why)
 			}
 		}
-		if err == nil && s.State != "standby" {
+		if err == nil && s.State != state {
 			err = fmt.Errorf("it is %s: %s", s.State, s.Why)
 		}
 		return err

@@ -169,7 +169,7 @@ func receiver(e ast.Expr) string {
 }
 
 // What only its own package uses is not exported. A type is seen through what is exported and names it, and the constants
-// of one declaration belong together: one that is used elsewhere exports them all.
+// or variables of one declaration belong together: one that is used elsewhere exports them all.
 func TestExportsAreUsed(t *testing.T) {
 	used := map[string]bool{}
 	for _, f := range goFiles(t) {
@@ -204,7 +204,7 @@ func TestExportsAreUsed(t *testing.T) {
 	}
 }
 
-// exportsOf returns the exported names of a package, and together those of one declaration of constants.
+// exportsOf returns the exported names of a package, and together those of one declaration of constants or variables.
 func exportsOf(files []*ast.File) (names [][]string) {
 	add := func(ids ...*ast.Ident) {
 		var group []string
@@ -226,22 +226,16 @@ func exportsOf(files []*ast.File) (names [][]string) {
 					add(d.Name)
 				}
 			case *ast.GenDecl:
-				var constants []*ast.Ident
+				var values []*ast.Ident
 				for _, s := range d.Specs {
 					switch s := s.(type) {
 					case *ast.TypeSpec:
 						add(s.Name)
 					case *ast.ValueSpec:
-						if d.Tok == token.CONST {
-							constants = append(constants, s.Names...)
-							continue
-						}
-						for _, id := range s.Names {
-							add(id)
-						}
+						values = append(values, s.Names...)
 					}
 				}
-				add(constants...)
+				add(values...)
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func TestSuspendedMember(t *testing.T) {
 	if o := frozen.Command("status"); o.Code != 3 || !strings.Contains(o.Out+o.Err, "suspended") {
 		t.Errorf("status of the suspended node: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	if o := frozen.Command("doctor"); o.Code != 2 || !strings.Contains(o.Out, "1 bad") || !strings.Contains(o.Out, "suspended") {
+	if o := frozen.Command("doctor"); o.Code != 2 || !strings.Contains(o.Out, "[-] "+string(health.NodeSilent)) || !strings.Contains(o.Out, "suspended") {
 		t.Errorf("doctor on its machine: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
 	frozen.Continue()
