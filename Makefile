@@ -53,7 +53,7 @@ demo-hosts: build ## as root: nodes on hosts of their own, with EBS volumes of a
 # The stories wait for much of their time, so what only computes runs beside them at the lowest priority (.ci/beside). The
 # packages wait, too: etcd 3.6 and the race detector run at the same time. What all need is compiled first, else it would
 # be compiled twice.
-test: deps ## what CI runs, in some 20 minutes: lint, stories, packages; of what is alike a share (integration/tier)
+test: deps ## what CI runs, in some 25 minutes: lint, stories, packages; of what is alike a share (integration/tier)
 	$(MAKE) compile
 ifeq ($(ETCD),3.7)
 	$(MAKE) compile $(OTHER)
