@@ -327,8 +327,8 @@ func eachNode(store v2store.Store, dir string, do func(id uint64, n *v2store.Nod
 }
 
 // apply applies the changes of members in the log up to an index, by etcd's rules: it refuses a change when it applies
-// it (ValidateConfigurationChange), so the log has some that never took place. It reports whether any did. now is raft's
-// configuration in the database, nil if it has none.
+// it (ValidateConfigurationChange), so the log has some that never took place. It reports whether any did. now is
+// raft's configuration in the database, nil if it has none.
 func (v *v2Members) apply(entries []logEntry, upTo uint64, now *raftMembers) (took bool, err error) {
 	for _, e := range entries {
 		if value(e.Index) > upTo {

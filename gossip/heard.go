@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// What a certificate may say: doc.go, Transport. What a node says to the delegates is prefixed with the name of the node
-// that it speaks for, since memberlist does not tell them who speaks.
+// What a certificate may say: doc.go, Transport. What a node says to the delegates is prefixed with the name of the
+// node that it speaks for, since memberlist does not tell them who speaks.
 
 // Types of memberlist's messages, beside those of guard.go (net.go there).
 const (
@@ -223,8 +223,8 @@ func (r hearing) message(in *values, out *bytes.Buffer) error {
 
 func within(n, limit int) bool { return 0 <= n && n <= limit }
 
-// write writes all values, and behind them the next size bytes for the delegate, which begin with the speaker. They take
-// room only when they have come.
+// write writes all values, and behind them the next size bytes for the delegate, which begin with the speaker. They
+// take room only when they have come.
 func (r hearing) write(out *bytes.Buffer, all []any, in *values, size int) error {
 	enc := codec.NewEncoder(out, msgpack)
 	for _, v := range all {

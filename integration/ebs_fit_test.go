@@ -172,7 +172,7 @@ func TestEBSTwoProcessesOnOneMachine(t *testing.T) {
 		t.Errorf("release by the second process: %+v", out)
 	}
 	first.Kill() // its mount stays, and is not the second one's to take away
-	is(r.cluster, second, "claiming", "is mounted at", "unmount it there")
+	waitsInState(r.cluster, second, "claiming", "is mounted at", "unmount it there")
 	first.Start()
 	r.cluster.Serving()
 	w.More(20)

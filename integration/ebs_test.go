@@ -125,11 +125,11 @@ func serves(n *integration.Node) error {
 
 // waitsOnStandby waits until the node stands by, and names these.
 func waitsOnStandby(c *integration.Cluster, n *integration.Node, texts ...string) {
-	is(c, n, "standby", texts...)
+	waitsInState(c, n, "standby", texts...)
 }
 
-// is waits until the node is in a state, and names these.
-func is(c *integration.Cluster, n *integration.Node, state string, texts ...string) {
+// waitsInState waits until the node is in a state, and names these.
+func waitsInState(c *integration.Cluster, n *integration.Node, state string, texts ...string) {
 	c.Until(patience, n.Name+" is in state "+state, func() error {
 		s, err := n.Self()
 		for _, text := range texts {

@@ -106,8 +106,8 @@ func KeepMark(ctx context.Context, store Store) (missing bool, err error) {
 	return true, writeMark(ctx, store)
 }
 
-// markMissing reports whether etcd-manager would not find the mark of a cluster that exists. An empty one is an error to
-// it.
+// markMissing reports whether etcd-manager would not find the mark of a cluster that exists. An empty one is an error
+// to it.
 func markMissing(ctx context.Context, store Store) (bool, error) {
 	old, err := readSmall(ctx, store, createdObject)
 	if err != nil && !errors.Is(err, ErrNotFound) {

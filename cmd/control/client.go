@@ -115,7 +115,7 @@ func (c *Client) Get(ctx context.Context, method, path string, v any) error {
 	return nil
 }
 
-// Do asks for something of which nothing but an error is told.
+// Do makes a request whose answer is only whether it failed.
 func (c *Client) Do(ctx context.Context, method, path string) error {
 	return c.Get(ctx, method, path, &struct{}{})
 }

@@ -253,7 +253,8 @@ func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStat
 		State: "lost", Version: peer.Version,
 		Why: "not heard of since " + peer.Since.Format(time.RFC3339)}
 	if peer.Live {
-		s.State, s.Why, s.Since = "silent", "in the gossip, but it does not answer", time.Time{} // gossip knows since when it lives
+		s.State, s.Why = "silent", "in the gossip, but it does not answer"
+		s.Since = time.Time{} // the gossip knows since when it lives
 	}
 	if f, err := coordinator.ReadFacts(peer.State); err == nil && f.Slot != "" {
 		s.Volume = &health.VolumeStatus{Slot: f.Slot, Disk: f.Disk, Epoch: f.Epoch}

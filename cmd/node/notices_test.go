@@ -171,6 +171,6 @@ func TestStandsBy(t *testing.T) {
 		}
 	}
 	if standsBy(gossip.Node{Live: true, State: []byte("{")}, zone) {
-		t.Error("a node stands by of which nothing can be read")
+		t.Error("a node whose facts cannot be read stands by")
 	}
 }

@@ -133,9 +133,9 @@ func (o mesh) stranger() string {
 	return ""
 }
 
-// strangers returns the live nodes of our cluster whose backup store is not ours, so that what ours knows does not count
-// for all (R8): it has another ID, or what that node has put into it is not in ours, which is a copy then. Nodes that
-// hold no disk of the cluster count for nothing.
+// strangers returns the live nodes of our cluster whose backup store is not ours, so that what ours knows does not
+// count for all (R8): it has another ID, or what that node has put into it is not in ours, which is a copy then. Nodes
+// that hold no disk of the cluster count for nothing.
 func (o mesh) strangers() (all []Peer) {
 	mine := o.Disk.Ledger.Record
 	for _, p := range o.live() {
