@@ -313,7 +313,7 @@ func memberCheck(s health.NodeStatus, stopping bool) metrics.Check {
 		c.Detail = fmt.Sprintf("%s, term %d, revision %d", s.State, e.Term, e.Revision)
 	case led:
 		c.Err = fmt.Errorf("%s, but no read through it was answered in the last seconds: %s", s.State, s.Why)
-	case stopping:
+	case stopping, s.State == health.Standby: // the sentence says it
 		c.Err = errors.New(s.Why)
 	default:
 		c.Err = fmt.Errorf("%s: %s", s.State, s.Why)

@@ -12,6 +12,7 @@ func TestDoing(t *testing.T) {
 		"serving as a follower":    {Reached: true, State: "follower", Action: plan.Wait, Why: "serving as a follower"},
 		"waits: no quorum":         {Reached: true, State: "waiting", Action: plan.Wait, Why: "no quorum"},
 		"replace: slot a is blank": {Reached: true, State: "leader", Action: plan.Replace, Why: "slot a is blank"},
+		"standing by: all held":    {Reached: true, State: Standby, Action: plan.Acquire, Why: "standing by: all held"},
 		"lost: not heard":          {State: "lost", Action: plan.Wait, Why: "not heard"},
 	} {
 		if got := n.Doing(); got != want {
@@ -45,7 +46,7 @@ func TestExplain(t *testing.T) {
 		"a node that is gone": {n: NodeStatus{State: "lost", Why: "not heard of"}, does: "unknown", obstacles: []string{"not heard of"}},
 		"a claim under way": {
 			n:    NodeStatus{Reached: true, State: "claiming", Action: plan.Acquire, Why: "claiming", Claim: &ClaimStatus{State: "attaching", Volume: "vol-1", Why: "EC2 is slow"}},
-			does: "acquire: claiming", obstacles: []string{"the claim of vol-1 is attaching: EC2 is slow"},
+			does: "claiming", obstacles: []string{"the claim of vol-1 is attaching: EC2 is slow"},
 		},
 	} {
 		c.n.explain()

@@ -29,6 +29,7 @@ var (
 		"Look at the disk and the network of the other node.")
 
 	NodeSilent = wide("node-silent", areaNodes, Warning, "Look at its log.")
+	NodeEnded  = wide("node-ended", areaNodes, Degrading, "Fix what the text names, then start holdfast again.")
 	NodeLost   = wide("node-lost", areaNodes, Warning,
 		"Start it again, or give its volume to another machine; a blank disk for this slot is filled by the others.")
 	LostBlocks = wide("lost-node-blocks", areaNodes, Degrading,
