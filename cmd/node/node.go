@@ -50,6 +50,7 @@ type node struct {
 	ebs     *ebs.Provider // the volumes, nil with another kind of them
 
 	given        released
+	misread      misread
 	certificates *pki.Keeper
 	editions     *authorities.Keeper // nil unless tls.mode is auto
 	step         func(string)        // is told each step of an action, for the stories to kill the process there

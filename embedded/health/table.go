@@ -194,6 +194,8 @@ var (
 	VolumeTrouble = local("volume-trouble", areaVolumes, Warning,
 		"Fix what the text names; `holdfast volume doctor` checks everything.")
 
+	ConfigWrong = local("configuration-wrong", areaConfig, Warning,
+		"Correct the file before the next restart; `holdfast config check FILE` reports all errors at once.")
 	SlotsDiffer = local("slots-differ", areaConfig, Warning,
 		"Give all nodes the same cluster.slots (docs/resize.md).")
 	PeerURLDiffer = local("peer-url-differs", areaConfig, Warning,
