@@ -37,7 +37,7 @@ func (n *node) found() []health.Finding {
 	all = append(all, n.misread.findings(n.cfg.Node.Name)...)
 	o := now.Observation
 	if d := o.Disagreement(); d != "" {
-		all = append(all, health.New(health.SlotsDiffer, "", "%s", d))
+		all = append(all, health.New(health.SlotsDiffer, "", "%s: %s", n.cfg.Node.Name, d)) // "here" is there
 	}
 	return append(all, peerURLFindings(o)...)
 }

@@ -63,7 +63,11 @@ func (n *NodeStatus) explain() {
 	if n.Blocks != "" {
 		n.Obstacles, n.Commands = append(n.Obstacles, n.Blocks), append(n.Commands, plan.Forget(n.Node).Line())
 	}
-	n.Obstacles = append(n.Obstacles, Texts(n.Found)...)
+	for _, f := range n.Found {
+		if !n.serves() || f.Severity.rank() >= Degrading.rank() { // a warning stops no member that serves
+			n.Obstacles = append(n.Obstacles, f.String())
+		}
+	}
 }
 
 // Doing says in one line what the node does or waits for, and why.

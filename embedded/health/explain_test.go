@@ -30,7 +30,7 @@ func TestExplain(t *testing.T) {
 	}{
 		"a healthy follower": {n: NodeStatus{Reached: true, State: "follower", Action: plan.Wait, Why: "serving as a follower"}, does: "serving as a follower"},
 		"a leader that lacks something": {
-			n: NodeStatus{Reached: true, State: "leader", Action: plan.Wait, Found: []Finding{{Text: "gossip"}},
+			n: NodeStatus{Reached: true, State: "leader", Action: plan.Wait, Found: []Finding{{Text: "gossip", Severity: Degrading}, {Text: "a seed", Severity: Warning}},
 				Decision: &Decision{Why: "serving as the leader", Obstacles: []string{"slot c has no live holder", "slot b waits"}}},
 			does: "serving as the leader", obstacles: []string{"slot c has no live holder", "slot b waits", "gossip"},
 		},
@@ -38,6 +38,11 @@ func TestExplain(t *testing.T) {
 			n: NodeStatus{Reached: true, State: "founding", Action: plan.Wait, Decision: Decided(plan.Action{
 				Why: "the store knows it; run it, or wait", Obstacles: []string{"and more"}, Commands: []plan.Command{"found --new"}})},
 			does: "waits", obstacles: []string{"the store knows it; run it, or wait", "and more"}, commands: []string{"holdfast found --new"},
+		},
+		"a warning where it waits": {
+			n: NodeStatus{Reached: true, State: "founding", Action: plan.Wait, Found: []Finding{{Text: "a seed", Severity: Warning}},
+				Decision: &Decision{Why: "slot c is missing"}},
+			does: "waits", obstacles: []string{"slot c is missing", "a seed"},
 		},
 		"an action that fails": {
 			n:    NodeStatus{Reached: true, State: "starting", Action: plan.Start, Why: "it has data", Error: "no room"},
