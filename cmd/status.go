@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/control"
+	"holdfast/cmd/node"
 	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 )
@@ -26,14 +27,21 @@ func newStatusCommand() *cobra.Command {
 			"Exit code: 0 healthy (also with warnings), 1 degraded, 2 no quorum, electing, or unknown because the\n" +
 			"node has just started, 3 no node answers here.",
 		Args: cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, client, err := loadClient(c)
+			if err != nil {
+				return err
+			}
 			var s health.ClusterStatus
 			if err := client.Get(c.Context(), http.MethodGet, "/status", &s); err != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
-				if errors.Is(err, control.ErrUnreachable) {
-					return exitCode(3)
+				if !errors.Is(err, control.ErrUnreachable) {
+					return exitCode(1)
 				}
-				return exitCode(1)
+				if why := node.LastEnd(cfg); why != "" {
+					fmt.Fprintf(c.ErrOrStderr(), "holdfast: %s\n", why)
+				}
+				return exitCode(3)
 			}
 			text := show.Status
 			if why {
@@ -44,7 +52,7 @@ func newStatusCommand() *cobra.Command {
 			}
 			return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2),
 				health.NoQuorum: exitCode(2), health.Unknown: exitCode(2)}[s.Health]
-		}),
+		},
 	}
 	addClientFlags(c.Flags())
 	format.add(c.Flags())

@@ -60,20 +60,26 @@ func newVolumeListCommand() *cobra.Command {
 	return c
 }
 
-// keeps tells of the volume that the node of this machine holds: to this process, which looks as the node would,
-// another one has it.
+// keeps tells what the node of this machine has decided: to this process, which looks as the node would, another one has
+// its volume.
 func keeps(ctx context.Context, client *control.Client, infos []volume.Info) {
 	var s health.ClusterStatus
 	if client.Get(ctx, http.MethodGet, "/status", &s) != nil {
 		return
 	}
-	self := s.Self()
-	if self == nil || self.Volume == nil {
-		return
+	if self := s.Self(); self != nil {
+		decided(*self, infos)
 	}
+}
+
+// decided corrects what this process would do by what the node has done, which knows more: it hears the others.
+func decided(self health.NodeStatus, infos []volume.Info) {
 	for i := range infos {
-		if infos[i].Disk == self.Volume.Disk {
+		switch {
+		case self.Volume != nil && infos[i].Disk == self.Volume.Disk:
 			infos[i].Decision, infos[i].Why = volume.DecisionKeep, "held by the node that runs here"
+		case self.State == health.Standby && infos[i].Decision == volume.DecisionTake:
+			infos[i].Decision, infos[i].Why = volume.DecisionWait, self.Why
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (s judged) judgeAlarms() (out []Finding) {
 	for _, a := range alarms {
 		switch a.Name {
 		case plan.NoSpace:
-			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every write of every client until it is disarmed", a)
+			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every put of every client until it is disarmed; it serves reads and deletes", a)
 			switch on := strings.Join(short, ", "); {
 			case len(short) > 0 && curing:
 				f = f.then("Make room on the volume of %s, or make it larger: then the leader disarms the alarm.", on)

@@ -77,8 +77,12 @@ func (f *Facts) offline() []Finding {
 			then("Let the process continue, or restart it."),
 			unexamined(areaNodes, "", "the cluster is not known here").then("Run the command on another node.")}
 	}
-	return []Finding{unexamined(areaNodes, "", "no node was asked: %s", f.Offline).
+	out := []Finding{unexamined(areaNodes, "", "no node was asked: %s", f.Offline).
 		then("Start holdfast here, or run the command on a machine where it runs.")}
+	if f.Ended != "" {
+		out = append(out, New(NodeEnded, "", "%s", f.Ended))
+	}
+	return out
 }
 
 // judged is what is judged of a cluster: what its nodes say, the slots that it should serve, the node that leads, nil

@@ -306,7 +306,7 @@ func TestSituations(t *testing.T) {
 		{"a slot that the cluster gave up", func(f *Facts) {
 			f.node(0).Set = &plan.SlotSet{Record: f.node(0).Record.ID, Serial: 1, Slots: []string{"a", "b"}}
 		}, MemberStale, Degrading, "3, slot c: this member belongs to no slot of the cluster, but it is connected", Degraded},
-		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every write", Degraded},
+		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every put", Degraded},
 		{"one differs", hashes("1 2", "1 x", "1 2"), MemberDiffers, Critical, "at revision 20 the data of n2 differs from what n1, n3 have", Degraded},
 		{"one differs, as far as a majority tells", hashes("1 2", "x", "1"), MemberDiffers, Critical, "at revision 10 the data of n2 differs from what n1, n3 have", Degraded},
 		{"all differ", hashes("1 2", "1 x", "1 y"), MemberDiffers, Critical, "the data of n1, n2, n3 differs at revision 20, and no majority", Degraded},
@@ -409,6 +409,10 @@ func TestSituations(t *testing.T) {
 		{"backups fail", func(f *Facts) { f.node(0).Backup.Failures, f.node(0).Backup.Error = 2, "EIO" }, BackupFails, Degrading, "2 in a row so far: EIO", Degraded},
 		{"they failed under an earlier leader", func(f *Facts) { f.node(1).Backup.Failures = 2 }, "", "", "", Healthy},
 		{"overdue", func(f *Facts) { f.node(0).Backup.Overdue = true }, BackupOverdue, Degrading, "older than the schedule allows", Degraded},
+		{"a save that hangs", func(f *Facts) {
+			b := f.node(0).Backup
+			b.Overdue, b.Saving = true, new(now.Add(-10*time.Minute))
+		}, BackupOverdue, Degrading, "and n1 has been saving one for 10m", Degraded},
 		{"unplanned", func(f *Facts) { f.node(0).Backup.Due = nil }, BackupUnwanted, Warning, "no backup is planned", Healthy},
 		{"nobody makes them", func(f *Facts) { f.node(0).Backup.Leading = false }, BackupUnknown, Warning, "no node reports that it does", Healthy},
 		{"a drill failed", func(f *Facts) { f.node(0).Backup.Drill = &DrillStatus{Name: "b1", Error: "the hash differs"} }, DrillFails, Degrading, "backup b1 could not be restored by a drill: the hash differs", Degraded},
@@ -467,6 +471,7 @@ func TestSituations(t *testing.T) {
 			CertificateEnded, Critical, "expired at", NoQuorum},
 		{"the node here hangs", func(f *Facts) { f.Offline, f.Hangs = "it says nothing", true }, NodeSilent, Critical, "it says nothing", Healthy},
 		{"the node here hangs, the rest", func(f *Facts) { f.Offline, f.Hangs = "it says nothing", true }, NotExamined, Warning, "the cluster is not known here", Healthy},
+		{"the process here ended by itself", func(f *Facts) { f.Offline, f.Ended = "connection refused", "it lost its volume" }, NodeEnded, Degrading, "it lost its volume", Healthy},
 		{"no node answers here", func(f *Facts) { f.Offline = "connection refused" }, NotExamined, Warning, "no node was asked: connection refused", Healthy},
 	} {
 		t.Run(c.name, func(t *testing.T) {

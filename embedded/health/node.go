@@ -63,7 +63,7 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 	}
 	add(n.disks()...)
 	add(n.database()...)
-	add(n.backups()...)
+	add(n.backups(now)...)
 	add(n.files(now)...)
 	return all
 }
@@ -266,7 +266,7 @@ func GrowthText(perDay *int64) string {
 }
 
 // backups judges the account of a node's keeper: the schedule by the one that leads.
-func (n *NodeStatus) backups() (out []Finding) {
+func (n *NodeStatus) backups(now time.Time) (out []Finding) {
 	b := n.Backup
 	if b == nil {
 		return nil
@@ -287,8 +287,12 @@ func (n *NodeStatus) backups() (out []Finding) {
 	switch {
 	case b.Failures > 0:
 		out = append(out, New(BackupFails, n.Node, "backups fail, %d in a row so far: %s", b.Failures, b.Error))
+	case b.Overdue && b.Saving != nil:
+		out = append(out, New(BackupOverdue, "", "the newest verified backup is older than the schedule allows, and %s has "+
+			"been saving one for %s", n.Node, Age(now, *b.Saving)).
+			then("If that takes too long, the store hangs: check snapshot.store, and the log of %s.", n.Node))
 	case b.Overdue:
-		out = append(out, New(BackupOverdue, n.Node, "the newest verified backup is older than the schedule allows"))
+		out = append(out, New(BackupOverdue, "", "the newest verified backup is older than the schedule allows"))
 	case b.Due == nil:
 		out = append(out, New(BackupUnwanted, n.Node, "no backup is planned"))
 	}
