@@ -21,6 +21,7 @@ import (
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
+	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/metrics"
 	"holdfast/snapshot"
@@ -131,7 +132,7 @@ const begins = "the process has just begun"
 func (n *node) facts() health.NodeStatus {
 	now, e := n.coord.Now(), n.etcd.Status()
 	if m := &now.Observation.Member; m.Running && e.Running { // what was observed is up to a second old
-		m.Leader, m.HasLead, m.Confirmed, m.Stalled = e.Leader, e.LeaderID != 0, e.Confirmed, e.Stalled
+		m.Status, m.Stalled = e.Status, e.Stalled
 	}
 	s := health.NodeStatus{
 		Node: n.cfg.Node.Name, Address: n.address.String(), Live: true, Reached: true, Version: n.version,
@@ -153,7 +154,7 @@ func (n *node) facts() health.NodeStatus {
 	}
 	if e.Running {
 		s.Etcd = etcdStatus(e, n.cfg.Etcd.AdvertiseClientURLs)
-		if e.LeaderID == 0 || !e.Confirmed && !e.Stalled { // one that was just elected is not confirmed yet
+		if !e.HasLead || !e.Confirmed && !e.Stalled { // one that was just elected is not confirmed yet
 			since := e.Asked
 			if since.IsZero() {
 				since = now.Since
@@ -185,22 +186,9 @@ func (n *node) facts() health.NodeStatus {
 	return s
 }
 
-func etcdStatus(e embedded.Status, clients []string) *health.EtcdStatus {
-	s := &health.EtcdStatus{
-		Member: fmt.Sprintf("%x", e.MemberID), Cluster: fmt.Sprintf("%x", e.ClusterID), Leader: e.Leader,
-		HasLeader: e.LeaderID != 0, Confirmed: e.Confirmed,
-		Learner: e.Learner, Term: e.Term, Revision: e.Revision, Applied: e.Applied, Space: e.Space,
-		Version: e.ServerVersion, ClusterVersion: e.ClusterVersion, StorageVersion: e.StorageVersion,
-		Downgrade: e.Downgrade, Clients: clients,
-	}
-	for _, a := range e.Alarms {
-		s.Alarms = append(s.Alarms, health.Alarm{Name: a.Name, Member: fmt.Sprintf("%x", a.MemberID)})
-	}
-	for _, h := range e.Hashes {
-		s.Hashes = append(s.Hashes, health.Hash{Revision: h.Revision, Compacted: h.Compacted,
-			Sum: fmt.Sprintf("%08x", h.Sum)})
-	}
-	return s
+// etcdStatus is the member in the words of the status.
+func etcdStatus(m plan.Member, clients []string) *health.EtcdStatus {
+	return &health.EtcdStatus{Member: plan.ID(m.ID), Cluster: plan.ID(m.Cluster), Status: m.Status, Clients: clients}
 }
 
 // clusterStatus is statusOfAll for a server.
@@ -305,7 +293,7 @@ func (n *node) readyz(context.Context) []metrics.Check {
 func memberCheck(s health.NodeStatus, stopping bool) metrics.Check {
 	c := metrics.Check{Name: "member"}
 	e := s.Etcd
-	led := e != nil && e.HasLeader && !e.Learner
+	led := e != nil && e.HasLead && !e.Learner
 	switch {
 	case s.Stall != nil:
 		c.Err = errors.New(s.Stalls())

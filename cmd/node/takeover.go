@@ -217,7 +217,7 @@ func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 	in := health.Releasing{To: to, Manager: n.cfg.Snapshot.Format == snapshot.FormatManager, Voters: n.voters()}
 	if e := n.etcd.Status(); e.Running {
 		in.Etcd = etcdStatus(e, nil)
-		in.Own = n.etcd.MemberNames()[e.MemberID]
+		in.Own = n.etcd.MemberNames()[e.ID]
 	}
 	for _, m := range n.takeover(ctx).Members {
 		if m.Connected && !m.Ours {

@@ -46,7 +46,7 @@ func restoring(t *testing.T, node http.Handler) (o Operator, founding plan.Recor
 // leading is the status of a node that leads.
 func leading(state string) health.NodeStatus {
 	return health.NodeStatus{Node: "n2", Address: "10.0.0.2", Live: true, Reached: true, State: state,
-		Volume: &health.VolumeStatus{Slot: "b", Disk: "d2"}, Etcd: &health.EtcdStatus{Revision: 42}}
+		Volume: &health.VolumeStatus{Slot: "b", Disk: "d2"}, Etcd: &health.EtcdStatus{Status: plan.Status{Revision: 42}}}
 }
 
 func TestLeads(t *testing.T) {

@@ -57,8 +57,8 @@ func (u *upkeep) tell(o *plan.Observation, now time.Time) {
 	if m.Compacted != u.history {
 		u.history, u.compacted = m.Compacted, now
 	}
-	if m.Spaceless() != u.spaceless { // what failed before says nothing of what is possible now
-		u.spaceless, u.tried, u.compacted, u.until, u.failed = m.Spaceless(), false, time.Time{}, time.Time{}, 0
+	if m.Alarmed(plan.NoSpace) != u.spaceless { // what failed before says nothing of what is possible now
+		u.spaceless, u.tried, u.compacted, u.until, u.failed = m.Alarmed(plan.NoSpace), false, time.Time{}, time.Time{}, 0
 	}
 	u.judged = o.Config.Upkeep.Judge(u.judged, *m, u.tried)
 	u.growth.add(now, m.Space.InUse)

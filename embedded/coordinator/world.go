@@ -179,7 +179,7 @@ type Keys interface {
 	PutKey(ctx context.Context, name string, value []byte, version int64) error
 	// Key is the value as applied here and its version, 0 for none.
 	Key(name string) (value []byte, version int64, err error)
-	// Mark commits a mark where PutKey is refused because of an alarm: State shows it in Member.Marks.
+	// Mark commits a mark where PutKey is refused because of an alarm: State shows it among the alarms.
 	Mark(ctx context.Context, mark uint64) error
 	// Unmark takes a mark back; again is fine.
 	Unmark(ctx context.Context, mark uint64) error

@@ -96,7 +96,7 @@ func nameOf(m plan.MemberInfo, name string) string {
 }
 
 func (s judged) judgeAlarms() (out []Finding) {
-	var alarms []Alarm
+	var alarms []plan.Alarm
 	var short []string // nodes whose volume has no room
 	curing := false
 	for _, n := range s.Nodes {
@@ -129,7 +129,7 @@ func (s judged) judgeAlarms() (out []Finding) {
 			out = append(out, f)
 		case plan.Corrupt:
 			what := "etcd says that the data of this member differs from the others'"
-			if a.Member == "0" {
+			if a.Member == 0 {
 				what = "the members' data differs, and etcd could not tell whose is right"
 			}
 			out = append(out, New(AlarmCorrupt, a.String(), "alarm %s: %s; it refuses writes and linearizable reads", a, what))

@@ -105,7 +105,7 @@ func (d *Downgrade) refuse(format string, args ...any) {
 func runners(s ClusterStatus, members []plan.MemberInfo,
 	names map[uint64]string) (nodes []NodeStatus, missing []string) {
 	for _, m := range members {
-		id := fmt.Sprintf("%x", m.ID)
+		id := plan.ID(m.ID)
 		i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return n.Reached && n.Etcd != nil && n.Etcd.Member == id })
 		switch {
 		case i < 0:

@@ -156,7 +156,7 @@ func unexamined(area, subject, format string, args ...any) Finding {
 // confirmed returns a node whose member a quorum has just answered through, nil for none. That is what a quorum is,
 // no matter who leads and what the gossip says of the others.
 func (s judged) confirmed() *NodeStatus {
-	return s.informed(func(n NodeStatus) bool { return n.Etcd.Confirmed && n.Etcd.HasLeader && n.Stall == nil })
+	return s.informed(func(n NodeStatus) bool { return n.Etcd.Confirmed && n.Etcd.HasLead && n.Stall == nil })
 }
 
 // longElection is for how many seconds a majority that runs may be without a leader before that is more than an
@@ -167,7 +167,7 @@ const longElection = 10.0
 func (s judged) quorum() []Finding {
 	var claims []string
 	for _, n := range s.Nodes {
-		if !n.Reached || n.Etcd == nil || !n.Etcd.Leader || !n.Etcd.HasLeader || s.leader != nil && n.Node == s.leader.Node {
+		if !n.Reached || n.Etcd == nil || !n.Etcd.Leader || !n.Etcd.HasLead || s.leader != nil && n.Node == s.leader.Node {
 			continue
 		}
 		answered := "no read through it is answered"

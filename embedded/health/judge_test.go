@@ -28,7 +28,7 @@ func sound() *Facts {
 		}
 		f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: fmt.Sprintf("n%d", i+1), Live: true, Reached: true, State: state, Version: "1.0", Since: now,
 			Record: &r, Volume: &VolumeStatus{Slot: slot}, Upkeep: &UpkeepStatus{}, Backup: &BackupStatus{Leading: i == 0, Due: &due},
-			Etcd: &EtcdStatus{Version: "3.7.3", ClusterVersion: "3.7.0", Space: plan.Space{Size: 1 << 20, InUse: 1 << 20, Quota: 2 << 30}, Leader: i == 0, HasLeader: true, Confirmed: true, Term: 2},
+			Etcd: &EtcdStatus{Status: plan.Status{Version: "3.7.3", ClusterVersion: "3.7.0", Space: plan.Space{Size: 1 << 20, InUse: 1 << 20, Quota: 2 << 30}, Leader: i == 0, HasLead: true, Confirmed: true, Term: 2}},
 			Checkup: &Checkup{Time: now, Member: uint64(i + 1), Leader: i == 0, Members: members, Names: map[uint64]string{1: "a", 2: "b", 3: "c"}, Cures: true,
 				Fsync: &Quantile{0.002, 1000}, Commit: &Quantile{0.004, 1000}, Room: &Room{Free: 50 << 30, Total: 100 << 30}},
 			Asked: now.Add(-time.Millisecond), Answered: now.Add(time.Millisecond)})
@@ -129,7 +129,7 @@ func (f *Facts) found() {
 func (f *Facts) leaderless(seconds float64) {
 	for i := range f.Status.Nodes {
 		if e := f.Status.Nodes[i].Etcd; e != nil {
-			e.Leader, e.HasLeader, e.Confirmed, e.Leaderless = false, false, false, &seconds
+			e.Leader, e.HasLead, e.Confirmed, e.Leaderless = false, false, false, &seconds
 			f.Status.Nodes[i].State, f.Status.Nodes[i].Why = "waiting", "no quorum"
 			f.Status.Nodes[i].Checkup.Leader = false
 		}
@@ -179,7 +179,7 @@ func TestSituations(t *testing.T) {
 			for i, sum := range sums {
 				for at, s := range strings.Fields(sum) {
 					if s != "-" {
-						h := Hash{Revision: int64(10 + 10*at), Compacted: int64(10 * at), Sum: s}
+						h := plan.Hash{Revision: int64(10 + 10*at), Compacted: int64(10 * at), Sum: s}
 						f.node(i).Etcd.Hashes = append(f.node(i).Etcd.Hashes, h)
 					}
 				}
@@ -222,7 +222,7 @@ func TestSituations(t *testing.T) {
 		{"one that was elected just now", func(f *Facts) {
 			f.lose(2)
 			f.leaderless(1)
-			f.node(1).Etcd.Leader, f.node(1).Etcd.HasLeader = true, true
+			f.node(1).Etcd.Leader, f.node(1).Etcd.HasLead = true, true
 		}, Electing, Critical, "the members of a, b are electing a leader", NoLeaderYet},
 		{"a member was added and never started", func(f *Facts) { f.lose(2); f.node(0).Checkup.Members[2].Started = false }, MemberCutOff, Degrading, "was added and has never started", Degraded},
 		{"a disk is replaced", func(f *Facts) { f.node(2).State = "learner" }, SlotDown, Degrading, "slot c is learner on n3", Degraded},
@@ -306,14 +306,14 @@ func TestSituations(t *testing.T) {
 		{"a slot that the cluster gave up", func(f *Facts) {
 			f.node(0).Set = &plan.SlotSet{Record: f.node(0).Record.ID, Serial: 1, Slots: []string{"a", "b"}}
 		}, MemberStale, Degrading, "3, slot c: this member belongs to no slot of the cluster, but it is connected", Degraded},
-		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every write", Degraded},
+		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 1}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every write", Degraded},
 		{"one differs", hashes("1 2", "1 x", "1 2"), MemberDiffers, Critical, "at revision 20 the data of n2 differs from what n1, n3 have", Degraded},
 		{"one differs, as far as a majority tells", hashes("1 2", "x", "1"), MemberDiffers, Critical, "at revision 10 the data of n2 differs from what n1, n3 have", Degraded},
 		{"all differ", hashes("1 2", "1 x", "1 y"), MemberDiffers, Critical, "the data of n1, n2, n3 differs at revision 20, and no majority", Degraded},
 		{"two differ and the third tells nothing", hashes("1 2", "1 x", "1"), MemberDiffers, Critical, "the data of n1, n2 differs at revision 20, and no majority", Degraded},
-		{"CORRUPT of nobody", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.Corrupt, "0"}} }, AlarmCorrupt, Critical, "CORRUPT of member 0: the members' data differs, and etcd could not tell", Degraded},
-		{"CORRUPT", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.Corrupt, "2"}} }, AlarmCorrupt, Critical, "CORRUPT of member 2: etcd says that the data of this member differs", Degraded},
-		{"an alarm of tomorrow", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{"MOON", "2"}} }, AlarmUnknown, Critical, "MOON", Degraded},
+		{"CORRUPT of nobody", func(f *Facts) { f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.Corrupt, Member: 0}} }, AlarmCorrupt, Critical, "CORRUPT of member 0: the members' data differs, and etcd could not tell", Degraded},
+		{"CORRUPT", func(f *Facts) { f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.Corrupt, Member: 2}} }, AlarmCorrupt, Critical, "CORRUPT of member 2: etcd says that the data of this member differs", Degraded},
+		{"an alarm of tomorrow", func(f *Facts) { f.node(0).Etcd.Alarms = []plan.Alarm{{Name: "MOON", Member: 2}} }, AlarmUnknown, Critical, "MOON", Degraded},
 
 		// Versions and clocks.
 		{"etcd's minors", func(f *Facts) { f.node(1).Etcd.Version = "3.6.9" }, VersionsDiffer, Warning, "3.6 on n2; 3.7 on n1, n3", Healthy},
@@ -457,7 +457,7 @@ func TestSituations(t *testing.T) {
 		// Several at once: the worst decides, and none hides another.
 		{"a lost node and a bad backup", func(f *Facts) { f.lose(2); f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "NO good one", Degraded},
 		{"no quorum and a full disk", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(60); f.node(0).Checkup.Room.Free = 1 << 30 }, DiskFull, Degrading, "1.0 GiB of 100.0 GiB", NoQuorum},
-		{"NOSPACE in an election", func(f *Facts) { f.leaderless(2); f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE", NoLeaderYet},
+		{"NOSPACE in an election", func(f *Facts) { f.leaderless(2); f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 1}} }, AlarmNoSpace, Critical, "NOSPACE", NoLeaderYet},
 		{"a partition beside an expired certificate", func(f *Facts) {
 			f.lose(1)
 			f.lose(2)
@@ -510,7 +510,7 @@ func TestNoSpaceAdvice(t *testing.T) {
 		"a disk without room, no cure": {true, false, "Make room on the volume of n2, or make it larger, then run `holdfast etcdctl alarm disarm`"},
 	} {
 		f := sound()
-		f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "2"}}
+		f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 2}}
 		f.node(0).Checkup.Leader, f.node(0).Checkup.Cures, f.node(1).Checkup.Room.Short = true, c.cures, c.short
 		got := f.Judge([]string{"a", "b", "c"})
 		i := slices.IndexFunc(got, func(f Finding) bool { return f.Code == AlarmNoSpace })
@@ -558,7 +558,7 @@ func TestLocal(t *testing.T) {
 		"one is down":  {func(f *Facts) { f.lose(2) }, []Code{MemberCutOff}},
 		"two are down": {func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(60) }, []Code{QuorumLost}},
 		"an election":  {func(f *Facts) { f.leaderless(1); f.node(0).Checkup.Near = []uint64{2} }, []Code{Electing}},
-		"NOSPACE":      {func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, []Code{AlarmNoSpace}},
+		"NOSPACE":      {func(f *Facts) { f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 1}} }, []Code{AlarmNoSpace}},
 		"no room":      {func(f *Facts) { f.node(0).Checkup.Room.Free = 1 }, []Code{DiskFull}},
 		"no reserve":   {func(f *Facts) { f.node(0).Checkup.Room.Free, f.node(0).Checkup.Room.Short = 1, true }, []Code{DiskReserve}},
 		"no scratch":   {func(f *Facts) { f.node(0).Checkup.Scratch = &Room{Free: 1, Total: 100} }, []Code{ScratchLow}},

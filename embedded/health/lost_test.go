@@ -20,7 +20,7 @@ func record(slots ...string) plan.Record {
 // voter is a node whose member serves.
 func voter(node, slot string, leader bool) NodeStatus {
 	return NodeStatus{Node: node, Live: true, Reached: true, State: "follower", Volume: &VolumeStatus{Slot: slot},
-		Etcd: &EtcdStatus{Leader: leader, HasLeader: true, Confirmed: true, Term: 2}}
+		Etcd: &EtcdStatus{Status: plan.Status{Leader: leader, HasLead: true, Confirmed: true, Term: 2}}}
 }
 
 // Only a lost node whose facts keep others waiting is said to be in the way.

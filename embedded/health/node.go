@@ -231,7 +231,7 @@ func (n *NodeStatus) database() (out []Finding) {
 	case u.Full:
 		f := New(DatabaseFull, n.Node, "the database of %s takes %s of its quota of %s, %s of it in use%s%s", n.Node,
 			Bytes(m.Size), Bytes(m.Quota), Bytes(m.InUse), GrowthText(u.Growth), u.Advice)
-		if u.Fragmented || slices.ContainsFunc(m.Alarms, func(a Alarm) bool { return a.Name == plan.NoSpace }) {
+		if u.Fragmented || m.Alarmed(plan.NoSpace) {
 			f = f.then("`holdfast status --why`: room may be made without deleting keys.")
 		}
 		out = append(out, f)

@@ -20,7 +20,7 @@ func rotating(phase string) *RotationStatus {
 // Of several nodes the one that has seen the newest edition knows best, and of those the leader.
 func TestRotationOfTheCluster(t *testing.T) {
 	node := func(edition uint64, leads bool, waits string) NodeStatus {
-		n := NodeStatus{Etcd: &EtcdStatus{Leader: leads}, TLS: &TLSStatus{Edition: edition}}
+		n := NodeStatus{Etcd: &EtcdStatus{Status: plan.Status{Leader: leads}}, TLS: &TLSStatus{Edition: edition}}
 		if waits != "" {
 			n.TLS.Rotation = &RotationStatus{Waits: waits}
 		}

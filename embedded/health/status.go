@@ -122,43 +122,13 @@ type StallStatus struct {
 
 // EtcdStatus is the member in that node's process.
 type EtcdStatus struct {
-	Member         string   `json:"member"` // hexadecimal, as etcdctl prints it
-	Cluster        string   `json:"cluster"`
-	Leader         bool     `json:"leader"`                       // as raft said last
-	HasLeader      bool     `json:"has_leader"`                   // as raft said last
-	Leaderless     *float64 `json:"leaderless_seconds,omitempty"` // since it last saw one; nil while it does
-	Confirmed      bool     `json:"confirmed"`                    // a linearizable read was answered within the last 5 s
-	Learner        bool     `json:"learner"`
-	Learners       []string `json:"learners,omitempty"` // slots whose members have no vote yet, as applied by this member
-	Term           uint64   `json:"term"`
-	Revision       int64    `json:"revision"`
-	Applied        uint64   `json:"applied_index"`
-	plan.Space              // of the database
-	Alarms         []Alarm  `json:"alarms,omitempty"`
-	Hashes         []Hash   `json:"hashes,omitempty"` // of the last compactions
-	Version        string   `json:"version"`
-	ClusterVersion string   `json:"cluster_version,omitempty"`
-	StorageVersion string   `json:"storage_version,omitempty"`
-	Downgrade      string   `json:"downgrade,omitempty"` // version that the cluster is being downgraded to
-	Clients        []string `json:"client_urls"`         // that this node advertises
+	Member  plan.ID `json:"member"`
+	Cluster plan.ID `json:"cluster"`
+	plan.Status
+	Leaderless *float64 `json:"leaderless_seconds,omitempty"` // since it last saw a leader; nil while it does
+	Learners   []string `json:"learners,omitempty"`           // slots whose members have no vote yet, as applied here
+	Clients    []string `json:"client_urls"`                  // that this node advertises
 }
-
-// Hash is a checksum of all that a member has up to a revision: members with the same revision and the same compaction
-// before it have the same data if and only if they have the same sum.
-type Hash struct {
-	Revision  int64  `json:"revision"`
-	Compacted int64  `json:"compacted"`
-	Sum       string `json:"sum"` // hexadecimal
-}
-
-// Alarm is one that etcd has raised: the cluster knows it, and the member it is about.
-type Alarm struct {
-	Name   string `json:"name"`   // NOSPACE or CORRUPT
-	Member string `json:"member"` // hexadecimal
-}
-
-// String is "NOSPACE of member 1f".
-func (a Alarm) String() string { return a.Name + " of member " + a.Member }
 
 // BackupStatus is the account of a node's backup keeper. Every node looks what the store holds; the schedule is the
 // leading one's.
@@ -305,7 +275,7 @@ func (s *ClusterStatus) Self() *NodeStatus {
 
 // leads reports whether the node leads, and a quorum has just confirmed that.
 func (n NodeStatus) leads() bool {
-	return n.Reached && n.Etcd != nil && n.Etcd.Leader && n.Etcd.HasLeader && n.Etcd.Confirmed
+	return n.Reached && n.Etcd != nil && n.Etcd.Leader && n.Etcd.HasLead && n.Etcd.Confirmed
 }
 
 // fresh is how many seconds ago a write may have reached a member whose disk writes.

@@ -87,7 +87,7 @@ func (s judged) judgeData() (out []Finding) {
 // disarmText says what is to be done after the members agree again.
 func (s judged) disarmText() string {
 	for _, n := range s.Nodes {
-		if n.Etcd != nil && slices.ContainsFunc(n.Etcd.Alarms, func(a Alarm) bool { return a.Name == plan.Corrupt }) {
+		if n.Etcd != nil && n.Etcd.Alarmed(plan.Corrupt) {
 			return "When it serves again: `holdfast etcdctl alarm disarm`."
 		}
 	}
