@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
@@ -82,20 +81,18 @@ func (a *asides) reclaim(path string, before time.Time) {
 	}
 }
 
-// SetAside tells what was set aside on this node's volume. after is restore.reclaim-after.
-func (s Situation) SetAside(after time.Duration) []health.AsideStatus {
-	var all []health.AsideStatus
-	for _, a := range s.Aside {
-		st := health.AsideStatus{Path: a.Path, Reason: a.Reason, Since: a.Since, Bytes: a.Bytes}
+// SetAside tells what was set aside on this node's volume, and when it is deleted. after is restore.reclaim-after.
+func (s Situation) SetAside(after time.Duration) []plan.Aside {
+	all := slices.Clone(s.Aside)
+	for i, a := range all {
 		if after > 0 && slices.Contains(reclaimable, a.Reason) && !s.Served.IsZero() {
 			at := a.Since
 			if s.Served.After(at) {
 				at = s.Served
 			}
 			at = at.Add(after)
-			st.Reclaimed = &at
+			all[i].Reclaimed = &at
 		}
-		all = append(all, st)
 	}
 	return all
 }

@@ -353,7 +353,7 @@ func TestSituations(t *testing.T) {
 			f.node(1).Checkup.Spool, f.node(1).Checkup.Scratch = &Room{Free: 11 << 30, Total: 100 << 30}, &Room{Free: 11 << 30, Total: 100 << 30}
 		}, "", "", "", Healthy},
 		{"a disk that hangs", func(f *Facts) { f.node(1).Checkup.Room, f.node(1).Checkup.RoomErr = nil, "no answer" }, DiskUnread, Warning, "no answer", Healthy},
-		{"much is set aside", func(f *Facts) { f.node(1).Aside = []AsideStatus{{Bytes: 30 << 30}} }, AsideLarge, Warning, "set aside takes 30.0 GiB", Healthy},
+		{"much is set aside", func(f *Facts) { f.node(1).Aside = []plan.Aside{{Bytes: 30 << 30}} }, AsideLarge, Warning, "set aside takes 30.0 GiB", Healthy},
 		{"a database near its quota", func(f *Facts) { f.node(1).Upkeep.Full = true }, DatabaseFull, Warning, "of its quota of 2.0 GiB", Healthy},
 		{"a database that grows", func(f *Facts) { grows := int64(400 << 20); f.node(1).Upkeep.Growth = &grows }, DatabaseGrows, Warning, "full within a week", Healthy},
 		{"a defragmentation that failed", func(f *Facts) { f.node(1).Upkeep.Last = &DefragStatus{Error: "no room"} }, DefragFails, Warning, "failed, 0 so far: no room", Healthy},

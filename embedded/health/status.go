@@ -70,7 +70,7 @@ type NodeStatus struct {
 	Store   string         `json:"store,omitempty"`   // ID of the backup store, empty while it does not answer
 	Clock   *ClockStatus   `json:"clock,omitempty"`   // against the store's, where that was measured
 	Restore *RestoreStatus `json:"restore,omitempty"` // under way
-	Aside   []AsideStatus  `json:"aside,omitempty"`   // on the volume, the oldest first
+	Aside   []plan.Aside   `json:"aside,omitempty"`   // on the volume, the oldest first
 }
 
 // ClockStatus is how far the node's clock differs from the backup store's.
@@ -327,14 +327,4 @@ type DefragStatus struct {
 	After   int64      `json:"after"`
 	Error   string     `json:"error,omitempty"`
 	Again   *time.Time `json:"again,omitempty"` // not before this time, after a failure
-}
-
-// AsideStatus is data that was set aside on a volume. Reclaimed is when it is deleted, if the member serves until then
-// without a break; nil: never by us.
-type AsideStatus struct {
-	Path      string     `json:"path"`
-	Reason    string     `json:"reason"`
-	Since     time.Time  `json:"since"`
-	Bytes     int64      `json:"bytes"`
-	Reclaimed *time.Time `json:"reclaimed,omitempty"`
 }

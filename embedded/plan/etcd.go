@@ -74,8 +74,10 @@ type DataDir struct {
 
 // Aside is data that was set aside on a volume.
 type Aside struct {
-	Path   string
-	Reason string    // as it was given when it was set aside, or the volume's own word
-	Since  time.Time // to the second
-	Bytes  int64     // on the disk
+	Path   string    `json:"path"`
+	Reason string    `json:"reason"` // as it was given when it was set aside, or the volume's own word
+	Since  time.Time `json:"since"`  // to the second
+	Bytes  int64     `json:"bytes"`  // on the disk
+	// Reclaimed, in a status, is when it is deleted, if the member serves until then without a break; nil: never by us.
+	Reclaimed *time.Time `json:"reclaimed,omitempty"`
 }
