@@ -66,9 +66,7 @@ const (
 // Rooms are what the file systems have that a node writes to. Where it is not known, or the node does not write there,
 // the size is 0.
 type Rooms struct {
-	Volume  plan.Room `json:"volume"`
-	Spool   plan.Room `json:"spool"`
-	Scratch plan.Room `json:"scratch"`
+	Volume, Spool, Scratch plan.Room
 }
 
 // Node is a node of the gossip mesh.

@@ -62,10 +62,10 @@ type Checkup struct {
 	Names   map[uint64]string `json:"names,omitempty"`   // of members, as they have told
 	Fsync   *Quantile         `json:"fsync,omitempty"`   // of the write-ahead log
 	Commit  *Quantile         `json:"commit,omitempty"`  // of the database
-	Room    *Room             `json:"room,omitempty"`    // on the volume
+	Room    *VolumeRoom       `json:"room,omitempty"`
 	RoomErr string            `json:"room_error,omitempty"`
-	Spool   *Room             `json:"spool_room,omitempty"`   // nil where it lies on the volume's file system, as the next
-	Scratch *Room             `json:"scratch_room,omitempty"` // or on the spool's
+	Spool   *plan.Room        `json:"spool_room,omitempty"`   // nil where it lies on the volume's file system, as the next
+	Scratch *plan.Room        `json:"scratch_room,omitempty"` // or on the spool's
 	Files   []File            `json:"files,omitempty"`
 	Cures   bool              `json:"cures,omitempty"` // upkeep.cure-nospace
 }
@@ -76,12 +76,10 @@ type Quantile struct {
 	Count   uint64  `json:"count"`
 }
 
-// Room is what a file system has, in bytes.
-type Room struct {
-	Free  int64 `json:"free"`
-	Total int64 `json:"total"`
-	// Reserve is what etcd needs free on a volume to keep running. Short: it is not free, and writes are refused until
-	// Enough is.
+// VolumeRoom is the room on a volume, with what its node has decided by. Reserve is what etcd needs free to keep
+// running. Short: it is not free, and writes are refused until Enough is.
+type VolumeRoom struct {
+	plan.Room
 	Reserve int64 `json:"reserve,omitempty"`
 	Enough  int64 `json:"enough,omitempty"`
 	Short   bool  `json:"short,omitempty"`

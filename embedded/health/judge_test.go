@@ -30,7 +30,7 @@ func sound() *Facts {
 			Record: &r, Volume: &VolumeStatus{Slot: slot}, Upkeep: &UpkeepStatus{}, Backup: &BackupStatus{Leading: i == 0, Due: &due},
 			Etcd: &EtcdStatus{Status: plan.Status{Version: "3.7.3", ClusterVersion: "3.7.0", Space: plan.Space{Size: 1 << 20, InUse: 1 << 20, Quota: 2 << 30}, Leader: i == 0, HasLead: true, Confirmed: true, Term: 2}},
 			Checkup: &Checkup{Time: now, Member: uint64(i + 1), Leader: i == 0, Members: members, Names: map[uint64]string{1: "a", 2: "b", 3: "c"}, Cures: true,
-				Fsync: &Quantile{0.002, 1000}, Commit: &Quantile{0.004, 1000}, Room: &Room{Free: 50 << 30, Total: 100 << 30}},
+				Fsync: &Quantile{0.002, 1000}, Commit: &Quantile{0.004, 1000}, Room: &VolumeRoom{Room: plan.Room{Free: 50 << 30, Size: 100 << 30}}},
 			Asked: now.Add(-time.Millisecond), Answered: now.Add(time.Millisecond)})
 	}
 	return f
@@ -334,23 +334,25 @@ func TestSituations(t *testing.T) {
 		{"a young process", func(f *Facts) { f.node(1).Checkup.Fsync.Count = 99 }, DiskUnmeasured, Info, "less than 100 times", Healthy},
 		{"a disk that is nearly full", func(f *Facts) { f.node(1).Checkup.Room.Free = 4 << 30 }, DiskFull, Degrading, "4.0 GiB of 100.0 GiB are free on the volume of n2", Degraded},
 		{"a disk that is rather full", func(f *Facts) { f.node(1).Checkup.Room.Free = 9 << 30 }, DiskLow, Warning, "9.0 GiB of 100.0 GiB are free", Healthy},
-		{"no room to defragment", func(f *Facts) { *f.node(1).Checkup.Room = Room{Free: 100 << 20, Total: 200 << 20} }, DiskLow, Warning, "a defragmentation needs 129.0 MiB", Healthy},
+		{"no room to defragment", func(f *Facts) {
+			*f.node(1).Checkup.Room = VolumeRoom{Room: plan.Room{Free: 100 << 20, Size: 200 << 20}}
+		}, DiskLow, Warning, "a defragmentation needs 129.0 MiB", Healthy},
 		{"a disk with little more than its reserve", func(f *Facts) {
-			*f.node(1).Checkup.Room = Room{Free: 190 << 20, Total: 1 << 30, Reserve: 128 << 20, Enough: 192 << 20}
+			*f.node(1).Checkup.Room = VolumeRoom{Room: plan.Room{Free: 190 << 20, Size: 1 << 30}, Reserve: 128 << 20, Enough: 192 << 20}
 		}, DiskLow, Warning, "190.0 MiB of 1.0 GiB are free on the volume of n2, and with less than 128.0 MiB the cluster refuses writes", Healthy},
 		{"a disk without its reserve", func(f *Facts) {
-			*f.node(1).Checkup.Room = Room{Free: 100 << 20, Total: 1 << 30, Reserve: 128 << 20, Enough: 192 << 20, Short: true}
+			*f.node(1).Checkup.Room = VolumeRoom{Room: plan.Room{Free: 100 << 20, Size: 1 << 30}, Reserve: 128 << 20, Enough: 192 << 20, Short: true}
 		}, DiskReserve, Critical, "100.0 MiB of 1.0 GiB are free on the volume of n2, and etcd needs a reserve of 128.0 MiB to keep running: the cluster refuses writes until 192.0 MiB", Degraded},
 		{"a small spool", func(f *Facts) {
-			f.node(1).Checkup.Spool = &Room{Free: 1 << 20, Total: 2 << 20}
+			f.node(1).Checkup.Spool = &plan.Room{Free: 1 << 20, Size: 2 << 20}
 			f.node(1).Etcd.Size = 2 << 20
 		}, SpoolLow, Warning,
 			"1.0 MiB of 2.0 MiB are free on the disk of the spool of the backups of n2, and the database takes 2.0 MiB", Healthy},
-		{"a spool that is nearly full", func(f *Facts) { f.node(1).Checkup.Spool = &Room{Free: 9 << 30, Total: 100 << 30} }, SpoolLow, Warning, "9.0 GiB of 100.0 GiB", Healthy},
-		{"a scratch directory that is nearly full", func(f *Facts) { f.node(2).Checkup.Scratch = &Room{Free: 9 << 30, Total: 100 << 30} }, ScratchLow, Warning,
+		{"a spool that is nearly full", func(f *Facts) { f.node(1).Checkup.Spool = &plan.Room{Free: 9 << 30, Size: 100 << 30} }, SpoolLow, Warning, "9.0 GiB of 100.0 GiB", Healthy},
+		{"a scratch directory that is nearly full", func(f *Facts) { f.node(2).Checkup.Scratch = &plan.Room{Free: 9 << 30, Size: 100 << 30} }, ScratchLow, Warning,
 			"9.0 GiB of 100.0 GiB are free on the disk of the scratch directory of n3", Healthy},
 		{"a spool and a scratch directory with room", func(f *Facts) {
-			f.node(1).Checkup.Spool, f.node(1).Checkup.Scratch = &Room{Free: 11 << 30, Total: 100 << 30}, &Room{Free: 11 << 30, Total: 100 << 30}
+			f.node(1).Checkup.Spool, f.node(1).Checkup.Scratch = &plan.Room{Free: 11 << 30, Size: 100 << 30}, &plan.Room{Free: 11 << 30, Size: 100 << 30}
 		}, "", "", "", Healthy},
 		{"a disk that hangs", func(f *Facts) { f.node(1).Checkup.Room, f.node(1).Checkup.RoomErr = nil, "no answer" }, DiskUnread, Warning, "no answer", Healthy},
 		{"much is set aside", func(f *Facts) { f.node(1).Aside = []plan.Aside{{Bytes: 30 << 30}} }, AsideLarge, Warning, "set aside takes 30.0 GiB", Healthy},
@@ -561,7 +563,7 @@ func TestLocal(t *testing.T) {
 		"NOSPACE":      {func(f *Facts) { f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 1}} }, []Code{AlarmNoSpace}},
 		"no room":      {func(f *Facts) { f.node(0).Checkup.Room.Free = 1 }, []Code{DiskFull}},
 		"no reserve":   {func(f *Facts) { f.node(0).Checkup.Room.Free, f.node(0).Checkup.Room.Short = 1, true }, []Code{DiskReserve}},
-		"no scratch":   {func(f *Facts) { f.node(0).Checkup.Scratch = &Room{Free: 1, Total: 100} }, []Code{ScratchLow}},
+		"no scratch":   {func(f *Facts) { f.node(0).Checkup.Scratch = &plan.Room{Free: 1, Size: 100} }, []Code{ScratchLow}},
 		"a rotation": {func(f *Facts) { f.node(0).TLS = &TLSStatus{Rotation: rotating("issuing")} },
 			[]Code{RotationWaits, AuthorityRotation}},
 		"a client": {func(f *Facts) {

@@ -174,24 +174,24 @@ func (n *NodeStatus) beside(c *Checkup) (out []Finding) {
 	for _, d := range []struct {
 		code Code
 		what string
-		of   *Room
+		of   *plan.Room
 	}{{SpoolLow, "spool of the backups", c.Spool}, {ScratchLow, "scratch directory", c.Scratch}} {
 		if d.of == nil {
 			continue
 		}
-		has := fmt.Sprintf("%s of %s are free on the disk of the %s of %s", Bytes(d.of.Free), Bytes(d.of.Total), d.what,
+		has := fmt.Sprintf("%s of %s are free on the disk of the %s of %s", Bytes(d.of.Free), Bytes(d.of.Size), d.what,
 			n.Node)
 		switch {
 		case d.of.Free < size:
 			out = append(out, New(d.code, n.Node, "%s, and the database takes %s", has, Bytes(size)))
-		case d.of.Free*10 < d.of.Total:
+		case d.of.Free*10 < d.of.Size:
 			out = append(out, New(d.code, n.Node, "%s", has))
 		}
 	}
 	return out
 }
 
-func (n *NodeStatus) room(r Room) (out []Finding) {
+func (n *NodeStatus) room(r VolumeRoom) (out []Finding) {
 	var inUse, aside int64
 	if n.Etcd != nil {
 		inUse = n.Etcd.InUse
@@ -199,15 +199,15 @@ func (n *NodeStatus) room(r Room) (out []Finding) {
 	for _, a := range n.Aside {
 		aside += a.Bytes
 	}
-	has := fmt.Sprintf("%s of %s are free on the volume of %s", Bytes(r.Free), Bytes(r.Total), n.Node)
+	has := fmt.Sprintf("%s of %s are free on the volume of %s", Bytes(r.Free), Bytes(r.Size), n.Node)
 	switch {
 	case r.Short:
 		out = append(out, New(DiskReserve, n.Node,
 			"%s, and etcd needs a reserve of %s to keep running: the cluster refuses writes until %s are free there",
 			has, Bytes(r.Reserve), Bytes(r.Enough)))
-	case r.Free*20 < r.Total:
+	case r.Free*20 < r.Size:
 		out = append(out, New(DiskFull, n.Node, "%s", has))
-	case r.Free*10 < r.Total:
+	case r.Free*10 < r.Size:
 		out = append(out, New(DiskLow, n.Node, "%s", has))
 	case r.Free < r.Enough:
 		out = append(out, New(DiskLow, n.Node, "%s, and with less than %s the cluster refuses writes", has, Bytes(r.Reserve)))
@@ -215,7 +215,7 @@ func (n *NodeStatus) room(r Room) (out []Finding) {
 		out = append(out, New(DiskLow, n.Node, "%s, and a defragmentation needs %s", has, Bytes(inUse+roomToDefragment)).
 			then("Make the volume larger."))
 	}
-	if aside > 0 && (aside*4 > r.Total || aside > r.Free) {
+	if aside > 0 && (aside*4 > r.Size || aside > r.Free) {
 		out = append(out, New(AsideLarge, n.Node, "data that was set aside takes %s, and %s", Bytes(aside), has))
 	}
 	return out
