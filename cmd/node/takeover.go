@@ -191,10 +191,10 @@ func (n routes) resume(r *http.Request) (any, error) {
 // backupFor makes sure of a fresh backup that an etcd of a version can open.
 func (n routes) backupFor(ctx context.Context, to string) (snapshot.Meta, error) {
 	meta, err := n.keeper.Fresh(ctx, DowngradeBackup)
-	if err == nil && health.NewerMinor(meta.StorageVersion, to) { // it is from before the downgrade
+	if err == nil && plan.Older(to, meta.StorageVersion) { // it is from before the downgrade
 		meta, err = n.keeper.Save(ctx, nil)
 	}
-	if err == nil && health.NewerMinor(meta.StorageVersion, to) {
+	if err == nil && plan.Older(to, meta.StorageVersion) {
 		err = fmt.Errorf("%s has the data of etcd %s, which etcd %s cannot open", meta.Name, meta.StorageVersion, to)
 	}
 	return meta, err

@@ -141,20 +141,20 @@ func (s judged) judgeAlarms() (out []Finding) {
 }
 
 func (s judged) judgeVersions() (out []Finding) {
-	ours, etcds, agreed := map[string][]string{}, map[string][]string{}, map[string][]string{}
-	lowest, downgrade := "", ""
+	ours, etcds, agreed := map[string][]string{}, map[string][]string{}, map[plan.Minor][]string{}
+	lowest, downgrade := plan.Minor{}, ""
 	for _, n := range s.Nodes {
 		if n.Reached && n.Version != "" {
 			ours[n.Version] = append(ours[n.Version], n.Node)
 		}
 		if m := n.Etcd; m != nil && m.Version != "" {
-			v := minorOf(m.Version)
-			etcds[v], downgrade = append(etcds[v], n.Node), cmp.Or(downgrade, m.Downgrade)
-			if lowest == "" || NewerMinor(lowest, v) {
+			v, _ := plan.MinorOf(m.Version)
+			etcds[v.String()], downgrade = append(etcds[v.String()], n.Node), cmp.Or(downgrade, m.Downgrade)
+			if lowest == (plan.Minor{}) || v.Older(lowest) {
 				lowest = v
 			}
-			if m.ClusterVersion != "" {
-				agreed[minorOf(m.ClusterVersion)] = append(agreed[minorOf(m.ClusterVersion)], n.Node)
+			if at, known := plan.MinorOf(m.ClusterVersion); known {
+				agreed[at] = append(agreed[at], n.Node)
 			}
 		}
 	}
@@ -169,19 +169,13 @@ func (s judged) judgeVersions() (out []Finding) {
 		out = append(out, New(DowngradeOpen, "", "the cluster is being downgraded to etcd %s", downgrade))
 	}
 	for v, nodes := range agreed {
-		if NewerMinor(lowest, v) && downgrade == "" {
+		if v.Older(lowest) && downgrade == "" {
 			out = append(out, New(ClusterVersion, "",
 				"the cluster works as etcd %s, although all members are %s or newer, as %s says", v, lowest,
 				strings.Join(nodes, ", ")))
 		}
 	}
 	return out
-}
-
-// minorOf is 3.7 of 3.7.3.
-func minorOf(version string) string {
-	parts := strings.SplitN(version, ".", 3)
-	return strings.Join(parts[:min(2, len(parts))], ".")
 }
 
 // listText is "3.6 on n1, n2; 3.7 on n3", or the only one without the nodes.

@@ -184,7 +184,7 @@ func (o steady) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Action, st
 	switch {
 	case obstacle != "":
 		return nil, obstacle
-	case older(f.Etcd, o.Member.ClusterVersion):
+	case Older(f.Etcd, o.Member.ClusterVersion):
 		return nil, fmt.Sprintf("slot %s is not admitted: %s embeds etcd %s and the cluster is at %s; run a holdfast with "+
 			"that or a newer etcd there", slot, h.Node, f.Etcd, o.Member.ClusterVersion)
 	case m.Connected:
