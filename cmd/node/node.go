@@ -94,13 +94,8 @@ func (n *node) observed(s coordinator.Situation) {
 	if c := n.records.Clock(); c != nil {
 		sample.Clock, sample.Measured = c.Difference, true
 	}
-	for _, i := range m.Members {
-		if i.Learner {
-			sample.Learners++
-		} else {
-			sample.Voters++
-		}
-	}
+	sample.Voters = m.Voters()
+	sample.Learners = len(m.Members) - sample.Voters
 	upkeepSample(&sample, s)
 	roomSample(&sample, s)
 	sample.Clients = map[string]time.Time{}
@@ -149,8 +144,7 @@ func (n *node) facts() health.NodeStatus {
 		s.Looked = &ago
 	}
 	if now.Observation.Claim.Held {
-		s.Volume = &health.VolumeStatus{Slot: now.Volume.Slot, ID: now.Volume.Volume, Disk: now.Volume.Disk,
-			Epoch: now.Volume.Epoch, Path: now.Path}
+		s.Volume = &now.Volume
 	}
 	if e.Running {
 		s.Etcd = etcdStatus(e, n.cfg.Etcd.AdvertiseClientURLs)
@@ -245,7 +239,7 @@ func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStat
 		s.Since = time.Time{} // the gossip knows since when it lives
 	}
 	if f, err := coordinator.ReadFacts(peer.State); err == nil && f.Slot != "" {
-		s.Volume = &health.VolumeStatus{Slot: f.Slot, Disk: f.Disk, Epoch: f.Epoch}
+		s.Volume = &plan.Volume{Slot: f.Slot, Disk: f.Disk, Epoch: f.Epoch}
 		s.Record = f.Record
 	}
 	return s

@@ -159,7 +159,7 @@ func (r *rooms) tell(c *health.Checkup, s coordinator.Situation) {
 		return &f.Room, nil
 	}
 	if s.Observation.Claim.Held {
-		room, err := look(s.Path)
+		room, err := look(s.Volume.Path)
 		if err != nil {
 			c.RoomErr = err.Error()
 		} else { // as it was decided upon

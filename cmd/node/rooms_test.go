@@ -84,7 +84,7 @@ func TestRoomsTell(t *testing.T) {
 			"/scratch": {plan.Room{Free: 3, Size: 4}, unix.Fsid{Val: [2]int32{3}}},
 		}
 		r.statfs = func(path string) (fileSystem, error) { return files[path], nil }
-		s := coordinator.Situation{Path: "/volume", Rooms: coordinator.Rooms{Volume: files["/volume"].Room}}
+		s := coordinator.Situation{Volume: plan.Volume{Path: "/volume"}, Rooms: coordinator.Rooms{Volume: files["/volume"].Room}}
 		s.Observation.Claim.Held, s.Observation.Claim.Short = true, true
 		tell := func() (c health.Checkup) {
 			r.tell(new(health.Checkup), s) // asks

@@ -201,15 +201,7 @@ func (n routes) backupFor(ctx context.Context, to string) (snapshot.Meta, error)
 }
 
 // voters is how many the cluster has.
-func (n routes) voters() int {
-	voters := 0
-	for _, m := range n.etcd.Members() {
-		if !m.Learner {
-			voters++
-		}
-	}
-	return voters
-}
+func (n routes) voters() int { return len(plan.Voters(n.etcd.Members())) }
 
 // mayRelease says whether this node's member may be given back to an etcd of a version.
 func (n routes) mayRelease(ctx context.Context, to string) health.Release {
@@ -225,11 +217,11 @@ func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 		}
 	}
 	var err error
-	if now.Path == "" {
+	if now.Volume.Path == "" {
 		err = errors.New("this node holds no volume")
-	} else if in.Origin, err = (embedded.Disk{Names: MemberNames(n.cfg)}).Left(now.Path); err == nil {
-		in.Path, in.Data = now.Path, filepath.Join(now.Path, coordinator.EtcdDir)
-		in.Was, in.Token, in.Names, in.Problem = managersWord(now.Path)
+	} else if in.Origin, err = (embedded.Disk{Names: MemberNames(n.cfg)}).Left(now.Volume.Path); err == nil {
+		in.Path, in.Data = now.Volume.Path, filepath.Join(now.Volume.Path, coordinator.EtcdDir)
+		in.Was, in.Token, in.Names, in.Problem = managersWord(now.Volume.Path)
 	}
 	if l := now.Observation.Disk.Ledger; l.Record != nil {
 		in.Adopted = l.Record.Adopted
@@ -251,7 +243,7 @@ func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 	if err != nil {
 		r.Why = []string{err.Error()}
 	}
-	r.Slot, r.Path = now.Volume.Slot, now.Path
+	r.Slot, r.Path = now.Volume.Slot, now.Volume.Path
 	return r
 }
 

@@ -57,9 +57,9 @@ func (a *asides) collect(ctx context.Context, h *holding) {
 		after, now := a.cfg.ReclaimAfter, time.Now()
 		if after > 0 && !served.IsZero() && now.Sub(served) >= after && now.Sub(last) >= min(after, reclaimAge) {
 			last = now
-			a.reclaim(held.path, now.Add(-after))
+			a.reclaim(held.id.Path, now.Add(-after))
 		}
-		aside, err := a.world.Etcd.Aside(held.path)
+		aside, err := a.world.Etcd.Aside(held.id.Path)
 		if err != nil {
 			a.lg.Warn("cannot list what was set aside", zap.Error(err))
 			continue

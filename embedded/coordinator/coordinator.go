@@ -118,8 +118,7 @@ type Situation struct {
 	Since       time.Time // of this decision
 	Busy        bool      // the action is being carried out
 	Err         string    // why the last action failed, until one succeeds
-	Volume      Identity
-	Path        string
+	Volume      plan.Volume
 	Progress    Progress      // of an action with a backup
 	Open        *plan.Restore // that was under way when the store answered last
 	// Objecting is how long a leaderless proposal still waits here for a leader that objects, 0 if none does.

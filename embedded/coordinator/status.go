@@ -31,8 +31,8 @@ func (s *status) said() Situation {
 
 // get returns the latest situation.
 func (s *status) get() Situation {
-	now, held := s.said(), s.holding.now()
-	now.Volume, now.Path = held.id, held.path
+	now := s.said()
+	now.Volume = s.holding.now().id
 	return now
 }
 

@@ -20,15 +20,6 @@ var ErrUseless = errors.New("the backup is of no use")
 // or that it takes what it must refuse.
 var ErrUnread = errors.New("the store cannot be believed")
 
-// Identity is who a held volume is.
-type Identity struct {
-	Slot   string
-	Volume string // the provider's ID of it
-	Disk   string // UUID
-	Epoch  uint64 // of this claim
-	Lock   string // the name of the operating system's lock that the claim holds, "" where it has none
-}
-
 // Volumes gives this node a volume.
 type Volumes interface {
 	// Claim tries once. slots are those of the configuration, known are others that the cluster has. The error wraps
@@ -43,8 +34,7 @@ type Volumes interface {
 
 // Volume is a held volume.
 type Volume interface {
-	Identity() Identity
-	Path() string
+	Identity() plan.Volume
 	// Trouble says why the volume is not what it says it is, and which disk this node held last and does not find
 	// where it was; "" for neither.
 	Trouble() (mismatch, missing string)

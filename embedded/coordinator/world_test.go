@@ -131,10 +131,9 @@ func (w *world) Witnesses() []plan.Witness {
 }
 func (w *world) Standby() string        { return "zone-1" }
 func (w *world) SetRecord(token string) { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
-func (w *world) Identity() Identity {
-	return Identity{Slot: "a", Volume: "test:a", Disk: "disk-a", Epoch: 1, Lock: w.bolt}
+func (w *world) Identity() plan.Volume {
+	return plan.Volume{Slot: "a", ID: "test:a", Disk: "disk-a", Epoch: 1, Lock: w.bolt, Path: w.dir}
 }
-func (w *world) Path() string                        { return w.dir }
 func (w *world) Trouble() (mismatch, missing string) { return "", "" }
 func (w *world) SetAllAside(context.Context) error   { return nil }
 func (w *world) Watch(ctx context.Context) error {

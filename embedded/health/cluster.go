@@ -298,7 +298,7 @@ func (h *Holdings) judge() (out []Finding) {
 	return out
 }
 
-func (l *Leases) judgeEndpoints() (out []Finding) {
+func judgeEndpoints(l *plan.Unleased) (out []Finding) {
 	if l.Err != "" {
 		return []Finding{unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).
 			then("Run it on a node whose member serves.")}
@@ -326,7 +326,7 @@ func (l *Leases) judgeEndpoints() (out []Finding) {
 }
 
 // judgeEvents only counts: events are many and of no consequence, and Kubernetes lets them expire.
-func (l *Leases) judgeEvents() []Finding {
+func judgeEvents(l *plan.Unleased) []Finding {
 	switch {
 	case l.Err != "":
 		return []Finding{unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).

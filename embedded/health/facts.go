@@ -12,26 +12,10 @@ type Facts struct {
 	Status    ClusterStatus
 	Offline   string // not empty: no node answers on this machine, and why
 	Hangs     bool   // with Offline: its process is there, and says nothing
-	Endpoints *Leases
-	Events    *Leases
+	Endpoints *plan.Unleased
+	Events    *plan.Unleased
 	Store     *Holdings
 	Now       time.Time
-}
-
-// Leases are the keys of Kubernetes below a prefix that should be bound to one.
-type Leases struct {
-	Prefix string
-	Keys   []Unleased // those that are not
-	Read   int64      // keys that were looked at
-	Total  int64
-	Err    string // why they could not be read
-}
-
-// Unleased is a key that is bound to no living lease.
-type Unleased struct {
-	Key      string
-	Revision int64 // that wrote it
-	Lease    int64 // 0: to none
 }
 
 // Holdings is what a backup store was found to hold.

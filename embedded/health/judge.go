@@ -62,10 +62,10 @@ func (f *Facts) Judge(wanted []string) []Finding {
 		add(f.Store.judge()...)
 	}
 	if f.Endpoints != nil {
-		add(f.Endpoints.judgeEndpoints()...)
+		add(judgeEndpoints(f.Endpoints)...)
 	}
 	if f.Events != nil {
-		add(f.Events.judgeEvents()...)
+		add(judgeEvents(f.Events)...)
 	}
 	return ordered(found)
 }

@@ -27,7 +27,7 @@ func sound() *Facts {
 			members = append(members, plan.MemberInfo{ID: uint64(j + 1), Slot: slot, Started: true, Connected: i != j})
 		}
 		f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: fmt.Sprintf("n%d", i+1), Live: true, Reached: true, State: state, Version: "1.0", Since: now,
-			Record: &r, Volume: &VolumeStatus{Slot: slot}, Upkeep: &UpkeepStatus{}, Backup: &BackupStatus{Leading: i == 0, Due: &due},
+			Record: &r, Volume: &plan.Volume{Slot: slot}, Upkeep: &UpkeepStatus{}, Backup: &BackupStatus{Leading: i == 0, Due: &due},
 			Etcd: &EtcdStatus{Status: plan.Status{Version: "3.7.3", ClusterVersion: "3.7.0", Space: plan.Space{Size: 1 << 20, InUse: 1 << 20, Quota: 2 << 30}, Leader: i == 0, HasLead: true, Confirmed: true, Term: 2}},
 			Checkup: &Checkup{Time: now, Member: uint64(i + 1), Leader: i == 0, Members: members, Names: map[uint64]string{1: "a", 2: "b", 3: "c"}, Cures: true,
 				Fsync: &Quantile{0.002, 1000}, Commit: &Quantile{0.004, 1000}, Room: &VolumeRoom{Room: plan.Room{Free: 50 << 30, Size: 100 << 30}}},
@@ -205,7 +205,7 @@ func TestSituations(t *testing.T) {
 		{"a node is down, the node", func(f *Facts) { f.lose(2) }, NodeLost, Warning, "n3, which holds slot c, has not been heard of", Degraded},
 		{"a node is down, the voters", func(f *Facts) { f.lose(2) }, MemberCutOff, Degrading, "2 of 3 voters are connected, and 2 are needed", Degraded},
 		{"one is down whose slot was given up", func(f *Facts) {
-			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", State: "lost", Since: now, Volume: &VolumeStatus{Slot: "d"}, Record: f.node(0).Record})
+			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", State: "lost", Since: now, Volume: &plan.Volume{Slot: "d"}, Record: f.node(0).Record})
 		}, "", "", "", Healthy},
 		{"two are down", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(1) }, QuorumLost, Critical, "1 of 3 members run (a), and none has a leader; missing: b, c", NoQuorum},
 		{"its process has just begun", func(f *Facts) { f.begin() }, NotExamined, Warning, "n1 has just begun, and has not heard yet of a leader, nor who runs a, b, c", Unknown},
@@ -233,7 +233,7 @@ func TestSituations(t *testing.T) {
 			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", Live: true, Reached: true})
 		}, "", "", "", Healthy},
 		{"another one took the slot", func(f *Facts) {
-			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n0", State: "lost", Volume: &VolumeStatus{Slot: "a"}})
+			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n0", State: "lost", Volume: &plan.Volume{Slot: "a"}})
 		}, "", "", "", Healthy},
 
 		// A cluster that is taken over: another program runs what no node does.
@@ -447,14 +447,14 @@ func TestSituations(t *testing.T) {
 
 		// Kubernetes.
 		{"a stale endpoint", func(f *Facts) {
-			f.Endpoints = &Leases{Prefix: "/registry/masterleases/", Keys: []Unleased{{Key: "/registry/masterleases/10.0.0.3", Revision: 7}}, Read: 3, Total: 3}
+			f.Endpoints = &plan.Unleased{Prefix: "/registry/masterleases/", Keys: []plan.UnleasedKey{{Key: "/registry/masterleases/10.0.0.3", Revision: 7}}, Read: 3, Total: 3}
 		}, EndpointStale, Degrading, "/registry/masterleases/10.0.0.3 is bound to no lease", Healthy},
 		{"one with a lease that is gone", func(f *Facts) {
-			f.Endpoints = &Leases{Prefix: "/l/", Keys: []Unleased{{Key: "/l/10.0.0.3", Lease: 0xab}}}
+			f.Endpoints = &plan.Unleased{Prefix: "/l/", Keys: []plan.UnleasedKey{{Key: "/l/10.0.0.3", Lease: 0xab}}}
 		}, EndpointStale, Degrading, "bound to lease ab, which is gone", Healthy},
-		{"unread endpoints", func(f *Facts) { f.Endpoints = &Leases{Err: "no member runs"} }, NotExamined, Warning, "no member runs", Healthy},
-		{"too many endpoints", func(f *Facts) { f.Endpoints = &Leases{Read: 1, Total: 2} }, NotExamined, Warning, "only 1 of 2", Healthy},
-		{"events", func(f *Facts) { f.Events = &Leases{Keys: []Unleased{{Key: "x"}}, Read: 10, Total: 20} }, EventsStale, Warning, "of the first 10 of 20 events 1 are bound to no living lease", Healthy},
+		{"unread endpoints", func(f *Facts) { f.Endpoints = &plan.Unleased{Err: "no member runs"} }, NotExamined, Warning, "no member runs", Healthy},
+		{"too many endpoints", func(f *Facts) { f.Endpoints = &plan.Unleased{Read: 1, Total: 2} }, NotExamined, Warning, "only 1 of 2", Healthy},
+		{"events", func(f *Facts) { f.Events = &plan.Unleased{Keys: []plan.UnleasedKey{{Key: "x"}}, Read: 10, Total: 20} }, EventsStale, Warning, "of the first 10 of 20 events 1 are bound to no living lease", Healthy},
 
 		// Several at once: the worst decides, and none hides another.
 		{"a lost node and a bad backup", func(f *Facts) { f.lose(2); f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "NO good one", Degraded},
@@ -591,7 +591,7 @@ func TestAnotherClusterOfOurName(t *testing.T) {
 	other := record("x")
 	with := func(f *Facts) *Facts {
 		m := sound().Status.Nodes[0]
-		m.Node, m.Record, m.Volume = "m1", &other, &VolumeStatus{Slot: "x"}
+		m.Node, m.Record, m.Volume = "m1", &other, &plan.Volume{Slot: "x"}
 		m.Etcd.Term = 9
 		f.Status.Nodes = slices.Insert(f.Status.Nodes, 0, m)
 		return f

@@ -53,7 +53,7 @@ type NodeStatus struct {
 	Answered time.Time `json:"-"`
 
 	Claim  *ClaimStatus  `json:"claim,omitempty"` // where claiming takes more than a moment
-	Volume *VolumeStatus `json:"volume,omitempty"`
+	Volume *plan.Volume  `json:"volume,omitempty"`
 	Record *plan.Record  `json:"record,omitempty"` // the founding record or a later generation's
 	Etcd   *EtcdStatus   `json:"etcd,omitempty"`
 	Stall  *StallStatus  `json:"stall,omitempty"`  // of the member
@@ -104,15 +104,6 @@ type CertificateStatus struct {
 	Name     string    `json:"name"`
 	NotAfter time.Time `json:"not_after"`
 	File     string    `json:"file,omitempty"`
-}
-
-// VolumeStatus is the held volume.
-type VolumeStatus struct {
-	Slot  string `json:"slot"`
-	ID    string `json:"id"`
-	Disk  string `json:"disk"`
-	Epoch uint64 `json:"epoch"`
-	Path  string `json:"path,omitempty"`
 }
 
 // StallStatus tells that raft shows the member a leader, and yet no read through it is answered: its disk may hang.

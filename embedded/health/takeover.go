@@ -147,7 +147,7 @@ func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo,
 			voters = append(voters, plan.MemberInfo{ID: m.ID, Slot: m.Slot, Learner: m.Learner})
 		}
 	}
-	voters = slices.DeleteFunc(slices.Clone(voters), func(m plan.MemberInfo) bool { return m.Learner })
+	voters = plan.Voters(voters)
 	slices.SortFunc(voters, func(a, b plan.MemberInfo) int { return strings.Compare(a.Slot, b.Slot) })
 	return voters, near
 }

@@ -58,9 +58,9 @@ func TestTakeoverPhase(t *testing.T) {
 	two, three := []NodeStatus{node("n1", 1), node("n2", 2)}, []NodeStatus{node("n1", 1), node("n2", 2), node("n3", 3)}
 	far := []NodeStatus{node("n1", 1)}
 	far[0].Checkup = &Checkup{Members: members, Near: []uint64{1, 2}}
-	lost := NodeStatus{Node: "n1", State: "lost", Record: &r, Volume: &VolumeStatus{Slot: "a"}}
+	lost := NodeStatus{Node: "n1", State: "lost", Record: &r, Volume: &plan.Volume{Slot: "a"}}
 	without, led := []NodeStatus{lost, node("n2", 2)}, []NodeStatus{lost, node("n2", 2), node("n3", 3)}
-	heir := NodeStatus{Node: "n4", Live: true, Record: &r, Volume: &VolumeStatus{Slot: "a"}}
+	heir := NodeStatus{Node: "n4", Live: true, Record: &r, Volume: &plan.Volume{Slot: "a"}}
 	moved := append([]NodeStatus{heir}, without...)
 	for _, n := range append(without[1:], led[1:]...) {
 		n.Checkup.Near = []uint64{2, 3}

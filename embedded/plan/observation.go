@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -227,6 +228,11 @@ type MemberInfo struct {
 	Stuck     bool   `json:"-"`
 	// Acked, on the leader: up to where the member has acknowledged its log in its term, 0 if it has not.
 	Acked uint64 `json:"acked,omitempty"`
+}
+
+// Voters are those of a member list that vote.
+func Voters(all []MemberInfo) []MemberInfo {
+	return slices.DeleteFunc(slices.Clone(all), func(m MemberInfo) bool { return m.Learner })
 }
 
 // InSync reports, on the leader, whether a member has as much of the log as etcd demands of a learner to be promoted;

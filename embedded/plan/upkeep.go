@@ -57,14 +57,7 @@ func (u Upkeep) watermark(s Space) int64 { return s.Quota / 100 * int64(u.FullPe
 func (u Upkeep) Roomy(s Space) bool { return s.InUse < u.watermark(s) }
 
 // Voters counts the members that vote.
-func (m Member) Voters() (n int) {
-	for _, i := range m.Members {
-		if !i.Learner {
-			n++
-		}
-	}
-	return n
-}
+func (m Member) Voters() int { return len(Voters(m.Members)) }
 
 // due is what a serving member does for its own database and with the disruption lock, and what the leader does
 // about the alarm NOSPACE. note tells what it waits for.
