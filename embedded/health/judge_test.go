@@ -540,8 +540,8 @@ func TestIssuedCertificates(t *testing.T) {
 		"an authority of days": {File{Kind: Authorities, Certs: certs(900*24*time.Hour, 3*24*time.Hour)}, Degrading},
 	} {
 		got := Severity("")
-		if v, found := tt.f.judge(now); found {
-			got = v.Severity
+		if f := tt.f.judge(now); f != nil {
+			got = f.Severity
 		}
 		if got != tt.want {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)

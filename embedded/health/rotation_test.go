@@ -131,7 +131,8 @@ func TestRotationThatIsWell(t *testing.T) {
 		f, r := sound(), rotating(tt.phase)
 		tt.change(f, r)
 		f.Status.Rotation = r
-		if got := (judged{ClusterStatus: &f.Status, now: now}).judgeRotation(); len(got) != 1 || got[0].Code != AuthorityRotation || got[0].Severity != Info {
+		var got findings
+		if (judged{ClusterStatus: &f.Status, now: now}).judgeRotation(&got); len(got) != 1 || got[0].Code != AuthorityRotation || got[0].Severity != Info {
 			t.Errorf("%s: got %q", name, Texts(got))
 		}
 	}
