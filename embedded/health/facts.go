@@ -2,6 +2,7 @@ package health
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"holdfast/embedded/plan"
@@ -52,6 +53,11 @@ type Checkup struct {
 	Scratch *plan.Room        `json:"scratch_room,omitempty"` // or on the spool's
 	Files   []File            `json:"files,omitempty"`
 	Cures   bool              `json:"cures,omitempty"` // upkeep.cure-nospace
+}
+
+// reaches reports whether the member of the node is connected to another, no matter who leads.
+func (c *Checkup) reaches(m plan.MemberInfo) bool {
+	return m.Connected || slices.Contains(c.Near, m.ID)
 }
 
 // Quantile is the 99th percentile of a histogram, in seconds, of Count samples.

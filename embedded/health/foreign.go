@@ -40,7 +40,7 @@ func (s judged) near(slot string) bool {
 	return slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool {
 		c := n.Checkup
 		return n.Reached && n.Etcd != nil && c != nil && slices.ContainsFunc(c.Members, func(m plan.MemberInfo) bool {
-			return m.Slot == slot && !m.Learner && (m.Connected || slices.Contains(c.Near, m.ID))
+			return m.Slot == slot && !m.Learner && c.reaches(m)
 		})
 	})
 }

@@ -61,9 +61,8 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 		return t
 	}
 	t.Cluster = plan.ID(record.Adopted.Cluster)
-	voters, near := votersSeen(s, record)
-	for _, v := range voters {
-		t.Members = append(t.Members, s.runs(v, near))
+	for _, v := range votersSeen(s, record) {
+		t.Members = append(t.Members, s.runs(v))
 	}
 	switch {
 	case s.Paused != nil && s.Paused.Return: // a cluster that goes back is mixed again
@@ -123,22 +122,11 @@ func restOf(members []TakeoverMember) string {
 	return "`holdfast takeover release` on " + strings.Join(rest, ", then ")
 }
 
-// votersSeen are the voters by a member that runs here, the leader's word first, else by the record, and the IDs of
-// those that raft is connected to from anywhere.
-func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo, near []uint64) {
+// votersSeen are the voters by a member that runs here, the leader's word first, else by the record.
+func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo) {
 	led := false
 	for _, n := range s.Nodes {
-		c := n.Checkup
-		if !n.Reached || n.Etcd == nil || c == nil {
-			continue
-		}
-		near = append(near, c.Near...)
-		for _, m := range c.Members {
-			if m.Connected {
-				near = append(near, m.ID)
-			}
-		}
-		if len(c.Members) > 0 && !led {
+		if c := n.Checkup; n.Reached && n.Etcd != nil && c != nil && len(c.Members) > 0 && !led {
 			voters, led = c.Members, c.Leader
 		}
 	}
@@ -149,12 +137,15 @@ func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo,
 	}
 	voters = plan.Voters(voters)
 	slices.SortFunc(voters, func(a, b plan.MemberInfo) int { return strings.Compare(a.Slot, b.Slot) })
-	return voters, near
+	return voters
 }
 
 // runs says who runs a voter.
-func (s ClusterStatus) runs(v plan.MemberInfo, near []uint64) TakeoverMember {
-	m := TakeoverMember{Slot: v.Slot, Member: plan.ID(v.ID), Connected: slices.Contains(near, v.ID)}
+func (s ClusterStatus) runs(v plan.MemberInfo) TakeoverMember {
+	m := TakeoverMember{Slot: v.Slot, Member: plan.ID(v.ID)}
+	for _, l := range s.Links() {
+		m.Connected = m.Connected || slices.Contains(l.Peers, m.Member)
+	}
 	for _, n := range s.Nodes {
 		switch {
 		case n.Reached && n.Etcd != nil && n.Etcd.Member == m.Member:
@@ -183,7 +174,7 @@ func (s ClusterStatus) Links() map[plan.ID]Links {
 		}
 		var l Links
 		for _, m := range n.Checkup.Members {
-			if m.Connected || slices.Contains(n.Checkup.Near, m.ID) {
+			if n.Checkup.reaches(m) {
 				l.Peers = append(l.Peers, plan.ID(m.ID))
 			}
 		}
