@@ -27,16 +27,11 @@ func (s judged) judgeMembers(out *findings) {
 	if leader == nil || s.Record == nil {
 		return
 	}
-	voters, connected := 0, 0
+	voters, connected := len(plan.Voters(leader.Checkup.Members)), 0
 	for _, m := range leader.Checkup.Members {
-		here := m.Connected || m.ID == leader.Checkup.Member
-		if !m.Learner {
-			voters++
-			if here {
-				connected++
-			}
-		}
-		if m.ID != leader.Checkup.Member {
+		self := m.ID == leader.Checkup.Member
+		connected += boolCount(!m.Learner && (m.Connected || self))
+		if !self {
 			s.judgeMember(out, *leader, m)
 		}
 	}

@@ -105,16 +105,11 @@ func (n *NodeStatus) near() (near, voters int) {
 	if n.Checkup == nil {
 		return 0, 0
 	}
-	for _, m := range n.Checkup.Members {
-		if m.Learner {
-			continue
-		}
-		voters++
-		if m.ID == n.Checkup.Member || slices.Contains(n.Checkup.Near, m.ID) {
-			near++
-		}
+	all := plan.Voters(n.Checkup.Members)
+	for _, m := range all {
+		near += boolCount(m.ID == n.Checkup.Member || slices.Contains(n.Checkup.Near, m.ID))
 	}
-	return near, voters
+	return near, len(all)
 }
 
 // What etcd's documentation of hardware and its FAQ ask of a disk, in seconds, as the 99th percentile; and how many
