@@ -77,7 +77,7 @@ func (u *upkeep) status() health.UpkeepStatus {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := u.done
-	s.Fragmented, s.Full, s.Growth = u.judged.Fragmented, u.judged.Full, u.growth.perDay()
+	s.Judgement, s.Growth = u.judged, u.growth.perDay()
 	return s
 }
 

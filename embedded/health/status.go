@@ -299,8 +299,7 @@ func (n NodeStatus) serves() bool {
 
 // UpkeepStatus is the account of a node's care for its database. Sizes are bytes.
 type UpkeepStatus struct {
-	Fragmented bool `json:"fragmented,omitempty"` // worth a defragmentation
-	Full       bool `json:"full,omitempty"`       // at or above the watermark, upkeep.full-percent of the quota
+	plan.Judgement
 	// Growth is by how much the live data grows in a day, as it did in the last day; nil until an hour is known.
 	Growth   *int64        `json:"growth_per_day,omitempty"`
 	Defrags  int           `json:"defragmentations,omitempty"` // since this process began

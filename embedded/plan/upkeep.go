@@ -23,8 +23,8 @@ type Upkeep struct {
 
 // Judgement is what a member thinks of its own database.
 type Judgement struct {
-	Fragmented bool // worth a defragmentation
-	Full       bool // at or above the watermark
+	Fragmented bool `json:"fragmented,omitempty"` // worth a defragmentation
+	Full       bool `json:"full,omitempty"`       // at or above the watermark, upkeep.full-percent of the quota
 }
 
 // Judge judges a member's database. before is the last judgement: what is fragmented stays so until half of that is
