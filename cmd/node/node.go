@@ -193,6 +193,9 @@ func etcdStatus(e embedded.Status, clients []string) *health.EtcdStatus {
 		Version: e.ServerVersion, ClusterVersion: e.ClusterVersion, StorageVersion: e.StorageVersion,
 		Downgrade: e.Downgrade, Clients: clients,
 	}
+	if s.HasLeader {
+		s.LeaderID = fmt.Sprintf("%x", e.LeaderID)
+	}
 	for _, a := range e.Alarms {
 		s.Alarms = append(s.Alarms, health.Alarm{Name: a.Name, Member: fmt.Sprintf("%x", a.MemberID)})
 	}

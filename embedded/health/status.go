@@ -126,6 +126,7 @@ type EtcdStatus struct {
 	Cluster        string   `json:"cluster"`
 	Leader         bool     `json:"leader"`                       // as raft said last
 	HasLeader      bool     `json:"has_leader"`                   // as raft said last
+	LeaderID       string   `json:"leader_id,omitempty"`          // the member that leads, hexadecimal, as raft said last
 	Leaderless     *float64 `json:"leaderless_seconds,omitempty"` // since it last saw one; nil while it does
 	Confirmed      bool     `json:"confirmed"`                    // a linearizable read was answered within the last 5 s
 	Learner        bool     `json:"learner"`

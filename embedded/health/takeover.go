@@ -38,7 +38,7 @@ type TakeoverMember struct {
 	Node      string `json:"node,omitempty"`
 	Ours      bool   `json:"ours"`               // a node that answers runs it
 	Connected bool   `json:"connected"`          // raft messages flow to it, or it answers itself
-	Leader    bool   `json:"leader,omitempty"`   // as the node that runs it says
+	Leader    bool   `json:"leader,omitempty"`   // as the node says whose member has the newest term
 	Version   string `json:"version,omitempty"`  // of its etcd, where a node runs it
 	Released  bool   `json:"released,omitempty"` // a node holds its disk and does not run it
 }
@@ -62,8 +62,11 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 	}
 	t.Cluster = fmt.Sprintf("%x", record.Adopted.Cluster)
 	voters, near := votersSeen(s, record)
+	leader := s.leading()
 	for _, v := range voters {
-		t.Members = append(t.Members, s.runs(v, near))
+		m := s.runs(v, near)
+		m.Leader = m.Member == leader
+		t.Members = append(t.Members, m)
 	}
 	switch {
 	case s.Paused != nil && s.Paused.Return: // a cluster that goes back is mixed again
@@ -95,8 +98,28 @@ func takingOver(members []TakeoverMember, foreign []string) string {
 	if len(foreign) == 0 {
 		return "wait until every member was seen to run here"
 	}
-	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there",
-		foreign[0])
+	next := slices.Clone(foreign)
+	slices.SortStableFunc(next, func(a, b string) int { return cmp.Compare(leads(members, a), leads(members, b)) })
+	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there", next[0])
+}
+
+// leads is 1 for the slot of the leader and 0 for any other: the leader comes last, for each stop of one is an election.
+func leads(members []TakeoverMember, slot string) int {
+	if slices.ContainsFunc(members, func(m TakeoverMember) bool { return m.Slot == slot && m.Leader }) {
+		return 1
+	}
+	return 0
+}
+
+// leading is the ID of the member that leads, "" if no node knows one.
+func (s ClusterStatus) leading() (id string) {
+	newest := uint64(0)
+	for _, n := range s.Nodes {
+		if n.Reached && n.Etcd != nil && n.Etcd.LeaderID != "" && n.Etcd.Term >= newest {
+			id, newest = n.Etcd.LeaderID, n.Etcd.Term
+		}
+	}
+	return id
 }
 
 // goingBack is what an operator does next while a cluster is given back.
@@ -159,7 +182,7 @@ func (s ClusterStatus) runs(v plan.MemberInfo, near []uint64) TakeoverMember {
 		switch {
 		case n.Reached && n.Etcd != nil && n.Etcd.Member == m.Member:
 			m.Node, m.Ours, m.Connected, m.Released = n.Node, true, true, false
-			m.Leader, m.Version = n.Etcd.Leader, n.Etcd.Version
+			m.Version = n.Etcd.Version
 			return m
 		case n.Volume != nil && n.Volume.Slot == v.Slot && (n.Live || m.Node == ""): // a lost node's may be elsewhere now
 			m.Node, m.Released = n.Node, true
