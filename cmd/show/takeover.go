@@ -58,13 +58,12 @@ func whoRuns(m health.TakeoverMember) string {
 	switch {
 	case m.Ours:
 		return fmt.Sprintf("holdfast on %s, etcd %s%s", m.Node, m.Version, leads)
+	case m.Connected:
+		return "another program; " + reached
 	case m.Released:
 		return fmt.Sprintf("not run by %s, which held its disk last; %s", m.Node, reached)
 	}
-	if !m.Connected {
-		return "no node of holdfast runs it; " + reached
-	}
-	return "another program; " + reached
+	return "no node of holdfast runs it; " + reached
 }
 
 // Release writes what came of a release, or would.

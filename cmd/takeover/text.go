@@ -14,8 +14,8 @@ func (r Report) Text(w io.Writer) error {
 	for _, m := range r.Members {
 		fmt.Fprintln(&b, m.Dir)
 		if l := m.Lists; l != nil {
-			fmt.Fprintf(&b, "[+] member %x of cluster %x, which has %d; its log ends at index %d, term %d\n", l.Member,
-				l.Cluster, len(l.V3), l.Log.Index, l.Log.Term)
+			fmt.Fprintf(&b, "[+] member %x, one of %d of cluster %x; its log ends at index %d, term %d\n", l.Member,
+				len(l.V3), l.Cluster, l.Log.Index, l.Log.Term)
 			fmt.Fprintf(&b, "[+] cluster version %s, storage version %s\n", cmp.Or(l.ClusterVersion, "not known"),
 				cmp.Or(l.StorageVersion, "none, as before etcd 3.6"))
 		}
