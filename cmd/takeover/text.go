@@ -91,10 +91,15 @@ func (p Plan) Text(w io.Writer) error {
 // Text writes the rehearsal for people.
 func (r Rehearsal) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "rehearsed on %s\n", r.Source)
-	if len(r.Real) > 0 {
-		fmt.Fprintf(&b, "members of the cluster itself%s\n", map[bool]string{true: ", as which they were rehearsed",
-			false: "; those of the rehearsal had other IDs"}[r.Same])
+	fmt.Fprintf(&b, "rehearsal on %s\n", r.Source)
+	switch {
+	case len(r.Real) == 0:
+	case len(r.Steps) == 0:
+		fmt.Fprintln(&b, "members of the cluster itself; nothing was rehearsed")
+	case r.Same:
+		fmt.Fprintln(&b, "members of the cluster itself, as which they were rehearsed")
+	default:
+		fmt.Fprintln(&b, "members of the cluster itself; those of the rehearsal had other IDs")
 	}
 	for _, m := range r.Real {
 		fmt.Fprintf(&b, "  %s  %s  %s  %s\n", cmp.Or(m.Slot, "-"), m.ID, cmp.Or(m.Name, "no name"), m.PeerURL)
