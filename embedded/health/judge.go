@@ -180,7 +180,7 @@ func (s judged) quorum() []Finding {
 	switch {
 	case s.leader != nil && said != "":
 		return []Finding{New(LeaderDisputed, s.leader.Node,
-			"%d nodes claim to lead: %s does, at term %d, for a read through it was just answered; %s",
+			"%d nodes claim to lead: %s does, at term %d, because a read through it was just answered; %s",
 			len(claims)+1, s.leader.Node, s.leader.Etcd.Term, said)}
 	case s.leader != nil || s.confirmed() != nil:
 		return nil
@@ -204,10 +204,11 @@ func (s judged) quorum() []Finding {
 	case electing && len(running) > len(s.slots)/2:
 		return []Finding{New(Electing, "", "the members of %s are electing a leader", strings.Join(running, ", "))}
 	case s.begins() && len(away) > 0:
-		return []Finding{unexamined(areaQuorum, "", "%s has just begun, and has not heard yet of a leader, nor who runs %s",
+		return []Finding{unexamined(areaQuorum, "", "%s has just started, and has not yet heard of a leader or of "+
+			"who runs %s",
 			s.Asked, strings.Join(away, ", ")).then("Ask again in some seconds.")}
 	case said != "":
-		return []Finding{New(QuorumLost, "", "there is no leader that can be relied on: %s", said)}
+		return []Finding{New(QuorumLost, "", "no leader can be relied on: %s", said)}
 	case len(running) == 0:
 		return []Finding{New(QuorumLost, "", "no member of the slots %s runs", strings.Join(s.slots, ", "))}
 	case len(away) == 0:

@@ -318,8 +318,8 @@ func (n NodeStatus) Stalls() string {
 		return ""
 	}
 	if n.Stall.Unwritten < fresh {
-		return "no read through the member is answered, although what is committed reaches it: it catches up, or its " +
-			"messages to the leader do not get through"
+		return "reads through the member are not answered, although committed entries reach it: it is catching up, " +
+			"or its messages to the leader do not get through"
 	}
 	disk := "its disk"
 	if v := n.Volume; v != nil {

@@ -67,7 +67,7 @@ var (
 	LearnerSlow   = local("learner-slow", areaMembers, Degrading,
 		"Look at the disk and the network between it and the leader; a learner counts for no quorum.")
 	MemberDiffers = wide("member-differs", areaMembers, Critical,
-		"Run `holdfast rejoin` on its node: its data is set aside, and it gets that of the others (docs/upkeep.md).")
+		"Run `holdfast rejoin` on its node: its data is set aside, and it gets the others' data (docs/upkeep.md).")
 
 	AlarmNoSpace = local("alarm-nospace", areaAlarms, Critical,
 		"Switch upkeep.cure-nospace on, on all nodes; it compacts, defragments and disarms the alarm (docs/upkeep.md).")

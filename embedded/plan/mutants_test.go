@@ -283,7 +283,7 @@ var mutants = []mutant{
 	{"recover by itself while paused", "recover.go", `	case o.paused() != "":`, `	case o.paused() == "-":`, byStories},
 	{"recover by itself from less than a backup holds", "recover.go", `richer.Text != "" && chosen.Disk == o.Claim.Disk {`, `richer.Text == "-" && chosen.Disk == o.Claim.Disk {`, byStories},
 	{"weigh another survivor's backup by our own data", "recover.go", `richer.Text != "" && chosen.Disk == o.Claim.Disk {`, `richer.Text != "" {`, byStories},
-	{"recover by itself although no backup was asked for", "newest.go", `return "the store was not asked for the newest backup yet"`, `return ""`, byStories},
+	{"recover by itself although no backup was asked for", "newest.go", `return "the store has not been asked for the newest backup yet"`, `return ""`, byStories},
 	{"recover by itself although the backups are not known", "newest.go", `return "the newest backup is not known: " + s.Unknown`, `return ""`, byStories},
 	{"weigh without the unknown", "recover.go", `	case o.unweighed() != "":`, `	case o.unweighed() == "-":`, byStories},
 	{"a backup of a later generation by its revision", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Revision, revision) > 0`, byStories},
