@@ -38,8 +38,8 @@ func (m *Member) status(keys ...string) (plan.Member, *life) {
 	s := plan.Member{
 		Running: true, Ready: l.ready(), ID: uint64(srv.MemberID()), Cluster: uint64(srv.Cluster().ID()),
 		Status: plan.Status{
-			HasLead: srv.Lead() != 0, Leader: srv.Leader() == srv.MemberID(), Term: srv.Term(), Applied: srv.AppliedIndex(),
-			Version: version.Version,
+			HasLead: srv.Lead() != 0, LeaderID: plan.ID(srv.Lead()), Leader: srv.Leader() == srv.MemberID(),
+			Term: srv.Term(), Applied: srv.AppliedIndex(), Version: version.Version,
 		},
 		Trusts: slices.Clone(l.trust.peers), Stale: l.trust.stale(),
 	}

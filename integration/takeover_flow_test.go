@@ -3,6 +3,7 @@ package integration_test
 import (
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 
 	"holdfast/integration/tier"
@@ -113,17 +114,26 @@ func (h *handover) fenced(i int) {
 	h.taken(i)
 }
 
-// takeoverSteps are those at which a process kills itself on each seat: while it takes up the data for the first time,
-// and while it starts etcd on it.
+// eachTurn tells a story of kills, in make prove once for each way to deal the steps to the seats: each step is on each
+// seat in one of them.
+func eachTurn(t *testing.T, tell func(t *testing.T, turn int)) {
+	t.Parallel()
+	for _, turn := range tier.Share(t, len(takeoverSteps), []int{0, 1, 2}) {
+		t.Run(fmt.Sprintf("turn %d", turn), func(t *testing.T) { tell(t, turn) })
+	}
+}
+
+// takeoverSteps are those at which a process kills itself: while it takes up the data for the first time, and while it
+// starts etcd on it.
 var takeoverSteps = [][]string{{"before-take-up", "before-etcd"}, {"after-take-up", "before-start"},
 	{"after-adopt", "after-etcd"}}
 
-// killAtEachStep has takeovers killed, in make prove two on each seat. Each time the other program continues first, as if nothing had
-// been.
-func (h *handover) killAtEachStep() {
+// killAtEachStep has takeovers killed, in make prove two on each seat. Each time the other program continues first, as
+// if nothing had been.
+func (h *handover) killAtEachStep(turn int) {
 	h.t.Helper()
 	for i, s := range h.seats {
-		for _, step := range tier.Share(h.t, 2, takeoverSteps[i]) {
+		for _, step := range tier.Share(h.t, 2, takeoverSteps[(i+turn)%len(takeoverSteps)]) {
 			s.end()
 			s.node.Start(killAt + step)
 			if code := s.node.Exit(time.Minute); code != -1 {
@@ -140,11 +150,12 @@ func (h *handover) killAtEachStep() {
 }
 
 // releaseSteps are those at which a process kills itself while it gives a seat back, in make prove two on each.
-var releaseSteps = [][]string{{"release-saved", "release-drained"}, {"release-marked", "release-handed"}, {"release-paused", "release-returned"}}
+var releaseSteps = [][]string{{"release-saved", "release-drained"}, {"release-marked", "release-handed"},
+	{"release-paused", "release-returned"}}
 
 // killWhileGivingBack has releases killed. The other program finds its data each time, also where only half was made
 // ready for it, and holdfast takes the seat again. In the end all go back.
-func (h *handover) killWhileGivingBack(prepare func()) {
+func (h *handover) killWhileGivingBack(turn int, prepare func()) {
 	h.t.Helper()
 	for _, i := range h.leaderLast() {
 		h.take(i)
@@ -152,7 +163,7 @@ func (h *handover) killWhileGivingBack(prepare func()) {
 	h.healthy()
 	prepare()
 	for i, s := range h.seats {
-		for _, step := range tier.Share(h.t, 2, releaseSteps[i]) {
+		for _, step := range tier.Share(h.t, 2, releaseSteps[(i+turn)%len(releaseSteps)]) {
 			s.end()
 			s.node.Start(killAt + step)
 			h.taken(i)

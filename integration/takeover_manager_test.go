@@ -71,17 +71,18 @@ func TestTakeoverPowerCut(t *testing.T) {
 
 // A host is killed at each step of the takeover.
 func TestKillWhileTakingEtcdManagerOver(t *testing.T) {
-	f := newFarm(t, true)
-	f.killAtEachStep()
+	eachTurn(t, func(t *testing.T, turn int) { newFarm(t, true).killAtEachStep(turn) })
 }
 
 // A host is killed at each step of the way back, while the members know each other's names as the documentation asks
 // for.
 func TestKillWhileGivingEtcdManagerBack(t *testing.T) {
-	f := newFarm(t, false)
-	f.killWhileGivingBack(func() {
-		f.older()
-		f.acquaint()
+	eachTurn(t, func(t *testing.T, turn int) {
+		f := newFarm(t, false)
+		f.killWhileGivingBack(turn, func() {
+			f.older()
+			f.acquaint()
+		})
 	})
 }
 

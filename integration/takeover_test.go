@@ -137,14 +137,12 @@ func TestTakeoverOfPlainEtcdFenced(t *testing.T) {
 // A machine is killed at each step of the takeover. The other program finds its data at that moment, and holdfast
 // carries on later.
 func TestKillWhileTakingPlainEtcdOver(t *testing.T) {
-	h := plainHandover(t, nil)
-	h.killAtEachStep()
+	eachTurn(t, func(t *testing.T, turn int) { plainHandover(t, nil).killAtEachStep(turn) })
 }
 
 // A machine is killed at each step of the way back.
 func TestKillWhileGivingPlainEtcdBack(t *testing.T) {
-	h := plainHandover(t, nil)
-	h.killWhileGivingBack(func() {})
+	eachTurn(t, func(t *testing.T, turn int) { plainHandover(t, nil).killWhileGivingBack(turn, func() {}) })
 }
 
 // Two of three machines are taken over at the same time: the quorum is lost for that long, and nothing else.

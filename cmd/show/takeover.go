@@ -53,16 +53,17 @@ func ours(t health.Takeover) (n int) {
 }
 
 func whoRuns(m health.TakeoverMember) string {
-	reached := map[bool]string{true: "raft is connected to it", false: "raft is not connected to it"}[m.Connected]
+	leads := map[bool]string{true: ", leads"}[m.Leader]
+	reached := map[bool]string{true: "raft is connected to it", false: "raft is not connected to it"}[m.Connected] + leads
 	switch {
-	case m.Ours && m.Leader:
-		return fmt.Sprintf("holdfast on %s, etcd %s, leads", m.Node, m.Version)
 	case m.Ours:
-		return fmt.Sprintf("holdfast on %s, etcd %s", m.Node, m.Version)
+		return fmt.Sprintf("holdfast on %s, etcd %s%s", m.Node, m.Version, leads)
+	case m.Connected:
+		return "another program; " + reached
 	case m.Released:
 		return fmt.Sprintf("not run by %s, which held its disk last; %s", m.Node, reached)
 	}
-	return "another program; " + reached
+	return "no node of holdfast runs it; " + reached
 }
 
 // Release writes what came of a release, or would.

@@ -1,6 +1,7 @@
 package takeover
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"slices"
@@ -107,7 +108,11 @@ func (p *Plan) store(s Seen) {
 			"see that snapshot.store is right and can be reached from here; a node waits for its answer")
 		return
 	}
-	const save = "`holdfast snapshot save --endpoints URL` saves and verifies one now, of whatever etcd answers there"
+	save := "`holdfast snapshot save --config FILE --endpoints " + cmp.Or(p.Endpoint, "URL")
+	if p.Endpoint == "" || strings.HasPrefix(p.Endpoint, "https:") {
+		save += " --cacert CA --cert CERT --key KEY"
+	}
+	save += "` saves and verifies one now; FILE is this configuration: of etcd-manager's flags --print-config prints it"
 	b := s.Store.Newest
 	switch most := recent(s.Config.Snapshot.Every); {
 	case b == nil:
@@ -154,9 +159,8 @@ func (p *Plan) steps(s Seen, o plan.Origin) {
 	}
 	add("when every member was seen to run under holdfast, the freeze ends")
 	if plan.Older(p.Version, etcdversion.Version) {
-		add("the cluster rises from etcd %s to %s by itself; an older etcd needs `holdfast "+
-			"downgrade` before it can come back",
-			p.Version, etcdversion.Version)
+		add("the cluster version rises from %s to %s by itself; an older etcd needs `holdfast downgrade` before it can "+
+			"come back", p.Version, etcdversion.Cluster(etcdversion.Version))
 	}
 	add("until then, and after it, `holdfast takeover release` gives a member back")
 }

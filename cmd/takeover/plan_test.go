@@ -77,7 +77,7 @@ func TestJudge(t *testing.T) {
 		"mark":              {func(s *Seen) { s.Store.Control.Created = false }, "mark-missing!", "founds an empty cluster"},
 		"mark and spec":     {func(s *Seen) { s.Store.Control = snapshot.Control{} }, "mark-missing", "neither"},
 		"spec":              {func(s *Seen) { s.Store.Control.Spec.Members = 5 }, "spec!", "says 5 members, and there are 3"},
-		"no backup":         {func(s *Seen) { s.Store.Newest = nil }, "backup-missing!", "no verified backup"},
+		"no backup":         {func(s *Seen) { s.Store.Newest = nil }, "backup-missing!", "--endpoints https://10.0.0.1:4001 --cacert"},
 		"old backup":        {func(s *Seen) { s.Store.Newest.Created = s.Now.Add(-3 * time.Hour) }, "backup-missing!", "older than 1h"},
 		"port":              {func(s *Seen) { s.Taken = config.Endpoints(s.Config) }, "port-in-use!", "which is metrics.listen"},
 		"gossip of another": {func(s *Seen) { s.Volumes[0].Origin.Program = plan.PlainEtcd; s.Volumes[0].Origin.Path = "." }, "port-in-use!", "gossip.listen"},

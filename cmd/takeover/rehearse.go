@@ -137,6 +137,9 @@ func (s *script) castBackup(ctx context.Context, r *Rehearsal, cfg config.Config
 	}
 	skipped := func(lines []string) { fmt.Fprintln(progress, strings.Join(lines, "\n")) }
 	b, err := node.Archive{Store: store, Cluster: cfg.Cluster.Name, Skipped: skipped}.Find(ctx, "", id.Lineage)
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return fmt.Errorf("%w; make one with `holdfast snapshot save`, or name copies of all members' directories", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -227,6 +230,7 @@ func listed(list []embedded.ListedMember, names embedded.Names) (all []PlannedMe
 		l.Slot, _ = names.SlotOfURL(l.PeerURL)
 		all = append(all, l)
 	}
+	slices.SortFunc(all, func(a, b PlannedMember) int { return cmp.Compare(a.Slot, b.Slot) })
 	return all
 }
 

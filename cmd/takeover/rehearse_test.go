@@ -73,5 +73,9 @@ func TestCastCopies(t *testing.T) {
 		if err := s.castCopies(&r, cfg, change()); err != nil || !strings.Contains(r.Stopped, want) {
 			t.Errorf("want %q, got %v, %q", want, err, r.Stopped)
 		}
+		var text strings.Builder
+		if err := r.Text(&text); err != nil || strings.Contains(text.String(), "they were rehearsed") {
+			t.Errorf("nothing was, and it says %s, %v", text.String(), err)
+		}
 	}
 }

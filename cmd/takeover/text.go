@@ -14,8 +14,8 @@ func (r Report) Text(w io.Writer) error {
 	for _, m := range r.Members {
 		fmt.Fprintln(&b, m.Dir)
 		if l := m.Lists; l != nil {
-			fmt.Fprintf(&b, "[+] member %x of cluster %x, which has %d; its log ends at index %d, term %d\n", l.Member,
-				l.Cluster, len(l.V3), l.Log.Index, l.Log.Term)
+			fmt.Fprintf(&b, "[+] member %x, one of %d of cluster %x; its log ends at index %d, term %d\n", l.Member,
+				len(l.V3), l.Cluster, l.Log.Index, l.Log.Term)
 			fmt.Fprintf(&b, "[+] cluster version %s, storage version %s\n", cmp.Or(l.ClusterVersion, "not known"),
 				cmp.Or(l.StorageVersion, "none, as before etcd 3.6"))
 		}
@@ -91,10 +91,15 @@ func (p Plan) Text(w io.Writer) error {
 // Text writes the rehearsal for people.
 func (r Rehearsal) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "rehearsed on %s\n", r.Source)
-	if len(r.Real) > 0 {
-		fmt.Fprintf(&b, "members of the cluster itself%s\n", map[bool]string{true: ", as which they were rehearsed",
-			false: "; those of the rehearsal had other IDs"}[r.Same])
+	fmt.Fprintf(&b, "rehearsal on %s\n", r.Source)
+	switch {
+	case len(r.Real) == 0:
+	case len(r.Steps) == 0:
+		fmt.Fprintln(&b, "members of the cluster itself; nothing was rehearsed")
+	case r.Same:
+		fmt.Fprintln(&b, "members of the cluster itself, as which they were rehearsed")
+	default:
+		fmt.Fprintln(&b, "members of the cluster itself; those of the rehearsal had other IDs")
 	}
 	for _, m := range r.Real {
 		fmt.Fprintf(&b, "  %s  %s  %s  %s\n", cmp.Or(m.Slot, "-"), m.ID, cmp.Or(m.Name, "no name"), m.PeerURL)

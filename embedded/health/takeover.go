@@ -38,7 +38,7 @@ type TakeoverMember struct {
 	Node      string  `json:"node,omitempty"`
 	Ours      bool    `json:"ours"`               // a node that answers runs it
 	Connected bool    `json:"connected"`          // raft messages flow to it, or it answers itself
-	Leader    bool    `json:"leader,omitempty"`   // as the node that runs it says
+	Leader    bool    `json:"leader,omitempty"`   // as the node says whose member has the newest term
 	Version   string  `json:"version,omitempty"`  // of its etcd, where a node runs it
 	Released  bool    `json:"released,omitempty"` // a node holds its disk and does not run it
 }
@@ -61,8 +61,11 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 		return t
 	}
 	t.Cluster = plan.ID(record.Adopted.Cluster)
+	leader := s.leading()
 	for _, v := range votersSeen(s, record) {
-		t.Members = append(t.Members, s.runs(v))
+		m := s.runs(v)
+		m.Leader = m.Member == leader
+		t.Members = append(t.Members, m)
 	}
 	switch {
 	case s.Paused != nil && s.Paused.Return: // a cluster that goes back is mixed again
@@ -94,8 +97,28 @@ func takingOver(members []TakeoverMember, foreign []string) string {
 	if len(foreign) == 0 {
 		return "wait until every member has been seen running here"
 	}
-	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there",
-		foreign[0])
+	next := slices.Clone(foreign)
+	slices.SortStableFunc(next, func(a, b string) int { return cmp.Compare(leads(members, a), leads(members, b)) })
+	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there", next[0])
+}
+
+// leads is 1 for the slot of the leader and 0 for any other: the leader comes last, for each stop of one is an election.
+func leads(members []TakeoverMember, slot string) int {
+	if slices.ContainsFunc(members, func(m TakeoverMember) bool { return m.Slot == slot && m.Leader }) {
+		return 1
+	}
+	return 0
+}
+
+// leading is the member that leads, 0 if no node knows one.
+func (s ClusterStatus) leading() (id plan.ID) {
+	newest := uint64(0)
+	for _, n := range s.Nodes {
+		if n.Reached && n.Etcd != nil && n.Etcd.LeaderID != 0 && n.Etcd.Term >= newest {
+			id, newest = n.Etcd.LeaderID, n.Etcd.Term
+		}
+	}
+	return id
 }
 
 // goingBack is what an operator does next while a cluster is given back.
@@ -150,7 +173,7 @@ func (s ClusterStatus) runs(v plan.MemberInfo) TakeoverMember {
 		switch {
 		case n.Reached && n.Etcd != nil && n.Etcd.Member == m.Member:
 			m.Node, m.Ours, m.Connected, m.Released = n.Node, true, true, false
-			m.Leader, m.Version = n.Etcd.Leader, n.Etcd.Version
+			m.Version = n.Etcd.Version
 			return m
 		case n.Volume != nil && n.Volume.Slot == v.Slot && (n.Live || m.Node == ""): // a lost node's may be elsewhere now
 			m.Node, m.Released = n.Node, true

@@ -52,11 +52,11 @@ func TestTakeoverPhase(t *testing.T) {
 		Members: []plan.Elder{{ID: 1, Slot: "a", Name: "etcd-a"}, {ID: 2, Slot: "b", Name: "etcd-b"}, {ID: 3, Slot: "c", Name: "etcd-c"}}})
 	members := []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}
 	node := func(name string, id plan.ID) NodeStatus {
-		return NodeStatus{Node: name, Live: true, Reached: true, Record: &r, Etcd: &EtcdStatus{Member: id, Status: plan.Status{Version: "3.7.3"}},
+		return NodeStatus{Node: name, Live: true, Reached: true, Record: &r, Etcd: &EtcdStatus{Member: id, Status: plan.Status{LeaderID: 2, Version: "3.7.3"}},
 			Checkup: &Checkup{Members: members, Near: []uint64{1, 2, 3}}}
 	}
 	two, three := []NodeStatus{node("n1", 1), node("n2", 2)}, []NodeStatus{node("n1", 1), node("n2", 2), node("n3", 3)}
-	far := []NodeStatus{node("n1", 1)}
+	far, begun := []NodeStatus{node("n1", 1)}, []NodeStatus{node("n1", 1)}
 	far[0].Checkup = &Checkup{Members: members, Near: []uint64{1, 2}}
 	lost := NodeStatus{Node: "n1", State: "lost", Record: &r, Volume: &plan.Volume{Slot: "a"}}
 	without, led := []NodeStatus{lost, node("n2", 2)}, []NodeStatus{lost, node("n2", 2), node("n3", 3)}
@@ -79,6 +79,7 @@ func TestTakeoverPhase(t *testing.T) {
 		"paused for maintenance":           {nodes: three, paused: maintained, want: TakeoverOver},
 		"a machine reboots while paused":   {nodes: two, paused: maintained, want: TakeoverOver},
 		"mixed":                            {nodes: two, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "take over the machine of slot c"},
+		"the leader is the last":           {nodes: begun, foreign: []string{"b", "c"}, frozen: "they are not taken over", want: TakeoverMixed, next: "take over the machine of slot c"},
 		"mixed and paused":                 {nodes: two, paused: maintained, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "take over"},
 		"one is away":                      {nodes: far, foreign: []string{"b", "c"}, frozen: "they are not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot c: start holdfast there, or its etcd again, before any other machine; if its disk is lost for good: `holdfast etcdctl member remove 3`"},
 		"one of ours is away":              {nodes: without, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot a: make sure that holdfast on n1 runs it again, before any other machine; if its disk is lost for good: `holdfast etcdctl member remove 1`"},
@@ -87,7 +88,7 @@ func TestTakeoverPhase(t *testing.T) {
 		"all are here":                     {nodes: three, frozen: "not all were seen", want: TakeoverMixed, next: "wait until every member has been seen running here"},
 		"one was released":                 {nodes: two, paused: returned, want: TakeoverReturning, next: "check that the released members serve again, then release the next: `holdfast takeover release` on n1, then n2"},
 		"one was released, frozen":         {nodes: two, paused: returned, foreign: []string{"c"}, frozen: "it goes back", want: TakeoverReturning, next: "check that the released members"},
-		"about to go back, or taken again": {nodes: three, paused: returned, want: TakeoverReturning, next: "release a member: "},
+		"about to go back, or taken again": {nodes: three, paused: returned, want: TakeoverReturning, next: "release a member: `holdfast takeover release` on n1, then n3, then n2"},
 	} {
 		got := AssessTakeover(ClusterStatus{Paused: tc.paused, Nodes: tc.nodes}, &r, tc.foreign, tc.frozen)
 		if got.Phase != tc.want || !strings.HasPrefix(got.Next, tc.next) || (got.Next == "") != (tc.next == "") {

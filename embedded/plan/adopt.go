@@ -335,12 +335,11 @@ func (o adopting) mixed() string {
 			r.Token(), Command("resume"))
 	}
 	if o.returning() {
-		return fmt.Sprintf("%s goes back to another program, which may run %s by now: no member is added, removed or "+
-			"replaced, nothing is restored, and no backup is deleted",
-			r.Token(), they(foreign, "", ""))
+		return fmt.Sprintf("%s goes back to another program, and %s run there by now: no member is added, removed or "+
+			"replaced, nothing is restored, and no backup is deleted", r.Token(), they(foreign, "may", "may"))
 	}
 	if len(foreign) == 0 {
-		return fmt.Sprintf("%s was taken over, and not all of its members have been seen running here yet", r.Token())
+		return fmt.Sprintf("%s was taken over, and not all of its members are known to run here: %s", r.Token(), Frozen)
 	}
 	return fmt.Sprintf("%s not taken over yet: %s", they(foreign, "is", "are"), Frozen)
 }

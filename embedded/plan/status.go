@@ -9,8 +9,9 @@ import (
 // Status is what etcd says of its member, as of what the member has applied. `holdfast status` prints it under these
 // keys.
 type Status struct {
-	Leader  bool `json:"leader"`     // as raft said last
-	HasLead bool `json:"has_leader"` // the same
+	Leader   bool `json:"leader"`              // as raft said last
+	HasLead  bool `json:"has_leader"`          // the same
+	LeaderID ID   `json:"leader_id,omitempty"` // the same, 0 for none
 	// Confirmed: the member has a leader (R16): a linearizable read through it was answered within the last 5 s, on a
 	// leader since it leads. HasLead and Leader are only what raft said last, and while the disk of this member stalls
 	// it says nothing new. False for a moment after each start, and while the member cannot apply what is committed, as
