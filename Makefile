@@ -57,17 +57,16 @@ demo-hosts: build ## as root: nodes on hosts of their own, with EBS volumes of a
 	$(GO) build -o bin/demo-hosts ./integration/demo
 	bin/demo-hosts -binary $(BIN) $(ARGS)
 
-# The stories wait for much of their time, so what only computes runs beside them at the lowest priority (.ci/beside). The
-# packages wait, too: etcd 3.6 and the race detector run at the same time. What all need is compiled first, else it would
-# be compiled twice.
+# The stories and the packages wait for much of their time, so what only computes runs beside both at the lowest priority
+# (.ci/beside). What all need is compiled first, else it would be compiled twice; Debian's packages come meanwhile.
 test: export GOFLAGS := $(GOFLAGS) $(CI_GOFLAGS)
-test: deps ## what CI runs, in some 25 minutes: lint, stories, packages; of what is alike a share (integration/tier)
-	$(MAKE) compile
+test: ## what CI runs, in some 25 minutes: lint, stories, packages; of what is alike a share (integration/tier)
+	$(MAKE) -j 2 --output-sync=target deps compile
 ifeq ($(ETCD),3.7)
 	$(MAKE) compile $(OTHER)
 endif
-	.ci/beside '$(MAKE) lint compile-race decisions' '$(MAKE) stories'
-	$(MAKE) -j 2 --output-sync=target packages $(if $(filter 3.7,$(ETCD)),other) race
+	.ci/beside '$(MAKE) compile-race lint decisions' \
+	  '$(MAKE) stories && $(MAKE) -j 2 --output-sync=target packages $(if $(filter 3.7,$(ETCD)),other) race'
 
 other:
 	$(MAKE) short $(OTHER)
