@@ -18,6 +18,7 @@ const ruleDir = "../deploy/prometheus"
 
 // Each alert fires where it should, and does not where it should not.
 func TestAlertRules(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("promtool"); err != nil {
 		t.Skip("promtool is missing (.ci/deps installs it)")
 	}

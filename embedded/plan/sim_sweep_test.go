@@ -22,6 +22,7 @@ type sweep struct {
 func sweepLives(t *testing.T, count, few uint64, hard []uint64,
 	live func(seed uint64, tally *tally, trace func(string, ...any)) (end, broken string)) sweep {
 	t.Helper()
+	t.Parallel()
 	s := sweep{tally: newTally(), ends: map[string]int{}, whole: *simLives == 0 && *simSeed == 0 && !testing.Short()}
 	var trace func(string, ...any)
 	seeds := slices.Clone(hard)

@@ -352,6 +352,7 @@ func (w *care) settle(rounds int) map[Kind]int {
 
 // TestUpkeep plays many lives, and then waits for what must come of them.
 func TestUpkeep(t *testing.T) {
+	t.Parallel()
 	seen, lives := map[Kind]int{}, uint64(1500)
 	if testing.Short() {
 		lives = 40

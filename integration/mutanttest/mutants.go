@@ -202,7 +202,7 @@ var mutantNow, _ = strconv.Atoi(os.Getenv(%q))
 	}
 	b.write("overlay.json", overlay)
 	binary := filepath.Join(b.dir, "mutants.test")
-	cmd := exec.CommandContext(b.t.Context(), "go", "test", "-c", "-vet=off",
+	cmd := exec.CommandContext(b.t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-w",
 		"-overlay="+filepath.Join(b.dir, "overlay.json"), "-o", binary, ".")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.t.Fatalf("build: %v\n%s", err, out)

@@ -52,9 +52,11 @@ func Build() (string, error) {
 		return binary, nil
 	}
 	temp := binary + ".new"
-	cmd := exec.Command("go", "build", "-C", source, "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", temp,
+	// With the flags that all is built with ($GOFLAGS) it shares what was compiled before, Go's own library above all. Its
+	// module file is its own.
+	cmd := exec.Command("go", "build", "-C", source, "-modfile=", "-buildvcs=false", "-ldflags", "-s -w", "-o", temp,
 		program)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build versitygw, which needs the network once for its modules (go test "+
 			"-short does without): %w\n%s", err, out)
