@@ -114,7 +114,7 @@ func (e *EC2) Create(ctx context.Context, n NewVolume) (id string, err error) {
 	if err := n.Validate(); err != nil {
 		return "", fmt.Errorf("create a volume: %w", err)
 	}
-	out, err := ask(ctx, e, opCreate, (*sdk).CreateVolume, n.input())
+	out, err := ask(ctx, e, opCreate, e.createVolume, n.input())
 	if err != nil {
 		return "", fmt.Errorf("create a volume in %s: %w", n.Zone, err)
 	}
