@@ -89,9 +89,6 @@ func (t *translation) ebs() {
 	t.flag("volume.ebs.device-root", t.host("/"), "containerized")
 }
 
-// rootName is the directory below mnt of [Machine.Rooted].
-const rootName = "holdfast"
-
 // disksDir is where the provider external looks for directories.
 func (o Options) disksDir() string { return o.host("/mnt/disks") }
 
@@ -129,10 +126,8 @@ func (t *translation) external() {
 		return
 	}
 	slot := strings.TrimPrefix(t.Disks[0], prefix)
-	if mnt := path.Join(t.disksDir(), t.Disks[0], "mnt"); t.Rooted {
-		t.flag("volume.local.root", path.Join(mnt, rootName), "volume-tag")
-	} else if !t.decided("volume.local.root") {
-		t.flag("volume.local.directory", mnt, "volume-tag")
+	if !t.decided("volume.local.root") {
+		t.flag("volume.local.directory", path.Join(t.disksDir(), t.Disks[0], "mnt"), "volume-tag")
 	}
 	t.flag("volume.local.slot", slot, "volume-tag")
 	if t.staticConfig == "" {
