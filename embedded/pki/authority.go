@@ -129,7 +129,7 @@ func certificateOf(certs []*x509.Certificate, key crypto.Signer) *x509.Certifica
 // LoadAuthority reads an authority from files; keyFile may be empty. A key that others than its owner may read is an
 // error, as is whatever ParseAuthority refuses.
 func LoadAuthority(certFile, keyFile string) (Authority, error) {
-	bundle, err := readFile(certFile)
+	bundle, err := durable.Read(certFile, maxFile)
 	if err != nil {
 		return Authority{}, err
 	}

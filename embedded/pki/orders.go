@@ -16,6 +16,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"holdfast/durable"
 )
 
 // Orders signs what is put into the backup store as an order to the cluster, and checks what others have put there: it
@@ -111,7 +113,7 @@ func FileOrders(certFile, keyFile, authorityFile string, names Names) *Orders {
 		return nil
 	}
 	return &Orders{func() (papers, error) {
-		text, err := readFile(authorityFile)
+		text, err := durable.Read(authorityFile, maxFile)
 		if err != nil {
 			return papers{}, err
 		}
