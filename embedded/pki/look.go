@@ -264,11 +264,9 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 			return err
 		}
 	}
-	signers := a.signers()
-	by := slices.IndexFunc(signers, func(s signer) bool { return Fingerprint(s.cert) == name })
-	l, err := p.issue(signers[by], key, k.cfg.LeafLife, now)
+	l, err := a.issue(p, name, key, k.cfg.LeafLife, now)
 	if err != nil {
-		return fmt.Errorf("issue the %s certificate: %w", p.name, err)
+		return err
 	}
 	text, err := l.encode()
 	if err == nil {
