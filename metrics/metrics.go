@@ -22,7 +22,7 @@ type Names struct {
 	Reasons     []string // for which the member may start an election early
 }
 
-// Sample is what one observation says about the node.
+// Sample is what one observation says about the node: flat, as the series are.
 type Sample struct {
 	State      string // one of Names.States
 	Claim      string // one of Names.Claims

@@ -78,7 +78,7 @@ func (t *translation) ebs() {
 			t.wrong("--volume-tag", "must have no comma, got %q: tag the volumes otherwise", tag)
 		}
 	}
-	t.flag("volume.ebs.tags", t.volumeTags.String(), "volume-tag")
+	t.flag("volume.ebs.tags", strings.Join(t.volumeTags, ","), "volume-tag")
 	t.flag("volume.ebs.slot-tag", t.volumeNameTag, "volume-name-tag")
 	if !strings.HasPrefix(t.volumeNameTag, kopsEtcd) && t.volumeNameTag != "" && !t.decided("cluster.slots") &&
 		!t.decided("cluster.size") {
@@ -117,7 +117,7 @@ func (t *translation) external() {
 	prefix := t.prefix()
 	if prefix == "" {
 		t.wrong("--volume-tag", "must be given once with --volume-provider=external, as the prefix of the directories in "+
-			"%s, got %q", t.disksDir(), []string(t.volumeTags))
+			"%s, got %q", t.disksDir(), t.volumeTags)
 		return
 	}
 	if len(t.Disks) != 1 {
