@@ -63,7 +63,7 @@ func dataIn(dir string) (n int, err error) {
 				continue
 			}
 		}
-		if name != ownName && name != IdentityName && name != IdentityName+TempSuffix {
+		if name != ownName && name != IdentityName && name != IdentityName+tempSuffix {
 			n++
 		}
 	}
