@@ -21,8 +21,8 @@ const authDiffers = exitCode(2)
 func newAuthCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "auth",
-		Short: "Manage etcd's users and roles as the file auth.file says",
-		Long: "Manage etcd's users and roles as the file auth.file says. The leader does so on its own; these commands\n" +
+		Short: "Manage etcd's users and roles from the file auth.file",
+		Long: "Manage etcd's users and roles from the file auth.file. The leader does that by itself; these commands\n" +
 			"show what a changed file would do, and apply it now. No password is printed. See docs/auth.md.",
 	}, newAuthCheckCommand(), newAuthPlanCommand(), newAuthApplyCommand())
 }
@@ -30,9 +30,9 @@ func newAuthCommand() *cobra.Command {
 func newAuthCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
-		Short: "Report everything that is wrong with a file of users and roles, or that all is well",
-		Long: "Report everything that is wrong with a file of users and roles, or that all is well. The password\n" +
-			"files are read too. It needs no node.",
+		Short: "Check a file of users and roles, and report everything that is wrong with it",
+		Long: "Check a file of users and roles, and report everything that is wrong with it. The password files are\n" +
+			"read too. No node is needed.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			w, err := auth.Read(args[0])
@@ -60,9 +60,9 @@ func newAuthPlanCommand() *cobra.Command {
 	var format output
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "Show what has to change for etcd to be as auth.file says",
-		Long: "Show what has to change for etcd to be as auth.file says, as the node on this machine reads that file.\n\n" +
-			"Exit code: 0 if there is nothing to do, 2 if there is, 1 on an error.",
+		Short: "Show what holdfast would change in etcd to match auth.file",
+		Long: "Show what holdfast would change in etcd to match auth.file, as the node on this machine reads that file.\n\n" +
+			"Exit code: 0 if there is nothing to change, 2 if there is, 1 on an error.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			r, err := askAuth(c, client, http.MethodGet)
@@ -88,10 +88,10 @@ func newAuthApplyCommand() *cobra.Command {
 	var format output
 	c := &cobra.Command{
 		Use:   "apply",
-		Short: "Make etcd's users and roles what auth.file says, at once",
-		Long: "Make etcd's users and roles what auth.file says, at once, as the node on this machine reads that file. It\n" +
-			"works on any node that runs a member, and while the cluster is paused. Without --yes it shows the steps and\n" +
-			"asks.",
+		Short: "Change etcd's users and roles to match auth.file, now",
+		Long: "Change etcd's users and roles to match auth.file, now, as the node on this machine reads that file. It\n" +
+			"works on any node that runs a member, even while the cluster is paused. Without --yes it shows the steps\n" +
+			"and asks.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if dryRun || !yes {

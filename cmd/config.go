@@ -31,7 +31,7 @@ func newConfigCommand() *cobra.Command {
 func newConfigDefaultCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "default",
-		Short: "Print the default configuration file, with what each key means",
+		Short: "Print the default configuration file, with the meaning of each key",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := io.WriteString(c.OutOrStdout(), config.DefaultYAML)
@@ -43,12 +43,12 @@ func newConfigDefaultCommand() *cobra.Command {
 func newConfigCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Report everything that is wrong with the configuration, or that all is well",
-		Long: "Report everything that is wrong with the configuration, or that all is well.\n\n" +
-			"It checks what `holdfast run` would get: FILE (or --config) together with flags and environment, on this host,\n" +
-			"with the files, directories and addresses that it names. What run refuses before it begins is refused here\n" +
-			"in the same words; what a node waits for or does without is a warning. Run it as the node's user.\n" +
-			"Exit code: 0, or 64 if something is wrong.",
+		Short: "Check the configuration, and report everything that is wrong with it",
+		Long: "Check the configuration, and report everything that is wrong with it.\n\n" +
+			"It checks what `holdfast run` would use: FILE (or --config) together with flags and environment, on this\n" +
+			"host, with the files, directories and addresses that it names. Whatever run refuses at the start is\n" +
+			"refused here in the same words; what a node waits for or can do without is a warning. Run it as the\n" +
+			"node's user. Exit code: 0, or 64 if something is wrong.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := config.Load(strings.Join(args, ""), c.Flags(), os.Environ())
@@ -76,7 +76,7 @@ func newConfigShowCommand() *cobra.Command {
 	var format output
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "Print each key with its effective value and its origin",
+		Short: "Print each key with its effective value and where it comes from",
 		Args:  cobra.NoArgs,
 		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
 			return map[string]func(*config.Loaded, io.Writer) error{

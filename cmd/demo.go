@@ -19,13 +19,15 @@ func newDemoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Run a cluster of three nodes on this machine and watch it",
 		Long: "Run a cluster of three nodes on this machine and watch it: three `holdfast run` processes on 127.0.0.1–3\n" +
-			"with the usual ports, and what `holdfast status` says. A node that dies is started again.\n\n" +
-			"Ctrl-C stops the nodes and keeps their data; the next demo in the same directory resumes it, with as many\n" +
-			"nodes and at the same addresses unless a flag says otherwise. Ctrl-C twice kills them.\n\n" +
-			"A node takes one slot, which makes it a member of etcd; the others stand by to take over the slot of one\n" +
-			"that is gone. The slots are chosen once: a cluster that was started keeps them, whatever --nodes says.\n\n" +
-			"Each node's configuration lies in the directory for you to read and copy. Without a terminal the status is\n" +
-			"printed when it changes. The exit code is 0 after Ctrl-C, 1 when a node dies again and again from the start.",
+			"with the usual ports, and the output of `holdfast status`. A node that dies is started again.\n\n" +
+			"Ctrl-C stops the nodes and keeps their data; the next demo in the same directory resumes it, with as\n" +
+			"many nodes and at the same addresses unless a flag says otherwise. Ctrl-C twice kills them.\n\n" +
+			"A node takes one slot, which makes it a member of etcd; the other nodes stand by to take over the slot\n" +
+			"of a node that is gone. The slots are chosen once: a cluster that was started keeps them, whatever\n" +
+			"--nodes says.\n\n" +
+			"Each node's configuration is in the directory, for you to read and copy. Without a terminal the status\n" +
+			"is printed when it changes. The exit code is 0 after Ctrl-C, and 1 when a node dies again and again from\n" +
+			"the start.",
 		Example: "  holdfast demo\n" +
 			"  holdfast demo --nodes 4                  # three members and one standby\n" +
 			"  holdfast demo --nodes 5 --slots 5        # five members\n" +
@@ -48,7 +50,7 @@ func newDemoCommand() *cobra.Command {
 	fs.IntVar(&o.Slots, "slots", 0, "`number` of slots, 1 to the number of nodes (default 3, or 1 with fewer nodes)")
 	fs.StringVar(&o.Base, "address-base", "",
 		"loopback `address` of the first node; the others follow (default 127.0.0.1, or as before)")
-	fs.BoolVar(&o.Clean, "clean", false, "remove what a former demo left in the directory, then start over")
+	fs.BoolVar(&o.Clean, "clean", false, "delete what an earlier demo left in the directory, then start over")
 	addDryRun(fs, &dryRun)
 	return c
 }

@@ -52,20 +52,21 @@ func newDiscoverCommand() *cobra.Command {
 	var clients []string
 	c := &cobra.Command{
 		Use:   "discover",
-		Short: "Keep this machine told where the members are, and its client certificates fresh",
-		Long: "Keep this machine told where the members are, as they move: a block in /etc/hosts, a file of endpoints, a\n" +
-			"small DNS server, or several of these. It joins the gossip as an observer, which counts for nothing there:\n" +
-			"no slot, no volume, no etcd. The last known addresses stay when the cluster is not heard of.\n\n" +
-			"--client keeps a client's certificate fresh that was issued with `holdfast tls client --renewable`: a node\n" +
-			"whose control.listen is set renews it at two thirds of its life and when the authority was replaced. ca.crt\n" +
-			"follows the authorities within half a minute. No key of an authority is needed here, and NAME.key never\n" +
-			"leaves the machine.\n\n" +
-			"Of the configuration it uses cluster.name, cluster.domain, node.…, gossip.…, volume.… (to find seeds) and\n" +
-			"log.…. It gossips on port 7947, or a free one if that is taken, unless --gossip.listen says otherwise;\n" +
-			"/metrics and /readyz are there with --metrics.listen. SIGHUP reads the configuration again and looks at the\n" +
-			"files.\n\n" +
-			"Exit code: 0 after SIGTERM, and with --once when all was written; 1 when something went wrong, or nothing\n" +
-			"was heard within --wait.",
+		Short: "Keep this machine's list of the members, and its client certificates, up to date",
+		Long: "Keep this machine's list of the members up to date while they move: a block in /etc/hosts, a file of\n" +
+			"endpoints, a small DNS server, or several of these. It joins the gossip as an observer: it has no slot,\n" +
+			"no volume, no etcd and no influence there. If the cluster cannot be heard, the last known addresses\n" +
+			"stay.\n\n" +
+			"--client keeps a client's certificate fresh that was issued with `holdfast tls client --renewable`. A\n" +
+			"node whose control.listen is set renews it at two thirds of its life, and when the authority was\n" +
+			"replaced. ca.crt follows the authorities within half a minute. No authority's key is needed here, and\n" +
+			"NAME.key never leaves the machine.\n\n" +
+			"It uses these parts of the configuration: cluster.name, cluster.domain, node.…, gossip.…, volume.… (to\n" +
+			"find seeds) and log.…. It gossips on port 7947, or a free one if that is taken, unless --gossip.listen\n" +
+			"is set. /metrics and /readyz are served with --metrics.listen. SIGHUP reloads the configuration and\n" +
+			"checks the files.\n\n" +
+			"Exit code: 0 after SIGTERM, and with --once when everything was written; 1 if something went wrong, or\n" +
+			"if not all members were heard of within --wait.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, path := range clients {
@@ -83,13 +84,13 @@ func newDiscoverCommand() *cobra.Command {
 		},
 	}
 	config.AddFlags(c.Flags())
-	c.Flags().StringVar(&o.Hosts, "hosts", "", "keep a block in this `file`, as /etc/hosts")
-	c.Flags().StringVar(&o.Endpoints, "endpoints", "", "keep the endpoints in this `file`")
-	c.Flags().StringVar(&o.Format, "format", discover.Lines, "of the endpoints: `lines` of client URLs, or json")
-	c.Flags().StringVar(&o.DNS, "dns", "", "answer DNS, UDP and TCP, on this `address:port`")
+	c.Flags().StringVar(&o.Hosts, "hosts", "", "keep a block with the members in this `file`, such as /etc/hosts")
+	c.Flags().StringVar(&o.Endpoints, "endpoints", "", "keep the members' endpoints in this `file`")
+	c.Flags().StringVar(&o.Format, "format", discover.Lines, "format of the endpoints: `lines` of client URLs, or json")
+	c.Flags().StringVar(&o.DNS, "dns", "", "answer DNS over UDP and TCP on this `address:port`")
 	c.Flags().StringArrayVar(&clients, "client", nil, "keep the client's certificate `DIR/NAME`.crt fresh, beside "+
 		"NAME.key and ca.crt")
-	c.Flags().BoolVar(&o.Once, "once", false, "write when every member was heard of, and end")
-	c.Flags().DurationVar(&o.Wait, "wait", 30*time.Second, "with --once, how long to wait for that")
+	c.Flags().BoolVar(&o.Once, "once", false, "write once every member has been heard of, then exit")
+	c.Flags().DurationVar(&o.Wait, "wait", 30*time.Second, "with --once: how long to wait for all members")
 	return c
 }

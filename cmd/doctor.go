@@ -27,13 +27,13 @@ func newDoctorCommand() *cobra.Command {
 	var f doctorFlags
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find what is wrong with the cluster, what it means, and what to do",
-		Long: "Find what is wrong with the cluster, what it means, and what to do: Kubernetes endpoints that a restore\n" +
+		Short: "Show what is wrong with the cluster, what it means, and what to do",
+		Long: "Show what is wrong with the cluster, what it means, and what to do: Kubernetes endpoints that a restore\n" +
 			"left behind, alarms, stale members, versions, clocks, slow and full disks, certificates that expire,\n" +
-			"backups, and what was switched off and forgotten. The node on this machine asks the others; without one,\n" +
-			"only the files and the store are checked. A check that cannot run is reported as not-examined, never as\n" +
-			"ok. docs/findings.md lists all findings.\n\n" +
-			"--fix offers what can be repaired without risk, one after the other, and asks before each.\n\n" +
+			"backups, and what was switched off and forgotten. The node on this machine asks the others; without a\n" +
+			"node, only the files and the store are checked. A check that cannot run is reported as not-examined,\n" +
+			"never as ok. docs/findings.md lists all findings.\n\n" +
+			"--fix offers the repairs that carry no risk, one after the other, and asks before each.\n\n" +
 			"Exit code: 0 all is well, 1 warnings, 2 something is degraded or critical.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -48,7 +48,7 @@ func newDoctorCommand() *cobra.Command {
 		},
 	}
 	addClientFlags(c.Flags(), "snapshot.store")
-	c.Flags().BoolVar(&f.fix, "fix", false, "repair what can be, after asking for each")
+	c.Flags().BoolVar(&f.fix, "fix", false, "repair what can be repaired, after asking for each repair")
 	c.Flags().BoolVar(&f.yes, "yes", false, "with --fix: do not ask")
 	f.format.add(c.Flags())
 	addDryRun(c.Flags(), &f.dryRun)

@@ -36,15 +36,16 @@ func newDowngradeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "downgrade {--to MINOR | --cancel}",
 		Short: "Prepare the cluster for a holdfast that embeds an older etcd",
-		Long: "Prepare the cluster for a holdfast that embeds an older etcd. An etcd cannot open the data of a newer\n" +
-			"one, and once every member runs a newer minor the cluster rises to it. This brings it down one minor\n" +
-			"while it serves. Every member must be healthy and of one minor. The command makes sure that there is a\n" +
-			"fresh backup, tells etcd, and waits until every member's data is that of the older minor. Then it says\n" +
-			"which binaries to replace, and in which order. You can run it again at any time; it continues where it\n" +
-			"was.\n\n" +
+		Long: "Prepare the cluster for a holdfast that embeds an older etcd. etcd cannot open the data of a newer etcd,\n" +
+			"and once every member runs a newer minor, the cluster rises to it. This command brings it down one minor\n" +
+			"while it serves. Every member must be healthy and run the same minor. The command makes sure that there\n" +
+			"is a recent backup, starts etcd's downgrade, and waits until every member's data has the format of the\n" +
+			"older minor. Then it says which binaries to replace, and in which order. You can run it again at any\n" +
+			"time; it continues where it was.\n\n" +
 			"--cancel cancels it: the cluster rises again when every member runs the newer minor. A node whose binary\n" +
-			"was already replaced continues; until it is replaced again the cluster stays at the older version.\n\n" +
-			"Exit code: 0 if the binaries may be replaced, or were.",
+			"was already replaced continues to serve; the cluster stays at the older version until that binary is\n" +
+			"replaced again.\n\n" +
+			"Exit code: 0 if the binaries may be replaced, or were replaced.",
 		Example: "  holdfast downgrade --to 3.6 --dry-run\n  holdfast downgrade --to 3.6\n  holdfast downgrade --cancel",
 		Args:    cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
@@ -62,9 +63,9 @@ func newDowngradeCommand() *cobra.Command {
 	}
 	addClientFlags(c.Flags())
 	fs := c.Flags()
-	fs.StringVar(&f.to, "to", "", "the `minor` of etcd to go down to, as 3.6")
+	fs.StringVar(&f.to, "to", "", "the `minor` of etcd to go down to, such as 3.6")
 	fs.BoolVar(&f.cancel, "cancel", false, "cancel the downgrade that is under way")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "say what would be done, and what is in its way, and change nothing")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "show what would be done and what prevents it; change nothing")
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	fs.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait until every member has the older version")
 	return c

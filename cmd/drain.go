@@ -23,14 +23,14 @@ func newDrainCommand() *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "drain",
-		Short: "Take the member of this machine down, safely: one at a time, and only if the others can do without it",
-		Long: "Take the member of this machine down for maintenance. It takes the cluster's disruption lock, hands the\n" +
-			"leadership over and stops etcd; the node stays in the gossip and keeps its volume. `holdfast undrain`,\n" +
-			"or a restart of the process, starts the member again; the lock is released when it has caught up. If the\n" +
-			"node never comes back, the lock expires after stop.hold.\n\n" +
-			"It is refused while another member is down on purpose, while a learner catches up or a restore is under\n" +
-			"way, and when no majority of the voters would be left. The exit code is 0 when the member is down (with\n" +
-			"--dry-run: when it could be), and 1 when it was refused.",
+		Short: "Stop this machine's member for maintenance, if no other is down and the others keep a quorum",
+		Long: "Stop this machine's member for maintenance. The command takes the cluster's disruption lock, hands over\n" +
+			"leadership and stops etcd. The node stays in the gossip and keeps its volume. `holdfast undrain`, or a\n" +
+			"restart of the process, starts the member again; the lock is released when the member has caught up. If\n" +
+			"the node never comes back, the lock expires after stop.hold.\n\n" +
+			"It is refused while another member is down on purpose, while a learner catches up, while a restore is\n" +
+			"under way, and when no majority of the voters would be left. The exit code is 0 when the member is down\n" +
+			"(with --dry-run: when it could be), and 1 when it was refused.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := atLeast("wait", 0, wait); err != nil {
@@ -40,9 +40,9 @@ func newDrainCommand() *cobra.Command {
 		}),
 	}
 	addClientFlags(c.Flags())
-	c.Flags().BoolVar(&how.Force, "force", false, "do it even if it puts the cluster at risk, and say what the risk is")
+	c.Flags().BoolVar(&how.Force, "force", false, "do it even if that puts the cluster at risk, and state the risk")
 	c.Flags().BoolVar(&how.Dry, "dry-run", false, "only say whether the member could be taken down now")
-	c.Flags().DurationVar(&wait, "wait", 0, "how long to try again while it is refused")
+	c.Flags().DurationVar(&wait, "wait", 0, "how long to keep trying while it is refused")
 	return c
 }
 
@@ -108,7 +108,7 @@ func newUndrainCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "undrain",
-		Short: "Start the member of this machine again after a drain",
+		Short: "Start this machine's member again after a drain",
 		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := client.Do(c.Context(), http.MethodPost, fmt.Sprintf("/undrain?dry=%t", dryRun)); err != nil {

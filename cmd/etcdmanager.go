@@ -19,13 +19,14 @@ func newEtcdManagerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   etcdManagerName + " [flags]",
 		Short: "Run a node with the flags and environment of etcd-manager, as kops writes them",
-		Long: "Run a node with the flags and environment of etcd-manager, as kops writes them. A binary or a link that is\n" +
-			"called etcd-manager does the same.\n\n" +
-			"What a flag asks for is done. A flag that means nothing here is a warning at the start; one whose meaning\n" +
-			"cannot be kept is an error, with exit code 64. HOLDFAST_… variables go before the flags, so every key can be\n" +
-			"set, as with HOLDFAST_LOG_LEVEL=debug. --print-config prints all of it as a configuration file for\n" +
-			"`holdfast run`, and --plan says what a takeover of this machine would do. A volume with etcd-manager's data is\n" +
-			"claimed once no etcd runs on it (cluster.adopt). See deploy/kops/README.md.\n\n" +
+		Long: "Run a node with the flags and environment of etcd-manager, as kops writes them. A binary or a link that\n" +
+			"is called etcd-manager does the same.\n\n" +
+			"holdfast does what each flag asks for. A flag without a meaning here is a warning at the start; a flag\n" +
+			"whose meaning holdfast cannot honor is an error, with exit code 64. HOLDFAST_… variables override the\n" +
+			"flags, so every key can be set, for example HOLDFAST_LOG_LEVEL=debug. --print-config prints the result\n" +
+			"as a configuration file for `holdfast run`, and --plan says what a takeover of this machine would do. A\n" +
+			"volume with etcd-manager's data is claimed once no etcd runs on it (cluster.adopt). See\n" +
+			"deploy/kops/README.md.\n\n" +
 			"Flags, with the key that each sets:\n" + strings.TrimRight(etcdmanager.Usage(), "\n"),
 		DisableFlagParsing: true, // they are written as Go's package flag takes them
 		RunE: func(c *cobra.Command, args []string) error {

@@ -18,7 +18,7 @@ import (
 // addDryRun adds the flag with which a command only says what it would do. Its exit code is 0 if the command could do
 // it, and 1, with the reason, if it would be refused.
 func addDryRun(fs *pflag.FlagSet, dryRun *bool) {
-	fs.BoolVar(dryRun, "dry-run", false, "say what would be done, or why not, and change nothing")
+	fs.BoolVar(dryRun, "dry-run", false, "show what would be done, or why it is refused; change nothing")
 }
 
 // output is the format in which a command answers: as a table, or as another text, for people, or as JSON.

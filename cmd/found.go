@@ -15,14 +15,14 @@ func newFoundCommand() *cobra.Command {
 	var abandon, anew, dryRun bool
 	c := &cobra.Command{
 		Use:   "found {--abandon | --new}",
-		Short: "Decide what only an operator may decide about founding a cluster",
-		Long: "Decide what only an operator may decide about founding a cluster. The node on this machine must hold a\n" +
-			"disk without etcd data; data is never touched.\n\n" +
+		Short: "Make founding decisions that only an operator may make",
+		Long: "Make founding decisions that only an operator may make. The node on this machine must hold a disk\n" +
+			"without etcd data; data is never touched.\n\n" +
 			"--abandon  this blank disk forgets which disks it promised to found with. Use it when the others are gone for\n" +
 			"           good: one that still runs elsewhere may found a second cluster with the same name.\n" +
-			"--new      like --abandon, and moves the backup store's record of the former cluster aside (it is kept). Beside\n" +
-			"           a cluster that etcd-manager keeps in the store, it allows founding one. Use it when you give the\n" +
-			"           former cluster up. Its backups stay.",
+			"--new      like --abandon, and also moves the backup store's record of the former cluster aside (it is kept).\n" +
+			"           If etcd-manager keeps a cluster in the store, it allows founding one beside it. Use it when you give\n" +
+			"           up the former cluster. Its backups stay.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if abandon == anew {
@@ -45,8 +45,8 @@ func newFoundCommand() *cobra.Command {
 		}),
 	}
 	addClientFlags(c.Flags())
-	c.Flags().BoolVar(&abandon, "abandon", false, "this blank disk forgets its promises")
-	c.Flags().BoolVar(&anew, "new", false, "the former cluster is given up")
+	c.Flags().BoolVar(&abandon, "abandon", false, "forget what this blank disk has promised")
+	c.Flags().BoolVar(&anew, "new", false, "give up the former cluster")
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func newGossipCommand() *cobra.Command {
-	c := &cobra.Command{Use: "gossip", Short: "Forget lost nodes; make a key for a gossip without TLS"}
+	c := &cobra.Command{Use: "gossip", Short: "Forget lost nodes, and generate a key for gossip without TLS"}
 	return group(c, newGossipForgetCommand(), newGossipKeygenCommand())
 }
 
@@ -26,7 +26,7 @@ func newGossipKeygenCommand() *cobra.Command {
 		Use:   "keygen",
 		Short: "Print a new line for gossip.key-file (tls.mode off)",
 		Long: "Print a new line for gossip.key-file, which must have mode 0600 and be the same on each node. It is for\n" +
-			"clusters without TLS: with it, the gossip needs no key.\n\n" +
+			"clusters without TLS: with TLS, gossip needs no key.\n\n" +
 			"  (umask 077; holdfast gossip keygen > /etc/holdfast-gossip.key)",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -41,12 +41,13 @@ func newGossipForgetCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "forget NODE",
-		Short: "Have all nodes forget a lost node, and what it knew",
-		Long: "Have all nodes forget a lost node, and what it knew. All live nodes are told at once, and those that are\n" +
-			"away when they come back. Right when the node is gone for good, or was never one of this cluster. Nothing\n" +
-			"on any disk is touched. Only what is known now is forgotten: a node that comes back counts again at once.\n\n" +
-			"A lost node may be the only witness of a cluster. Once it is forgotten, blank disks may found a new cluster\n" +
-			"if no other node, disk or store knows the old one.\n\n" +
+		Short: "Make all nodes forget a lost node, and what it knew",
+		Long: "Make all nodes forget a lost node, and what it knew. All live nodes are told at once, and nodes that are\n" +
+			"away when they come back. Use it when the node is gone for good, or never belonged to this cluster.\n" +
+			"Nothing on any disk is touched. Only what is known now is forgotten: a node that comes back counts again\n" +
+			"at once.\n\n" +
+			"A lost node may be the only witness of a cluster. Once it is forgotten, blank disks may found a new\n" +
+			"cluster if no other node, disk or store knows the old one.\n\n" +
 			"It is refused for a node that is live, and for one that is not known. Exit code: 0 all live nodes have\n" +
 			"forgotten it, 1 it was refused, or a live node did not confirm.",
 		Args: cobra.ExactArgs(1),

@@ -29,7 +29,7 @@ func newHistoryCommand() *cobra.Command {
 	var f historyFlags
 	c := &cobra.Command{
 		Use:   "history",
-		Short: "Show what this node has decided and done, why, and what came of it",
+		Short: "Show what this node decided and did, why, and the result",
 		Long: "Show what this node decided and did, why, and the result, and what operators asked of it. The history is\n" +
 			"on the volume (history.jsonl, at most 4 MiB with history.1.jsonl) and moves with it: after a takeover it\n" +
 			"shows what the previous node did. Where no node runs, the command reads the volumes below\n" +
@@ -48,10 +48,10 @@ func newHistoryCommand() *cobra.Command {
 		},
 	}
 	addClientFlags(c.Flags(), "volume.local.root", "volume.local.directory")
-	c.Flags().DurationVar(&f.since, "since", 0, "only what happened within this `time` (default: all)")
-	c.Flags().IntVarP(&f.count, "number", "n", 50, "at most this `number` of entries, the newest; 0: all")
-	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing what happens, until Ctrl-C")
-	c.Flags().StringVar(&f.file, "file", "", "read this `file`, and no node")
+	c.Flags().DurationVar(&f.since, "since", 0, "only entries of this `time` (default: all)")
+	c.Flags().IntVarP(&f.count, "number", "n", 50, "show the newest `number` of entries; 0: all")
+	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing new entries, until Ctrl-C")
+	c.Flags().StringVar(&f.file, "file", "", "read this `file` instead of asking the node")
 	f.format.add(c.Flags())
 	return c
 }

@@ -20,12 +20,12 @@ func newPauseCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "pause",
-		Short: "Keep all nodes from changing the cluster on their own, until resume",
-		Long: "Keep all nodes from changing the cluster on their own, until resume. It holds for all nodes and through\n" +
-			"restarts, is kept in etcd, and needs a quorum.\n\n" +
-			"Paused are: replacing and removing members, changing the slots, defragmenting, compacting, disarming the\n" +
+		Short: "Stop all nodes from changing the cluster on their own, until resume",
+		Long: "Stop all nodes from changing the cluster on their own, until resume. The pause applies to all nodes,\n" +
+			"survives restarts, is kept in etcd, and needs a quorum.\n\n" +
+			"It stops: replacing and removing members, changing the slots, defragmenting, compacting, disarming the\n" +
 			"alarm NOSPACE, and recovery without an operator. A learner that was admitted before is still promoted.\n" +
-			"Not paused are fencing and stopping, following a later generation, backups, and whatever an operator\n" +
+			"It does not stop fencing and stopping, following a later generation, backups, and whatever an operator\n" +
 			"asks for.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
@@ -45,7 +45,7 @@ func newPauseCommand() *cobra.Command {
 		}),
 	}
 	addClientFlags(c.Flags())
-	c.Flags().StringVar(&reason, "reason", "", "`text` that the status shows")
+	c.Flags().StringVar(&reason, "reason", "", "`text` to show in the status")
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }
@@ -54,7 +54,7 @@ func newResumeCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "resume",
-		Short: "Let the nodes act on their own again after a pause",
+		Short: "End a pause: nodes act on their own again",
 		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var p plan.Pause

@@ -24,7 +24,7 @@ type proposalFlags struct {
 func (f *proposalFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.Overrule, "overrule", nil, "`disks` that objected to an earlier proposal, or whose beacon is "+
 		"in the store")
-	fs.DurationVar(&f.Timeout, "timeout", 30*time.Minute, "`time` after which it is aborted, if it still can be")
+	fs.DurationVar(&f.Timeout, "timeout", 30*time.Minute, "abort after this `time`, if that is still possible")
 	f.format.add(fs)
 }
 

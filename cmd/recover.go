@@ -12,17 +12,18 @@ func newRecoverCommand() *cobra.Command {
 	var survivor, despite string
 	c := &cobra.Command{
 		Use:   "recover [--lost SLOTS] [--yes] | --abort",
-		Short: "Continue without a majority that is lost for good, as a new generation of the cluster",
-		Long: "Continue without a majority of the members that is lost for good, as a new generation of the cluster.\n" +
-			"Run it on a machine whose node runs. Without --yes it only shows what is left, and what would be done.\n\n" +
-			"The survivor with the most advanced log copies its data, applies its whole log to the copy, and alone\n" +
-			"founds the new generation with it. All others join it, and what their disks held is set aside.\n" +
-			"Everything in the survivor's log is kept, acknowledged or not. Until the point of no return --abort or\n" +
-			"Ctrl-C ends the recovery, and so does a leader: a cluster that was only slow continues as it was.\n" +
-			"Leases, users and versions stay; the revision is raised by restore.revision-bump, so that watchers start\n" +
-			"over.\n\n" +
-			"--lost names every slot whose voter is not here. A named member that is alive after all, and serves\n" +
-			"without the survivor, stops when it sees the new generation, and keeps its data: decide about it with\n" +
+		Short: "Continue after a majority is lost for good, from the most advanced member left",
+		Long: "Continue after a majority of the members is lost for good, from the most advanced member left, as a new\n" +
+			"generation of the cluster. Run it on a machine whose node runs. Without --yes it only shows what is\n" +
+			"left, and what would be done.\n\n" +
+			"The survivor with the most advanced log copies its data, applies its whole log to the copy, and founds\n" +
+			"the new generation alone with it. All others join it, and what their disks held is set aside. Everything\n" +
+			"in the survivor's log is kept, acknowledged or not. Leases, users and versions stay; the revision is\n" +
+			"raised by restore.revision-bump, so that watchers start over.\n\n" +
+			"Until the point of no return, --abort or Ctrl-C aborts the recovery. So does a leader: a cluster that\n" +
+			"was only slow continues as it was.\n\n" +
+			"--lost names every slot whose voter is not here. If a named member is alive after all, and serves\n" +
+			"without the survivor, it stops when it sees the new generation, and keeps its data: decide about it with\n" +
 			"`holdfast rejoin` on its node.\n\n" +
 			"A survivor that holds less than the newest backup, by generation and then by revision, is refused:\n" +
 			"`holdfast restore` then keeps more. To continue from it all the same, name both: --survivor SLOT\n" +

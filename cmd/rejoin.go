@@ -17,16 +17,15 @@ func newRejoinCommand() *cobra.Command {
 	var instead bool
 	c := &cobra.Command{
 		Use:   "rejoin [--instead [--lost SLOTS]] [--dry-run]",
-		Short: "Choose what becomes of data that the cluster continued without",
-		Long: "Choose what becomes of data that the cluster continued without: the disk of this node was declared lost,\n" +
-			"and is back. `holdfast status` on this node shows both ends, and nothing happens before somebody\n" +
-			"chooses.\n\n" +
-			"Without a flag the data is set aside, and the slot joins the generation that the cluster is in by now.\n" +
-			"So it is with the data of a member that differs from what a majority of the members has (finding\n" +
+		Short: "Decide what happens to this node's data if the cluster continued without it",
+		Long: "Decide what happens to this node's data if the cluster continued without it: its disk was declared lost,\n" +
+			"and is back. `holdfast status` on this node shows both ends, and nothing happens until you decide.\n\n" +
+			"Without a flag the data is set aside, and the slot joins the current generation of the cluster. The same\n" +
+			"is done with the data of a member that differs from what a majority of the members has (finding\n" +
 			"member-differs, alarm CORRUPT).\n\n" +
-			"--instead continues from this data, as the next generation, with a revision beyond both: what the\n" +
-			"present one has written is set aside on its disks. Where that has a leader, it consents, for the\n" +
-			"operator confirms it by this command; where it has none, its voters that are gone must be named with\n" +
+			"--instead continues from this data, as the next generation, with a revision beyond both; what the\n" +
+			"current generation has written is set aside on its disks. If that generation has a leader, the leader\n" +
+			"consents, because you confirm it by this command. If it has none, name its voters that are gone with\n" +
 			"--lost.",
 		Example: "  holdfast rejoin --dry-run\n  holdfast rejoin\n  holdfast rejoin --instead\n  holdfast rejoin --instead " +
 			"--lost a,b,c",
@@ -50,8 +49,8 @@ func newRejoinCommand() *cobra.Command {
 	c.Flags().BoolVar(&instead, "instead", false,
 		"continue from the data of this node, instead of what the cluster continued with")
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be done, change nothing")
-	c.Flags().StringSliceVar(&f.Lost, "lost", nil, "`slots` of the present generation whose voters are gone for good")
+	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be done; change nothing")
+	c.Flags().StringSliceVar(&f.Lost, "lost", nil, "`slots` of the current generation whose voters are gone for good")
 	return c
 }
 

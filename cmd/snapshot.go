@@ -19,10 +19,10 @@ func newSnapshotCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save, list, verify, drill, prune, copy and pin backups",
-		Long: "Save, list, verify, drill, prune, copy and pin backups. save asks the node on this machine, or with\n" +
-			"--endpoints any etcd. All others need only the store, --snapshot.store DIRECTORY or s3://BUCKET/PREFIX, and\n" +
-			"no running node.\n\n" +
-			"Exit code: 0 only if what was asked for is done and true.",
+		Long: "Save, list, verify, drill, prune, copy and pin backups. `save` asks the node on this machine or, with\n" +
+			"--endpoints, any etcd. All others need only the store, --snapshot.store DIRECTORY or s3://BUCKET/PREFIX,\n" +
+			"and no running node.\n\n" +
+			"Exit code: 0 only if the request was carried out and its result is good.",
 	}
 	return group(c, newSaveCommand(), newListCommand(), newVerifyCommand(), newDrillCommand(), newPruneCommand(),
 		newDeleteCommand(),

@@ -18,9 +18,9 @@ import (
 func newPruneCommand() *cobra.Command {
 	var dryRun bool
 	c := backupCommand("prune", "Remove the backups that snapshot.keep does not keep, and what failed saves left",
-		"Never removed are pinned, foreign and etcd-manager's backups, unverified ones, and the newest verified ones.\n"+
-			"The leader does the same after each backup; this is for stores that no node looks after.\n"+
-			"Exit code 1 if one that is to go could not be deleted.",
+		"Pinned backups, foreign ones, etcd-manager's, unverified ones and the newest verified ones are never\n"+
+			"removed. The leader does the same after each backup; use this command for stores that no node looks\n"+
+			"after. Exit code 1 if a backup that is due could not be deleted.",
 		cobra.NoArgs,
 		func(c *cobra.Command, b *backups.Backups, format output, _ []string) error {
 			now := time.Now()
@@ -42,8 +42,8 @@ func newPruneCommand() *cobra.Command {
 func newDeleteCommand() *cobra.Command {
 	var force, dryRun bool
 	c := backupCommand("delete NAME...", "Delete backups by name, in the store and in this machine's spool",
-		"Nothing is deleted if one of the names is unknown, or is that of a pinned, unfinished or another cluster's backup\n"+
-			"or of the newest verified one, unless with --force.",
+		"Nothing is deleted if one of the names is unknown or, without --force, belongs to a pinned, unfinished\n"+
+			"or foreign backup or to the newest verified one.",
 		cobra.MinimumNArgs(1),
 		func(c *cobra.Command, b *backups.Backups, format output, names []string) error {
 			if err := b.Deletable(c.Context(), names, force); err != nil {
@@ -65,7 +65,7 @@ func newDeleteCommand() *cobra.Command {
 			}
 			return nil
 		})
-	c.Flags().BoolVar(&force, "force", false, "delete what is pinned, unfinished, foreign or the newest verified as well")
+	c.Flags().BoolVar(&force, "force", false, "also delete pinned, unfinished, foreign and the newest verified backups")
 	addDryRun(c.Flags(), &dryRun)
 	c.ValidArgsFunction = completeBackups
 	return c
@@ -76,10 +76,9 @@ func newCopyCommand() *cobra.Command {
 	var dryRun bool
 	c := backupCommand("copy {NAME|latest}... {--to|--from} STORE",
 		"Copy backups to or from another store, and check them there",
-		"STORE is a directory, file:///PATH or s3://BUCKET/PREFIX, reached as snapshot.s3 says; the other side is\n"+
-			"snapshot.store. The copy has the same name; what was read back there has the digest that the sidecar tells. What "+
-			"is\n"+
-			"there already and equal is left as it is.",
+		"STORE is a directory, file:///PATH or s3://BUCKET/PREFIX, reached with the settings of snapshot.s3; the\n"+
+			"other side is snapshot.store. The copy keeps its name, is read back, and must have the digest that its\n"+
+			"sidecar records. An equal copy that is already there is left as it is.",
 		cobra.MinimumNArgs(1),
 		func(c *cobra.Command, b *backups.Backups, format output, names []string) error {
 			if (from == "") == (to == "") {

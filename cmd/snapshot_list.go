@@ -13,11 +13,11 @@ import (
 
 func newListCommand() *cobra.Command {
 	return backupCommand("list", "List the backups in the store and in this machine's spool, oldest first",
-		"The order is that of the clocks that made them. The newest by what they hold, which is `latest`, has the highest\n"+
-			"generation and, of that, the highest revision. One that failed its last verify or drill, on whichever machine,\n"+
-			"is not `latest`. PROVEN is the last proof since it was saved.\n\n"+
-			"A backup is listed once, WHERE says in which places it is. Problems are shown and are no failure of the listing;\n"+
-			"a place that cannot be read is: then the others are shown, and the exit code is 1.",
+		"The order is that of the clocks that made them. `latest` is the one with the highest generation and,\n"+
+			"within that, the highest revision, unless its last verify or drill failed, on any machine. PROVEN is the\n"+
+			"last proof since it was saved.\n\n"+
+			"A backup is listed once; WHERE names the places that have it. Problems of backups are shown, and do not\n"+
+			"change the exit code. If a place cannot be read, the others are shown and the exit code is 1.",
 		cobra.NoArgs,
 		func(c *cobra.Command, b *backups.Backups, format output, _ []string) error {
 			all, err := b.Everywhere(c.Context())

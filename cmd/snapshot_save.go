@@ -33,9 +33,10 @@ func newSaveCommand() *cobra.Command {
 		Use:   "save",
 		Short: "Save a backup now, read it back and verify it",
 		Long: "Save a backup now, read it back and verify it.\n\n" +
-			"Without --endpoints the node on this machine saves its own member, by its own configuration. With --endpoints\n" +
-			"this process saves any etcd, of a follower if it can, to snapshot.store; no node needs to run. The flags that\n" +
-			"say how to reach it are etcdctl's, and so are the variables ETCDCTL_CACERT, _CERT, _KEY, _USER and _PASSWORD.",
+			"Without --endpoints, the node on this machine saves its own member, with its own configuration. With\n" +
+			"--endpoints, this process saves any etcd, from a follower if it can, to snapshot.store; no node needs to\n" +
+			"run. The flags for reaching that etcd are etcdctl's, and so are the variables ETCDCTL_CACERT, _CERT,\n" +
+			"_KEY, _USER and _PASSWORD.",
 		Example: "  holdfast snapshot save\n" +
 			"  holdfast snapshot save --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert client.crt \\\n" +
 			"    --key client.key --cluster.name main --snapshot.store s3://bucket/etcd",
@@ -127,7 +128,7 @@ func (r *remoteFlags) add(fs *pflag.FlagSet) {
 	r.fs = pflag.NewFlagSet("etcdctl", pflag.ContinueOnError)
 	r.fs.StringVar(&r.secure.Cacert, "cacert", "",
 		"with --endpoints: `file` of the CAs that sign the servers' certificates")
-	r.fs.StringVar(&r.secure.Cert, "cert", "", "with --endpoints: `file` of our certificate")
+	r.fs.StringVar(&r.secure.Cert, "cert", "", "with --endpoints: `file` of the client's certificate")
 	r.fs.StringVar(&r.secure.Key, "key", "", "with --endpoints: `file` of its key")
 	r.fs.BoolVar(&r.secure.InsecureSkipVerify, "insecure-skip-tls-verify", false,
 		"with --endpoints: believe any certificate, for tests only")

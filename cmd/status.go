@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/control"
+	"holdfast/cmd/node"
 	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 )
@@ -19,21 +20,28 @@ func newStatusCommand() *cobra.Command {
 	var why bool
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the cluster: nodes, slots, decisions and why",
-		Long: "Show the cluster as the node on this machine sees it: nodes, slots, states, what each does and why.\n\n" +
-			"--why explains instead: what is wrong with the cluster and what holds it back, and of each node what it does,\n" +
-			"what comes next, and what stops it, the most urgent first. JSON has all of it either way.\n\n" +
-			"Exit code: 0 healthy, which it is with warnings, 1 degraded, 2 no quorum, electing, or unknown because the node\n" +
-			"has just begun, 3 no node answers here.",
+		Short: "Show the cluster: nodes, slots, and what each node does and why",
+		Long: "Show the cluster as the node on this machine sees it: nodes, slots, states, what each node does and why.\n\n" +
+			"With --why, explain instead: what is wrong with the cluster, what holds it back, and for each node what\n" +
+			"it does, what comes next, and what stops it, most urgent first. JSON has all of it in either case.\n\n" +
+			"Exit code: 0 healthy (also with warnings), 1 degraded, 2 no quorum, electing, or unknown because the\n" +
+			"node has just started, 3 no node answers here.",
 		Args: cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, client, err := loadClient(c)
+			if err != nil {
+				return err
+			}
 			var s health.ClusterStatus
 			if err := client.Get(c.Context(), http.MethodGet, "/status", &s); err != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
-				if errors.Is(err, control.ErrUnreachable) {
-					return exitCode(3)
+				if !errors.Is(err, control.ErrUnreachable) {
+					return exitCode(1)
 				}
-				return exitCode(1)
+				if why := node.LastEnd(cfg); why != "" {
+					fmt.Fprintf(c.ErrOrStderr(), "holdfast: %s\n", why)
+				}
+				return exitCode(3)
 			}
 			text := show.Status
 			if why {
@@ -44,7 +52,7 @@ func newStatusCommand() *cobra.Command {
 			}
 			return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2),
 				health.NoQuorum: exitCode(2), health.Unknown: exitCode(2)}[s.Health]
-		}),
+		},
 	}
 	addClientFlags(c.Flags())
 	format.add(c.Flags())

@@ -17,12 +17,12 @@ func newTakeoverCheckCommand() *cobra.Command {
 	var format output
 	c := &cobra.Command{
 		Use:   "check DIR...",
-		Short: "Find out what would keep this etcd from running on the data of another",
-		Long: "Find out what would keep this etcd from running on the data of another: members that only one of its\n" +
+		Short: "Find out what would keep this etcd from running on another etcd's data",
+		Long: "Find out what would keep this etcd from running on another etcd's data: members that only one of its\n" +
 			"lists has (phantoms), a log that cannot be replayed, data of a newer etcd. Nothing is changed.\n\n" +
-			"DIR holds etcd's directory `member`, or is a volume of etcd-manager, which has it in data/TOKEN, and whose file\n" +
-			"`state` names the TOKEN. Name those of all members, for they may differ. Etcd must be stopped on each, or DIR\n" +
-			"be a copy.\n\n" +
+			"DIR contains etcd's directory `member`, or is a volume of etcd-manager, which has it in data/TOKEN and\n" +
+			"names the TOKEN in its file `state`. Name the directories of all members, because they may differ. Stop\n" +
+			"etcd on each of them first, or use copies.\n\n" +
 			"Exit code: 0 if nothing is in the way, 1 if something is.",
 		Example: "  holdfast takeover check /mnt/master-vol-0123456789abcdef0",
 		Args:    cobra.MinimumNArgs(1),

@@ -13,13 +13,13 @@ func newTakeoverPlanCommand() *cobra.Command {
 	var format output
 	c := &cobra.Command{
 		Use:   "plan [DIR]",
-		Short: "Say what would stop the takeover of this machine, and what a node would do here, step by step",
-		Long: "Say what would stop the takeover of this machine, and what a node would do here, step by step. Give it the\n" +
-			"configuration that `holdfast run` will have; of etcd-manager's flags, `holdfast etcd-manager FLAGS --plan`\n" +
-			"does the same. The other program may run: it is asked for its members where the configuration has etcd\n" +
-			"listen for clients. Nothing is changed.\n\n" +
-			"DIR is the directory of etcd's data, or the volume of etcd-manager; without it the configuration says where\n" +
-			"it is.\n\n" +
+		Short: "Show what would stop the takeover of this machine, and what a node would do here, step by step",
+		Long: "Show what would stop the takeover of this machine, and what a node would do here, step by step. Use the\n" +
+			"configuration that `holdfast run` will have; for etcd-manager's flags, use `holdfast etcd-manager FLAGS\n" +
+			"--plan`. The other program may run: it is asked for its members at the client address in the\n" +
+			"configuration. Nothing is changed.\n\n" +
+			"DIR is the directory of etcd's data, or the volume of etcd-manager; by default it comes from the\n" +
+			"configuration.\n\n" +
 			"Exit code: 0 if nothing is in the way, 1 if something is.",
 		Example: "  holdfast takeover plan --config holdfast.yaml",
 		Args:    cobra.MaximumNArgs(1),

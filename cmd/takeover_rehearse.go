@@ -16,7 +16,7 @@ func newTakeoverRehearseCommand() *cobra.Command {
 	var temp string
 	c := &cobra.Command{
 		Use:   "rehearse [DIR...]",
-		Short: "Rehearse a takeover and the way back on the newest backup, or on copies",
+		Short: "Rehearse a takeover and the way back, with the newest backup or with copies of the data",
 		Long: "Take a cluster over and give it back, made from its newest backup or from copies, and say what clients\n" +
 			"notice: how long each step took, the longest time without an acknowledged write, lost writes, and\n" +
 			"whether all members have the same data in the end.\n\n" +

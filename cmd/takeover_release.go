@@ -28,16 +28,16 @@ func newTakeoverReleaseCommand() *cobra.Command {
 	var format output
 	c := &cobra.Command{
 		Use:   "release [--to-etcd VERSION]",
-		Short: "Give the member of this machine back to etcd-manager, or to plain etcd, with its data in place",
-		Long: "Give the member of this machine back to etcd-manager or to plain etcd, with its data in place. Release\n" +
-			"one machine after the other, the leader last; each member is taken down only if the others can do\n" +
-			"without it. Members already given back are asked at their client URLs whether they reach each other.\n\n" +
-			"It checks that the other program's etcd can open the data (otherwise run `holdfast downgrade` first),\n" +
-			"that the store has a verified backup which that etcd can open, or makes one, and that etcd-manager's\n" +
-			"mark and spec in the store are right. Then it pauses the cluster, writes etcd-manager's file `state`,\n" +
-			"drains this member, and says what to do next. You can run it again at any time; it does what is left.\n" +
-			"Until the other program has started, `holdfast undrain` or a restart of the process takes the member\n" +
-			"back.\n\n" +
+		Short: "Give this machine's member back to etcd-manager or to plain etcd, with its data in place",
+		Long: "Give this machine's member back to etcd-manager or to plain etcd, with its data in place. Release one\n" +
+			"machine after the other, the leader last; each member is taken down only if the others can do without\n" +
+			"it. Members that were already given back are asked at their client URLs whether they reach each other.\n\n" +
+			"The command checks that the other program's etcd can open the data (otherwise run `holdfast downgrade`\n" +
+			"first), that the store has a verified backup which that etcd can open (or makes one), and that\n" +
+			"etcd-manager's mark and spec in the store are right. Then it pauses the cluster, writes etcd-manager's\n" +
+			"file `state`, drains this member, and says what to do next. You can run it again at any time; it does\n" +
+			"what is left. Until the other program has started, `holdfast undrain` or a restart of the process takes\n" +
+			"the member back.\n\n" +
 			"Exit code: 0 if the member is released (with --dry-run: if it could be), 1 if it was refused.",
 		Example: "  holdfast takeover release --dry-run\n  holdfast takeover release --to-etcd 3.6.12",
 		Args:    cobra.NoArgs,
@@ -63,7 +63,7 @@ func newTakeoverReleaseCommand() *cobra.Command {
 	fs.StringVar(&f.to, "to-etcd", "",
 		"`version` of the etcd that is to run here, as 3.6.12, for which etcd-manager must have the binary (default that "+
 			"in its file state)")
-	fs.BoolVar(&f.force, "force", false, "do it even if it puts the cluster at risk, and say what the risk is")
+	fs.BoolVar(&f.force, "force", false, "do it even if that puts the cluster at risk, and state the risk")
 	addDryRun(fs, &f.dryRun)
 	fs.DurationVar(&f.wait, "wait", 2*time.Minute, "how long to try again while another member is down, or no majority "+
 		"would be left")

@@ -17,10 +17,9 @@ func newTakeoverStatusCommand() *cobra.Command {
 	var format output
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show how far the takeover of a cluster is: who runs which member, what is frozen, what comes next",
-		Long: "Show how far the takeover of a cluster is: who runs which member, what is frozen until the end, and what\n" +
-			"to do next. The node on this machine answers alone. On the way back it shows which members still run\n" +
-			"here.\n\n" +
+		Short: "Show how far a takeover is: who runs which member, what is frozen, and what to do next",
+		Long: "Show how far a takeover is: who runs which member, what is frozen until the end, and what to do next.\n" +
+			"Only the node on this machine is asked. On the way back it shows which members still run here.\n\n" +
 			"Exit code: 0 the takeover is over, or there is none, 1 another program runs members, 3 no node answers\n" +
 			"here.",
 		Args: cobra.NoArgs,

@@ -19,7 +19,7 @@ import (
 func newTLSCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tls",
-		Short: "Make, show and issue certificates",
+		Short: "Create authorities, and issue, renew and show certificates",
 	}
 	return group(c, newTLSInitCommand(), newTLSShowCommand(), newTLSClientCommand(), newTLSObserverCommand(),
 		newTLSOperatorCommand(), newTLSForgetCommand(), newTLSRotateCommand(), newTLSBundleCommand(), newTLSExportCommand())
@@ -29,12 +29,12 @@ func newTLSInitCommand() *cobra.Command {
 	life, dryRun := pki.Default().CALife, false
 	c := &cobra.Command{
 		Use:   "init DIR",
-		Short: "Make the two certificate authorities of a cluster, for tls.mode ca",
-		Long: "Make the two certificate authorities of a cluster, for tls.mode ca: etcd-clients-ca.crt and .key,\n" +
+		Short: "Create the two certificate authorities of a cluster, for tls.mode ca",
+		Long: "Create the two certificate authorities of a cluster, for tls.mode ca: etcd-clients-ca.crt and .key,\n" +
 			"etcd-peers-ca.crt and .key in DIR, as kops names them. Existing files are never overwritten.\n\n" +
 			"Copy DIR to every node over a secure channel, with its modes (0700, and 0600 for the keys), and set\n" +
 			"tls.ca-dir to it. Each node then issues and renews its own certificates. Clients need\n" +
-			"etcd-clients-ca.crt, to know the servers, and a certificate (`holdfast tls client`). Anyone who has a\n" +
+			"etcd-clients-ca.crt, to verify the servers, and a certificate (`holdfast tls client`). Anyone who has a\n" +
 			"key can issue certificates that open everything.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -71,7 +71,7 @@ func newTLSForgetCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "forget NAME",
-		Short: "Forget the certificates of a client: nodes no longer warn of their expiry or renew them",
+		Short: "Forget a client's certificates: nodes no longer warn of their expiry or renew them",
 		Long: "Forget the certificates that were issued to a client that is gone, or now gets its certificates\n" +
 			"elsewhere. Nodes no longer warn of their expiry, and no longer renew them. The certificates stay valid\n" +
 			"until they expire. The warnings end within ten minutes, the renewals at once.",

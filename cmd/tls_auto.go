@@ -22,17 +22,17 @@ func newTLSRotateCommand() *cobra.Command {
 	var now, dropOld, dryRun, yes bool
 	c := &cobra.Command{
 		Use:   "rotate-ca [--now | --drop-old]",
-		Short: "Replace the certificate authorities that holdfast has made (tls.mode auto)",
-		Long: "Replace the certificate authorities that holdfast has made (tls.mode auto), which happens automatically\n" +
-			"when two thirds of their life are over. All members keep serving.\n\n" +
-			"First every member learns to trust the new authorities. These sign once half of the old ones' remaining\n" +
-			"life is over, so that there is time to give clients the new bundle (`holdfast tls bundle`); --now, also\n" +
-			"given later, ends that time, and clients that do not trust the new authorities then refuse the servers.\n" +
-			"When every member presents a new certificate, members no longer trust the old authority. Clients'\n" +
-			"certificates of the old one stay valid until it ends, or until --drop-old.\n\n" +
+		Short: "Replace the certificate authorities of tls.mode auto",
+		Long: "Replace the certificate authorities of tls.mode auto. This also happens automatically when two thirds of\n" +
+			"their life are over. All members keep serving.\n\n" +
+			"First every member learns to trust the new authorities. They sign only once half of the old ones'\n" +
+			"remaining life is over, so that you have time to give clients the new bundle (`holdfast tls bundle`).\n" +
+			"--now, also if given later, ends that time, and clients that do not trust the new authorities then\n" +
+			"refuse the servers. When every member presents a new certificate, members no longer trust the old\n" +
+			"authority. Clients' certificates of the old authority stay valid until it expires, or until --drop-old.\n\n" +
 			"--now and --drop-old first say what will be refused, from when, and which clients are affected.\n" +
-			"`holdfast status` and `holdfast tls show` say what the rotation waits for. Run it on any node of the\n" +
-			"cluster.",
+			"`holdfast status` and `holdfast tls show` say what the rotation waits for. Run the command on any node\n" +
+			"of the cluster.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			rotate := func(dry bool) (a node.Rotated, err error) {
@@ -78,12 +78,12 @@ func newTLSExportCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "export DIR",
-		Short: "Write the authorities that holdfast has made (tls.mode auto), with their keys, into a directory",
-		Long: "Write the certificate authorities that holdfast has made, with their keys, into a directory, as tls.mode\n" +
-			"ca takes them in tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients need\n" +
-			"`holdfast tls bundle` instead.\n\n" +
-			"They are read from the backup store, or, if it does not answer, from this node's copy. No file is\n" +
-			"overwritten. Keep the keys to operators: anyone who has one can make a certificate that opens\n" +
+		Short: "Write the authorities of tls.mode auto, with their keys, to a directory",
+		Long: "Write the certificate authorities of tls.mode auto, with their keys, to a directory, in the layout of\n" +
+			"tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients need `holdfast tls bundle`\n" +
+			"instead.\n\n" +
+			"They are read from the backup store or, if it does not answer, from this node's copy. No file is\n" +
+			"overwritten. Give the keys only to operators: anyone who has one can issue certificates that open\n" +
 			"everything.",
 		Args: cobra.ExactArgs(1),
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, args []string) error {

@@ -18,16 +18,16 @@ func newTLSBundleCommand() *cobra.Command {
 	var peers, dryRun bool
 	c := &cobra.Command{
 		Use:   "bundle",
-		Short: "Write the certificates of the authorities, without any key, to hand out to clients",
-		Long: "Write the certificates of the authorities, without any key: what clients need to know the servers by. This\n" +
-			"is what to hand out, and not `holdfast tls export`, which writes the keys as well.\n\n" +
-			"Without --out the clients' authorities go to standard output, with --peers the peers'. With --out both go\n" +
-			"to a directory, etcd-clients-ca.crt and etcd-peers-ca.crt; no file is overwritten. Clients need\n" +
-			"etcd-clients-ca.crt. While a rotation is open it holds the old and the new authority. kube-apiserver reads\n" +
-			"it when it starts only (--etcd-cafile).\n\n" +
-			"With tls.mode auto they are read from the backup store, or, if it does not answer, from this node's copy; with\n" +
-			"ca and files from the files of the configuration. With control.remote.address a node on another machine\n" +
-			"tells the clients' authorities to anyone with a client's certificate.",
+		Short: "Write the authorities' certificates, without keys, to hand out to clients",
+		Long: "Write the authorities' certificates, without keys: clients need them to verify the servers. Hand these\n" +
+			"out, and not the output of `holdfast tls export`, which contains the keys as well.\n\n" +
+			"Without --out, the clients' authorities go to standard output; with --peers, the peers'. With --out both\n" +
+			"go to a directory, as etcd-clients-ca.crt and etcd-peers-ca.crt; no file is overwritten. Clients need\n" +
+			"etcd-clients-ca.crt. While a rotation is open, it contains the old and the new authority. kube-apiserver\n" +
+			"reads it only when it starts (--etcd-cafile).\n\n" +
+			"With tls.mode auto they are read from the backup store or, if it does not answer, from this node's copy;\n" +
+			"with ca and files, from the configured files. With control.remote.address, a node on another machine\n" +
+			"gives the clients' authorities to anyone with a client's certificate.",
 		Args: cobra.NoArgs,
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
 			a, problem, err := certificates.Trusted(c.Context(), loaded.Config)
@@ -74,8 +74,8 @@ func newTLSBundleCommand() *cobra.Command {
 		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
-	c.Flags().StringVar(&out, "out", "", "the `directory` to write both bundles to, instead of standard output")
-	c.Flags().BoolVar(&peers, "peers", false, "the peers' authorities, which no client needs, instead of the clients'")
+	c.Flags().StringVar(&out, "out", "", "write both bundles to this `directory` instead of standard output")
+	c.Flags().BoolVar(&peers, "peers", false, "write the peers' authorities, which no client needs, instead of the clients'")
 	c.MarkFlagsMutuallyExclusive("out", "peers")
 	addDryRun(c.Flags(), &dryRun)
 	return c

@@ -19,18 +19,18 @@ func newTLSClientCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "client NAME --to DIR",
 		Short: "Issue a client's certificate (tls.mode ca and auto)",
-		Long: "Issue a client's certificate (tls.mode ca and auto): NAME.crt, NAME.key and ca.crt, which the client needs\n" +
-			"to know the servers. It lets its holder read and write everything.\n\n" +
-			"NAME is the certificate's common name. Where etcd's own authentication is on, it is the user: what a\n" +
-			"certificate for root may do is everything, and one for a user that etcd does not know may do nothing.\n\n" +
-			"Its end is kept in the backup store, and the nodes tell of it from 30 days before, until there is a later\n" +
-			"one of NAME. --renew, from a timer, renews NAME.crt where it is: once two thirds of its life are over, or\n" +
-			"its authority was replaced. NAME.key stays as it is, so that the pair fits at every moment.\n\n" +
-			"The key of the clients' authority must be here: run it on a node, or with the node's configuration. A\n" +
-			"certificate that was issued with --renewable is renewed from its own machine as well, for the same name and\n" +
-			"time and nothing else: `holdfast discover --client DIR/NAME` keeps it fresh, and --renew with\n" +
-			"--control.remote.address HOST:PORT, which is control.listen of a node, asks for it once. `holdfast tls\n" +
-			"forget NAME` ends that.",
+		Long: "Issue a client's certificate (tls.mode ca and auto): NAME.crt, NAME.key and ca.crt, which the client\n" +
+			"needs to verify the servers. With it, the client can read and write everything.\n\n" +
+			"NAME is the certificate's common name. Where etcd's own authentication is on, it is the user: a\n" +
+			"certificate for root may do everything, and one for a user that etcd does not know may do nothing.\n\n" +
+			"The backup store records when the certificate expires, and the nodes warn from 30 days before, until a\n" +
+			"later one is issued for NAME. --renew, from a timer, renews NAME.crt in place once two thirds of its\n" +
+			"life are over, or its authority was replaced. NAME.key stays as it is, so the pair always matches.\n\n" +
+			"The key of the clients' authority must be here: run the command on a node, or with the node's\n" +
+			"configuration. A certificate that was issued with --renewable can also be renewed from its own machine,\n" +
+			"with the same name and lifetime: `holdfast discover --client DIR/NAME` keeps it fresh, and --renew with\n" +
+			"--control.remote.address HOST:PORT (control.listen of a node) asks for it once. `holdfast tls forget\n" +
+			"NAME` ends that.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[0]
@@ -72,8 +72,8 @@ func newTLSClientCommand() *cobra.Command {
 		},
 	}
 	i.flags(c, "the `directory` to write to", 365*24*time.Hour)
-	c.Flags().BoolVar(&renew, "renew", false, "renew the certificate that is there, if it is time")
-	c.Flags().BoolVar(&renewable, "renewable", false, "let its holder have it renewed by a node, over control.listen")
+	c.Flags().BoolVar(&renew, "renew", false, "renew the existing certificate, if it is time")
+	c.Flags().BoolVar(&renewable, "renewable", false, "allow its holder to have a node renew it, over control.listen")
 	return c
 }
 

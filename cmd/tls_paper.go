@@ -17,27 +17,27 @@ import (
 func newTLSObserverCommand() *cobra.Command {
 	p := paper{holder: pki.Observer, key: "gossip.observer-file", life: 365 * 24 * time.Hour}
 	return p.command(&cobra.Command{
-		Short: "Issue what an observer on another machine needs for the gossip (tls.mode ca and auto)",
-		Long: "Issue what an observer on another machine (`holdfast discover`) needs for the gossip: one file with its\n" +
-			"certificate, its key and the peers' authorities. Copy it there, readable only by its user, and set\n" +
+		Short: "Issue the certificate that an observer on another machine needs for gossip (tls.mode ca and auto)",
+		Long: "Issue the certificate that an observer on another machine (`holdfast discover`) needs for gossip: one file\n" +
+			"with the certificate, its key and the peers' authorities. Copy it there, readable only by its user, and set\n" +
 			"gossip.observer-file to it.\n\n" +
-			"Anyone who has the file hears what the nodes say of themselves, but is not believed about other nodes. The\n" +
+			"Anyone who has the file hears what the nodes say about themselves, but cannot state facts about nodes. The\n" +
 			"members' ports refuse it. With --renewable, `holdfast discover` keeps it fresh, where control.listen is set\n" +
 			"on the nodes. Otherwise issue another one before it expires, and in a rotation of the authorities before the\n" +
-			"old authority goes. A new file counts as soon as it replaces the old one.\n\n" + paperHelp,
+			"old authority is removed. A new file takes effect as soon as it replaces the old one.\n\n" + paperHelp,
 	})
 }
 
 func newTLSOperatorCommand() *cobra.Command {
 	p := paper{holder: pki.Operator, key: "tls.operator-file", life: 30 * 24 * time.Hour}
 	return p.command(&cobra.Command{
-		Short: "Issue what an operator on another machine signs orders with (tls.mode ca and auto)",
-		Long: "Issue what an operator on another machine signs orders with: `holdfast restore`, `recover` and `rejoin\n" +
-			"--instead` put proposals into the backup store, which the nodes obey only if they are signed. It is one file\n" +
-			"with a certificate, its key and the peers' authorities. Copy it there, readable only by its user, and set\n" +
+		Short: "Issue the certificate with which an operator on another machine signs orders (tls.mode ca and auto)",
+		Long: "Issue the certificate with which an operator on another machine signs orders: `holdfast restore`, `recover`\n" +
+			"and `rejoin --instead` put proposals into the backup store, and the nodes obey only signed ones. It is one\n" +
+			"file with the certificate, its key and the peers' authorities. Copy it there, readable only by its user, and set\n" +
 			"tls.operator-file to it.\n\n" +
-			"It signs proposals and their aborts, and nothing else. It is not a member's or a client's certificate, and is\n" +
-			"not heard in the gossip. To run commands on a node from there, such as --confirm, you also need a client's\n" +
+			"It signs proposals and their aborts, and nothing else. It is not a member's or a client's certificate, and does\n" +
+			"not admit to the gossip. To run commands on a node from there, such as --confirm, you also need a client's\n" +
 			"certificate that control.operators names (control.remote).\n\n" +
 			"With --renewable it can be renewed from its own machine: by --renew with --control.remote.address HOST:PORT (a\n" +
 			"node's control.listen), from a timer, or by `holdfast discover`, which keeps it fresh.\n\n" + paperHelp,
@@ -94,9 +94,9 @@ func (p paper) command(c *cobra.Command) *cobra.Command {
 		return err
 	}
 	i.flags(c, "the `file` to write", p.life)
-	c.Flags().BoolVar(&renew, "renew", false, "have a node (--control.remote.address) renew the one that is there, if "+
-		"it is time")
-	c.Flags().BoolVar(&renewable, "renewable", false, "let its holder have it renewed by a node, over control.listen")
+	c.Flags().BoolVar(&renew, "renew", false, "have a node (--control.remote.address) renew the existing one, if it is "+
+		"time")
+	c.Flags().BoolVar(&renewable, "renewable", false, "allow its holder to have a node renew it, over control.listen")
 	return c
 }
 

@@ -14,12 +14,12 @@ func newTLSShowCommand() *cobra.Command {
 	var format output
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "Show every certificate that the configuration names, when it ends, and the rotation of the authorities",
-		Long: "Show every certificate that the configuration names, and when it ends: the node's own, and authorities.\n" +
-			"With tls.mode auto also the rotation of the authorities that is open: since when, what it waits for, what\n" +
-			"comes next. The node on this machine is asked for that; if it does not answer, the store is. The store also\n" +
-			"knows the certificates that `holdfast tls client` has issued.\n\n" +
-			"Exit code: 0, or 1 if a certificate of the configuration has expired or cannot be read.",
+		Short: "Show every configured certificate with its expiry, and an open rotation of the authorities",
+		Long: "Show every configured certificate with its expiry: the node's own, and the authorities. With tls.mode\n" +
+			"auto, also show an open rotation of the authorities: since when, what it waits for, what comes next. The\n" +
+			"node on this machine is asked for that; if it does not answer, the store is read. The store also lists\n" +
+			"the certificates that `holdfast tls client` has issued.\n\n" +
+			"Exit code: 0, or 1 if a configured certificate has expired or cannot be read.",
 		Args: cobra.NoArgs,
 		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
 			now := time.Now()

@@ -29,7 +29,7 @@ func newVersionCommand() *cobra.Command {
 	var sbom bool
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of holdfast, the etcd inside, and Go; with --sbom all modules inside",
+		Short: "Print the versions of holdfast, its etcd, and Go; with --sbom, all modules in the binary",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if sbom {

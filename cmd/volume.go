@@ -21,7 +21,7 @@ import (
 
 func newVolumeCommand() *cobra.Command {
 	c := &cobra.Command{Use: "volume",
-		Short: "Show, make and release volumes, set their content aside, and find out what keeps a node from them"}
+		Short: "Show, create and release volumes, set their content aside, and diagnose them"}
 	return group(c, newVolumeListCommand(), newVolumeCreateCommand(), newVolumeReleaseCommand(),
 		newVolumeSetAsideCommand(), newVolumeRepairWALCommand(), newVolumeDoctorCommand(), newVolumePolicyCommand())
 }
@@ -30,7 +30,7 @@ func newVolumeListCommand() *cobra.Command {
 	var format output
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "Show every volume: slot, state, holder, what this node would do with it and why",
+		Short: "Show every volume: slot, state, holder, and what this node would do with it and why",
 		Long: "Show every volume: slot, state, holder, and what the node of this machine would do with it, and why.\n\n" +
 			"EBS volumes are shown as EC2 describes them, in the whole region. The command works on any machine that may\n" +
 			"call ec2:DescribeVolumes; only an instance can say what it would do.",
@@ -60,20 +60,26 @@ func newVolumeListCommand() *cobra.Command {
 	return c
 }
 
-// keeps tells of the volume that the node of this machine holds: to this process, which looks as the node would,
-// another one has it.
+// keeps tells what the node of this machine has decided: to this process, which looks as the node would, another one has
+// its volume.
 func keeps(ctx context.Context, client *control.Client, infos []volume.Info) {
 	var s health.ClusterStatus
 	if client.Get(ctx, http.MethodGet, "/status", &s) != nil {
 		return
 	}
-	self := s.Self()
-	if self == nil || self.Volume == nil {
-		return
+	if self := s.Self(); self != nil {
+		decided(*self, infos)
 	}
+}
+
+// decided corrects what this process would do by what the node has done, which knows more: it hears the others.
+func decided(self health.NodeStatus, infos []volume.Info) {
 	for i := range infos {
-		if infos[i].Disk == self.Volume.Disk {
+		switch {
+		case self.Volume != nil && infos[i].Disk == self.Volume.Disk:
 			infos[i].Decision, infos[i].Why = volume.DecisionKeep, "held by the node that runs here"
+		case self.State == health.Standby && infos[i].Decision == volume.DecisionTake:
+			infos[i].Decision, infos[i].Why = volume.DecisionWait, self.Why
 		}
 	}
 }
@@ -82,11 +88,11 @@ func newVolumeReleaseCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "release",
-		Short: "Give up the volume of this machine, so that another one can take it",
-		Long: "Give up the volume of this machine, so that another one can take it. A running node hands the leadership\n" +
-			"over, stops etcd, unmounts and detaches the volume, and claims none until it is restarted. Its cluster\n" +
-			"is a member short until another node takes the slot. Without a running node the command itself unmounts\n" +
-			"and detaches the volumes of this machine.\n\n" +
+		Short: "Give up this machine's volume, so that another machine can take it",
+		Long: "Give up this machine's volume, so that another machine can take it. A running node hands over\n" +
+			"leadership, stops etcd, unmounts and detaches the volume, and claims none until it is restarted. The\n" +
+			"cluster is one member short until another node takes the slot. If no node runs, the command itself\n" +
+			"unmounts and detaches the volumes of this machine.\n\n" +
 			"The exit code is 0 when the volume is free. A release can be irreversible: an encrypted volume whose key\n" +
 			"was disabled stays usable only while it is attached.",
 		Args: cobra.NoArgs,
@@ -145,15 +151,15 @@ func newVolumeSetAsideCommand() *cobra.Command {
 	var dryRun, yes bool
 	c := &cobra.Command{
 		Use:   "set-aside",
-		Short: "Set everything on the held volume aside, so that its slot begins with a blank disk",
-		Long: "Set everything aside on the volume that the node on this machine holds, so that its slot begins with a\n" +
-			"blank disk: as a replacement in the existing cluster, or in a new one. Nothing is deleted: what was on\n" +
-			"the volume is then in its directory aside/, which no cluster uses. To keep a cluster of etcd-manager,\n" +
-			"restore its newest backup instead.\n\n" +
+		Short: "Set aside everything on this node's volume, so that its slot begins with a blank disk",
+		Long: "Set aside everything on the volume that the node on this machine holds, so that its slot begins with a\n" +
+			"blank disk: as a replacement in the existing cluster, or in a new one. Nothing is deleted: the old\n" +
+			"content is then in the volume's directory aside/, which no cluster uses. To keep a cluster of\n" +
+			"etcd-manager, restore its newest backup instead.\n\n" +
 			"The command shows what is on the volume, and asks. It is refused while etcd runs on the volume, and when\n" +
 			"nothing is wrong with it.\n\n" +
-			"Where the node misses a disk, the command also confirms that this disk is lost for good: a blank one\n" +
-			"takes its place.",
+			"If the node misses a disk, the command also confirms that this disk is lost for good: a blank one takes\n" +
+			"its place.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var found node.Aside

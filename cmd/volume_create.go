@@ -36,10 +36,10 @@ func newVolumeCreateCommand() *cobra.Command {
 	var o createOptions
 	c := &cobra.Command{
 		Use:   "create",
-		Short: "Make the EBS volumes of the cluster: one for each slot that has none",
-		Long: "Make the EBS volumes of the cluster: one for each slot of cluster.slots that has none yet, in the zones\n" +
-			"given, in turn, with all tags that holdfast looks for, encrypted unless told otherwise. A slot that has a\n" +
-			"volume is left alone, so the command can be repeated.",
+		Short: "Create the EBS volumes of the cluster: one for each slot that has none",
+		Long: "Create the EBS volumes of the cluster: one for each slot of cluster.slots that has none yet, in the\n" +
+			"given zones in turn, with all tags that holdfast looks for, encrypted unless you say otherwise. A slot\n" +
+			"that has a volume is left alone, so you can repeat the command.",
 		Example: "  holdfast volume create --config holdfast.yaml --zones eu-west-1a,eu-west-1b,eu-west-1c --size 20\n" +
 			"  holdfast volume create --config holdfast.yaml --zones eu-west-1a --kms-key alias/etcd --dry-run",
 		Args: cobra.NoArgs,
@@ -49,15 +49,15 @@ func newVolumeCreateCommand() *cobra.Command {
 	}
 	addClientFlags(c.Flags(), providerFlags...)
 	fs := c.Flags()
-	fs.StringSliceVar(&o.zones, "zones", nil, "availability `zones`, the first slot's first (needed)")
+	fs.StringSliceVar(&o.zones, "zones", nil, "availability `zones`, in the order of the slots (required)")
 	fs.Int32Var(&o.size, "size", 20, "`GiB` of each volume")
 	fs.StringVar(&o.kind, "type", "gp3", "`type`: gp3, gp2, io2 or io1")
 	fs.Int32Var(&o.iops, "iops", 0, "`number` of IO operations a second (default: that of the type)")
 	fs.Int32Var(&o.rate, "throughput", 0, "`MiB` a second, gp3 only (default: that of the type)")
 	fs.BoolVar(&o.encrypted, "encrypted", true, "encrypt the volumes: etcd holds every secret of its cluster")
 	fs.StringVar(&o.key, "kms-key", "", "KMS `key` to encrypt with: ID, ARN or alias (default: the account's key for EBS)")
-	fs.StringArrayVar(&o.tags, "tag", nil, "further tag, `KEY=VALUE`; may be repeated")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "say what would be made, and make nothing")
+	fs.StringArrayVar(&o.tags, "tag", nil, "additional tag, `KEY=VALUE`; may be repeated")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be created; create nothing")
 	return c
 }
 

@@ -15,9 +15,9 @@ func newVolumePolicyCommand() *cobra.Command {
 		Use:   "policy",
 		Short: "Print the IAM policy that the nodes' role needs for its volumes",
 		Long: "Print the IAM policy that the nodes' role needs for its volumes, for this configuration: its tags and\n" +
-			"takeover. It is the least that works. A role with it attaches and detaches only volumes of the cluster, and\n" +
-			"only at the instance that asks. Nothing is asked of AWS. `holdfast volume doctor` then tells, on a node,\n" +
-			"whether the role may do what it must, and nothing that it must not.",
+			"takeover. It is the minimum that works. With it, a role can attach and detach only volumes of the\n" +
+			"cluster, and only at the instance that asks. The command does not ask AWS. `holdfast volume doctor`, on\n" +
+			"a node, then shows whether the role may do what it must, and nothing that it must not.",
 		Example: "  holdfast volume policy --config /etc/holdfast.yaml > policy.json\n" +
 			"  holdfast volume policy --config /etc/holdfast.yaml --partition aws-us-gov",
 		Args: cobra.NoArgs,

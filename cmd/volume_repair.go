@@ -14,16 +14,16 @@ func newVolumeRepairWALCommand() *cobra.Command {
 	var format output
 	c := &cobra.Command{
 		Use:   "repair-wal DIR",
-		Short: "Make a data directory of etcd 3.4 or 3.5 one that this etcd can be started on",
-		Long: "Make a data directory of etcd 3.4 or 3.5 one that this etcd can be started on. DIR holds etcd's directory\n" +
-			"`member`.\n\n" +
-			"The log of such a directory has entries on which etcd 3.7 panics. All of them are in the database already; a\n" +
-			"record that says so is appended to the log, after DIR was copied to aside/ beside it. It is refused where\n" +
-			"the database does not have all of them, and where it lists members that the cluster does not have, as etcd\n" +
-			"up to 3.5.25 may leave there; then the command says what to do instead.\n\n" +
-			"Stop etcd on every member first, repair each directory, and start no etcd 3.5 on any of them afterwards. A\n" +
-			"node that waits for this looks again every few seconds.\n\n" +
-			"Exit code: 0 if the directory is, or with --dry-run can be made, fit to be started on.",
+		Short: "Convert a data directory of etcd 3.4 or 3.5 so that this etcd can start on it",
+		Long: "Convert a data directory of etcd 3.4 or 3.5 so that this etcd can start on it. DIR contains etcd's\n" +
+			"directory `member`.\n\n" +
+			"The log of such a directory has entries on which etcd 3.7 panics. All of them are in the database\n" +
+			"already. The command copies DIR to aside/ beside it, and appends a record to the log that says so. It\n" +
+			"refuses if the database lacks some of them, or lists members that the cluster does not have, as etcd up\n" +
+			"to 3.5.25 may leave there; then it says what to do instead.\n\n" +
+			"Stop etcd on every member first, repair each directory, and start no etcd 3.5 on any of them afterwards.\n" +
+			"A node that waits for this checks again every few seconds.\n\n" +
+			"Exit code: 0 if etcd can start on the directory or, with --dry-run, if it can be converted.",
 		Example: "  holdfast volume repair-wal /var/lib/holdfast/volumes/a/etcd --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -45,7 +45,7 @@ func newVolumeRepairWALCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, or why it cannot be, and change nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done, or why it cannot be done; change nothing")
 	format.add(c.Flags())
 	return c
 }

@@ -68,18 +68,22 @@ func bytesIn(dir string) (total int64, err error) {
 // files of 64 MB each (etcd's SegmentSizeBytes), and the member in use keeps writing.
 const roomBeside = 512 << 20
 
+// RoomToBuild is how much must be free on a volume to build a data directory with a database of this many bytes there,
+// beside the one in use.
+func RoomToBuild(bytes int64) int64 { return bytes + roomBeside }
+
 // Room returns an error unless a data directory with a database of this many bytes can be built on the volume, beside
 // the one in use.
 func (Disk) Room(volume string, bytes int64) error {
 	free, err := freeSpace(volume)
-	if err == nil && free < bytes+roomBeside {
+	if err == nil && free < RoomToBuild(bytes) {
 		what := "what is not holdfast's"
 		aside := filepath.Join(volume, asideDir)
 		if all, _ := os.ReadDir(aside); len(all) > 0 { // what cannot be read is not named
 			what = "from " + aside + " what is not needed"
 		}
 		err = fmt.Errorf("the volume has %d MiB free, and %d MiB are needed beside the data in use: make the volume "+
-			"larger, or delete %s", free>>20, (bytes+roomBeside)>>20, what)
+			"larger, or delete %s", free>>20, RoomToBuild(bytes)>>20, what)
 	}
 	return err
 }

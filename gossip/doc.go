@@ -129,8 +129,8 @@
 //   - memberlist calls the delegate under its own lock: code there must neither block nor call back.
 //   - memberlist reports what it refuses only in its log. logs.go reads those lines; the tests provoke
 //     them (all but the one about blocked UDP), so that an update that rewords them is noticed.
-//   - The start time is the clock of the machine. A process started while its clock was far ahead supersedes the later
-//     ones at its address until the clock has caught up, or until all nodes have forgotten it; Problems says so.
+//   - The start time must rise from process to process of a node, whatever its clock says: the latest one supersedes all
+//     others at its address until it is forgotten by command. Problems names those that it keeps from counting.
 //   - A node that is killed and started again at another address within 5 s counts when the old process is noticed to
 //     be gone.
 //   - A line in /etc/hosts wins over DNS, and so over us: Check looks for it. etcd's dialers cannot be given a resolver

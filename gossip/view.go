@@ -364,8 +364,8 @@ func (v *view) twins(now time.Time) map[string]string {
 			rec.Node, p.meta.Address, started(p.meta), rec.Address, started(rec.Meta))
 		if !rec.Live {
 			text = fmt.Sprintf("%s: the process at %s, started %s, is ignored, because one that ran there before was started "+
-				"%s: set the clock of that machine, and restart it there",
-				rec.Node, p.meta.Address, started(p.meta), started(rec.Meta))
+				"%s, as its clock said: if this is the one that is meant, run `holdfast gossip forget %s`",
+				rec.Node, p.meta.Address, started(p.meta), started(rec.Meta), rec.Node)
 		}
 		out[p.meta.process()] = text
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,6 +187,29 @@ func TestTwins(t *testing.T) {
 				t.Errorf("twins: got %v, want %d", got, c.twins)
 			}
 		})
+	}
+}
+
+// A process whose start time is before that of the one at its address before, which is lost, does not count. The
+// problem names the command that has it count.
+func TestRestartWithAnEarlierTime(t *testing.T) {
+	now := time.Unix(1, 0)
+	before, after := process("a", 9), process("a", 5)
+	v := newView(process("self", 1), now)
+	v.up(before, at, now)
+	told(v, before, 1, now)
+	v.down(before, now)
+	now = now.Add(time.Minute)
+	v.up(after, at, now)
+	told(v, after, 1, now)
+	now = now.Add(time.Minute)
+	if got := v.twins(now)[after.process()]; v.list()[0].Live || !strings.Contains(got, "`holdfast gossip forget a`") {
+		t.Errorf("got %+v, problem %q", v.list()[0], got)
+	}
+	v.forget(lastWord{"a", before.Boot, 1}, 0, now)
+	told(v, after, 2, now)
+	if n := v.list()[0]; n.Boot != after.Boot || !n.Live || len(v.twins(now.Add(time.Minute))) > 0 {
+		t.Errorf("forgotten: got %+v, problems %v", n, v.twins(now.Add(time.Minute)))
 	}
 }
 

@@ -77,7 +77,7 @@ func TestEtcdManagerFlags(t *testing.T) {
 	w := c.Write()
 	w.More(50)
 	named(t, c, "https")
-	n.Logs("means nothing here: a restored cluster serves nobody")
+	n.Logs("has no effect here: a restored cluster serves nobody")
 
 	lost := c.Holder("b")
 	lost.Kill()

@@ -93,6 +93,45 @@ func TestDisksMountedLate(t *testing.T) {
 	w.Verify()
 }
 
+// A change of the configuration gives every host another root of volumes, and nobody else knows the cluster: it is not
+// founded again there. With the right root it is back.
+func TestRootChangedEverywhere(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{})
+	for _, n := range c.Nodes {
+		delete(n.Keys, "volume.local.slot")
+		n.Keys["snapshot.store"] = filepath.Join(n.Data, "snapshots")
+	}
+	c.Start()
+	c.Serving()
+	w := c.Write()
+	w.More(20)
+	id := oneCluster(t, c)
+	c.Stop()
+	for _, n := range c.Nodes {
+		n.Keys["volume.local.root"] = filepath.Join(n.Data, "other")
+	}
+	c.Start()
+	for _, n := range c.Nodes {
+		n.Says("is not in "+filepath.Join(n.Data, "other"), "was held below "+n.Root)
+	}
+	c.Stop()
+	for _, n := range c.Nodes {
+		for _, d := range n.Decisions() {
+			if d.Action == "promise" {
+				t.Errorf("%s has promised to found a cluster at another root", n.Name)
+			}
+		}
+		n.Keys["volume.local.root"] = n.Root
+	}
+	c.Start()
+	c.Serving()
+	if got := oneCluster(t, c); got != id {
+		t.Errorf("cluster %s, want %s", got, id)
+	}
+	w.Verify()
+}
+
 // One host comes back with a blank disk in the place of its old one: it joins only when an operator says that the old
 // one is gone.
 func TestMissingDiskIsGivenUp(t *testing.T) {

@@ -2,15 +2,18 @@ package integration_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 
+	"holdfast/embedded/health"
 	"holdfast/integration"
 	"holdfast/snapshot"
 )
@@ -200,6 +203,19 @@ func TestReload(t *testing.T) {
 	n.Configure()
 	n.Logs("the changed configuration is wrong and was not taken over", "log.level")
 	c.Healthy()
+	found := func() bool {
+		s, err := n.Self()
+		return err == nil && slices.ContainsFunc(s.Found, func(f health.Finding) bool { return f.Code == health.ConfigWrong })
+	}
+	if !found() {
+		t.Error("the status says nothing of the wrong configuration")
+	}
 	c.Set("log.level", "warn") // commands read the file, too
 	n.Configure()
+	c.Until(patience, "the configuration is right again", func() error {
+		if found() {
+			return errors.New("it is still said to be wrong")
+		}
+		return nil
+	})
 }

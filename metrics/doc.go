@@ -5,7 +5,8 @@
 // while the node still waits for a volume or a quorum, because that is when an
 // operator asks what the node waits for. It therefore depends on nothing but
 // the callbacks it is given, and a callback that hangs costs one answer, never
-// the server.
+// the server. Its routes are in server.go; cmd/node answers them. What operators
+// order of a node comes another way: package cmd/control.
 //
 // What it never does: it decides nothing, it changes nothing (only GET and HEAD
 // are answered), and it never touches prometheus' global registry. Packages

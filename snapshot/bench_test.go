@@ -68,9 +68,13 @@ type switched struct {
 	snapshot.Store
 	off, locked atomic.Bool
 	full        atomic.Bool
+	hangs       atomic.Pointer[chan struct{}] // until it is closed, whatever the context, as in a system call
 }
 
 func (s *switched) fault() error {
+	if until := s.hangs.Load(); until != nil {
+		<-*until
+	}
 	if s.off.Load() {
 		return errors.New("no route to host")
 	}

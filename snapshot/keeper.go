@@ -79,7 +79,8 @@ type state struct {
 	asked      time.Time // when the main store told holds, zero if never
 	storeError string    // why it did not, the last time it was asked
 	spooled    []string
-	distrusted string // what is in the spool under this name could not be copied as it is
+	distrusted string    // what is in the spool under this name could not be copied as it is
+	saving     time.Time // since when a save is under way, zero if none is
 	attempted  time.Time
 	failures   int
 	lastError  string
@@ -161,6 +162,7 @@ func (k *Keeper) Save(ctx context.Context, progress func(Progress)) (Meta, error
 		return Meta{}, err
 	}
 	defer release()
+	defer k.begin()()
 	return k.attempt(ctx, time.Now(), "", progress)
 }
 
@@ -172,6 +174,7 @@ func (k *Keeper) Fresh(ctx context.Context, within time.Duration) (Meta, error) 
 		return Meta{}, err
 	}
 	defer release()
+	defer k.begin()()
 	now := time.Now()
 	h, err := hold(ctx, k.stores.Main, k.source.Identity(), now.Add(skew))
 	if err != nil {
@@ -226,7 +229,9 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	if err != nil {
 		return // shutting down
 	}
+	end := k.begin()
 	made, err := k.saveIfDue(ctx)
+	end()
 	release()
 	reason := reasonOf(ctx, err)
 	// In a full store less is kept when snapshot.keep says so from now on: that must not wait for a backup to succeed.
@@ -247,6 +252,18 @@ func (k *Keeper) scheduled(ctx context.Context) {
 		k.state.logged = reason
 		k.lg.Error("backup was not saved", zap.String("reason", reason), zap.Error(err))
 	}
+}
+
+// begin notes that a save is under way until the function that it returns is called: in a store that hangs, for ever.
+// The caller has the turn.
+func (k *Keeper) begin() (end func()) {
+	set := func(at time.Time) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.state.saving = at
+	}
+	set(time.Now())
+	return func() { set(time.Time{}) }
 }
 
 // saveIfDue asks the store whether a backup is due, which another node or an operator may have made meanwhile, and

@@ -17,6 +17,10 @@ func TestKeeperSchedule(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.pass(t, time.Hour, 0) // it does not lead
 		b.member.leader.Store(true)
+		// Nobody may read between an election and the next look that no node makes backups, or that none is planned.
+		if s := b.Status(); !s.Leading || s.Due.IsZero() || s.Overdue {
+			t.Errorf("status of a leader just elected: got %+v", s)
+		}
 		b.pass(t, 2*time.Second, 1) // at once, there is none
 		first := b.Status().Newest
 		if due := first.Created.Add(15 * time.Minute); !b.Status().Due.Equal(due) {
@@ -26,6 +30,12 @@ func TestKeeperSchedule(t *testing.T) {
 		b.pass(t, 20*time.Second, 2)
 		b.pass(t, time.Hour, 6)
 
+		b.member.leader.Store(false)
+		b.pass(t, 2*time.Second, 6)
+		b.member.leader.Store(true)
+		if s := b.Status(); !s.Due.Equal(s.Newest.Created.Add(15 * time.Minute)) {
+			t.Errorf("a leader again: want the attempt 15m after %s, got %s", s.Newest.Created, s.Due)
+		}
 		b.member.leader.Store(false)
 		b.pass(t, time.Hour, 6)
 		if s := b.Status(); s.Leading || s.Overdue || !s.Due.IsZero() {

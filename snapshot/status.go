@@ -4,7 +4,7 @@ import "time"
 
 // Status is a Keeper's account of itself.
 type Status struct {
-	// Leading is whether the schedule runs here.
+	// Leading is whether this node leads, so that the schedule runs here.
 	Leading bool
 	// Newest is the newest good backup in the main store this node knows of, by generation and revision, with an empty
 	// Name if it knows none. Every node looks once a minute.
@@ -19,10 +19,13 @@ type Status struct {
 	// last.
 	Asked      time.Time
 	StoreError string
-	// Due is when the next attempt is made, zero if none is or the store has not been asked yet.
+	// Due is when the next attempt is made, zero if the schedule is off or runs elsewhere; an attempt that is due at once,
+	// or under way, has a time that is not in the future.
 	Due time.Time
 	// Overdue says that this node leads, and that the verified backup that was made last is older than two intervals.
 	Overdue bool
+	// Saving is since when this node has been saving a backup, zero if it is not.
+	Saving time.Time
 	// Spooled are the backups in the spool of this node that are newer than Newest: they wait to be uploaded.
 	Spooled []string
 
@@ -63,17 +66,19 @@ type PruneStatus struct {
 
 // Status returns the keeper's account of itself.
 func (k *Keeper) Status() Status {
+	leads := k.source.Leader() // the loop looks once a second only
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := &k.state
 	st := Status{
-		Leading: !s.leading.IsZero(),
+		Leading: leads,
 		Newest:  s.holds.newest,
 		Count:   s.holds.count,
 		Failed:  s.holds.failed,
 		Skipped: s.holds.skipped,
 		Asked:   s.asked, StoreError: s.storeError,
+		Saving:    s.saving,
 		Spooled:   s.spooled,
 		LastError: s.lastError,
 		Failures:  s.failures,
@@ -90,12 +95,18 @@ func (k *Keeper) Status() Status {
 	if k.schedule.off() {
 		return st
 	}
-	if s.known || s.failures > 0 {
-		st.Due = s.due(k.schedule, now)
+	leading := s.leading
+	if leading.IsZero() {
+		leading = now
+	}
+	told := *s
+	told.known = true // the loop asks the store before it acts; until then what was heard last is the best there is
+	if st.Due = told.due(k.schedule, now); st.Due.IsZero() {
+		st.Due = leading
 	}
 	since := s.holds.made.Created
 	if !s.known || s.holds.made.Name == "" { // then the time since we lead is what counts against us
-		since = s.leading
+		since = leading
 	}
 	st.Overdue = k.schedule.overdue(since, now)
 	return st

@@ -36,11 +36,15 @@ func (k *Keeper) watch(ctx context.Context) {
 
 // lookAtStore learns what the main store holds. told are the bad backups that were logged.
 func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]bool) {
-	ctx, cancel := context.WithTimeoutCause(ctx, watchTime, fmt.Errorf("no answer within %s", watchTime))
+	late := fmt.Errorf("no answer within %s", watchTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, watchTime, late)
 	defer cancel()
 	k.mu.Lock()
 	before := k.state.learned
 	k.mu.Unlock()
+	// A directory whose server is gone heeds no context: then this does not return, and somebody else must say it.
+	hangs := time.AfterFunc(watchTime, func() { k.silent(late) })
+	defer hangs.Stop()
 	start := time.Now()
 	backups, err := seen.list(ctx, k.stores.Main, k.source.Identity())
 	if err == nil {
@@ -50,14 +54,13 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]
 		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) { // shutting down
 			return
 		}
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.state.storeError = err.Error()
+		k.silent(err)
 		return
 	}
 	h := holdingsOf(backups, start.Add(skew))
 	k.mu.Lock()
 	fresher := k.state.learned != before // by a save or a drill meanwhile, which this listing may not show
+	k.state.storeError = ""
 	k.mu.Unlock()
 	if !fresher {
 		k.know(h)
@@ -71,6 +74,13 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]
 				zap.String("by", b.Failed.By), zap.String("error", b.Failed.Error))
 		}
 	}
+}
+
+// silent notes why the store does not tell what it holds.
+func (k *Keeper) silent(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.state.storeError = err.Error()
 }
 
 // memory is what was read of finished backups. While none of the objects of one changes, it is not read again: a

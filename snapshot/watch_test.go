@@ -42,6 +42,30 @@ func TestEveryNodeKnowsTheStore(t *testing.T) {
 	})
 }
 
+// A directory whose server is gone does not answer at all: every node says so, the leader says since when its save has
+// been under way, and both end with the silence.
+func TestStoreThatHangs(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		b.pass(t, time.Minute, 1)
+		release := make(chan struct{})
+		b.store.hangs.Store(&release)
+		time.Sleep(40 * time.Minute)
+		synctest.Wait()
+		s := b.Status()
+		if s.StoreError != "no answer within 30s" || !s.Overdue || s.Saving.IsZero() || time.Since(s.Saving) < 20*time.Minute {
+			t.Errorf("of a store that hangs: got %+v", s)
+		}
+		b.store.hangs.Store(nil)
+		close(release)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if s := b.Status(); s.StoreError != "" || s.Overdue || !s.Saving.IsZero() || s.Count != 2 {
+			t.Errorf("of one that answers again: got %+v", s)
+		}
+	})
+}
+
 // TestKeeperLearnsOfBadBackups wants that every node knows what was proven elsewhere, and that the leader saves another
 // one.
 func TestKeeperLearnsOfBadBackups(t *testing.T) {

@@ -153,7 +153,7 @@ func (c *localClaim) Release(ctx context.Context, drop bool) error {
 	var err error
 	if drop {
 		if err = c.writable(ctx); err == nil {
-			err = errors.Join(c.local.forget(c.root, c.Want.Slot), c.writeTag(PhaseReleased))
+			err = errors.Join(c.local.forget(c.Want.Slot), c.writeTag(PhaseReleased))
 		}
 		if err != nil {
 			err = fmt.Errorf("drop the claim of slot %s: %w", c.Want.Slot, err)

@@ -58,23 +58,28 @@ func readMarker(path string) (*marker, error) {
 	return &f.marker, nil
 }
 
-// gone is a marker whose disk is not where this node held it.
+// gone is a marker whose disk is not at the root.
 type gone struct {
 	marker
-	dir   string // where it was
+	dir   string // where it should be
+	moved bool   // it was held at another root
 	blank bool   // there is nothing in its place
 }
 
 func (g gone) String() string {
-	return fmt.Sprintf("disk %s of %s, which this node held last, is not in %s",
-		g.Disk, g.Record, g.dir)
+	text := fmt.Sprintf("disk %s of %s, which this node held last, is not in %s", g.Disk, g.Record, g.dir)
+	if g.moved {
+		text += fmt.Sprintf(" (it was held below %s: is that still the right root?)", g.Root)
+	}
+	return text
 }
 
-// gone looks for the disk that this node held last at this root; nil when it is there, and when none is remembered. A
-// tag that names the disk lies on the root itself, and shows that the root is the one it was.
+// gone looks at a root for the disk that this node held last; nil when it is there, and when none is remembered. A tag
+// that names the disk lies on the root itself, and shows that the root is the one it was. It does not matter at which
+// root it was held: a configuration that names another one, on every node, would found the cluster again.
 func (l *Local) gone(root string) (*gone, error) {
 	m, err := readMarker(l.marker)
-	if err != nil || m == nil || m.Root != root {
+	if err != nil || m == nil {
 		return nil, err
 	}
 	at := l.place(root, m.Slot)
@@ -90,7 +95,7 @@ func (l *Local) gone(root string) (*gone, error) {
 		return nil, nil
 	}
 	blank, err := bare(at.dir)
-	return &gone{marker: *m, dir: at.dir, blank: blank}, err
+	return &gone{marker: *m, dir: at.dir, moved: m.Root != root, blank: blank}, err
 }
 
 // bare reports whether a volume holds nothing but its identity, if that.
@@ -103,9 +108,9 @@ func bare(dir string) (bool, error) {
 }
 
 // forget removes the marker if it is of this slot.
-func (l *Local) forget(root, slot string) error {
+func (l *Local) forget(slot string) error {
 	m, err := readMarker(l.marker)
-	if err != nil || m == nil || m.Root != root || m.Slot != slot {
+	if err != nil || m == nil || m.Slot != slot {
 		return err
 	}
 	if err := os.Remove(l.marker); err != nil {

@@ -262,12 +262,34 @@ func TestHostDoesNotChangeItsSlotForAMissingDisk(t *testing.T) {
 	}
 }
 
+// A configuration that names another root makes no blank disk of one with data. What was moved there is the disk.
 func TestMarkerOfAnotherRoot(t *testing.T) {
-	m := newMachine(t, ScopeHost)
-	m.had("n1", "b")
-	m.root = filepath.Join(m.data, "elsewhere")
-	if c := mustClaim(t, m.node("n1")); c.Missing() != "" || c.Mismatch() != "" {
-		t.Errorf("missing %q, mismatch %q", c.Missing(), c.Mismatch())
+	for _, scope := range []string{ScopeHost, ScopeMachine} {
+		m := newMachine(t, scope)
+		disk, was := m.had("n1", "b").Disk, m.root
+		m.root = filepath.Join(m.data, "elsewhere")
+		c := mustClaim(t, m.node("n1"))
+		misses(t, c, disk)
+		if !strings.Contains(c.Missing(), was) {
+			t.Errorf("%s: missing %q, want where it was: %s", scope, c.Missing(), was)
+		}
+		mustRelease(t, c, false)
+		if err := errors.Join(os.RemoveAll(m.root), os.Rename(was, m.root)); err != nil {
+			t.Fatal(err)
+		}
+		c = mustClaim(t, m.node("n1"))
+		if c.Missing() != "" || c.Mismatch() != "" || c.Volume().Disk != disk {
+			t.Errorf("%s, moved: missing %q, mismatch %q, disk %s", scope, c.Missing(), c.Mismatch(), c.Volume().Disk)
+		}
+		c.SetRecord("c@1-0123")
+		mustRelease(t, c, false)
+		m.root += "-blank"
+		c = mustClaim(t, m.node("n1"))
+		misses(t, c, disk)
+		if err := c.SetAside(t.Context()); err != nil || c.Missing() != "" || c.Mismatch() != "" {
+			t.Errorf("%s, given up: %v, missing %q, mismatch %q", scope, err, c.Missing(), c.Mismatch())
+		}
+		m.remembers("n1", "")
 	}
 }
 

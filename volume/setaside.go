@@ -68,7 +68,7 @@ func (c *localClaim) forget() error {
 		slot = c.gone.Slot
 	}
 	c.mu.Unlock()
-	return c.local.forget(c.root, slot)
+	return c.local.forget(slot)
 }
 
 // SetAside moves everything in a directory into a new directory below its aside/, durably, but for what was
@@ -163,7 +163,7 @@ func (c *localClaim) blank() error {
 
 // wipe removes a blank volume, file by file: what is not known stays, and keeps the directory.
 func (c *localClaim) wipe() error {
-	if err := c.local.forget(c.root, c.Want.Slot); err != nil {
+	if err := c.local.forget(c.Want.Slot); err != nil {
 		return err
 	}
 	c.End() // from here on the volume does not look like ours

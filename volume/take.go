@@ -88,7 +88,7 @@ func (c *localClaim) begin(before *claimTag) (err error) {
 	}
 	if f.blank {
 		// The tag, or the root itself, shows that the disk remembered of this slot is no longer in use.
-		if err := c.local.forget(c.root, c.Want.Slot); err != nil {
+		if err := c.local.forget(c.Want.Slot); err != nil {
 			return err
 		}
 		// Should we be killed before the identity is written, an empty directory must not look

@@ -38,7 +38,7 @@ func (t *translation) variables() {
 		case strings.HasPrefix(name, "ETCD_MANAGER_"):
 			t.manager(name, value)
 		case name == "KOPS_STATE_S3_ACL":
-			t.warn("%s: means nothing here: objects have the bucket's own rights", name)
+			t.warn("%s: has no effect here: objects have the bucket's own rights", name)
 		case !strings.HasPrefix(name, "ETCD_"):
 		case ours.MatchString(name):
 			t.wrong(name, "must not be set, got %q: holdfast decides it", value)
@@ -48,7 +48,7 @@ func (t *translation) variables() {
 		case keys[key] && key != "etcd.peer-url":
 			t.set(key, value, "env "+name)
 		default:
-			t.warn("%s: means nothing here: holdfast has no such setting of etcd's", name)
+			t.warn("%s: has no effect here: holdfast has no such setting of etcd's", name)
 		}
 	}
 	t.retention("snapshot.keep.hourly", "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", "7d")
@@ -71,9 +71,9 @@ func (t *translation) manager(name, value string) {
 	case "ETCD_MANAGER_CERT_DURATION":
 		t.set("tls.leaf-life", value, "env "+name)
 	case "ETCD_MANAGER_CERT_MIN_TIME_LEFT":
-		t.warn("%s: means nothing here: certificates are renewed at two thirds of their life, while the node runs", name)
+		t.warn("%s: has no effect here: certificates are renewed at two thirds of their life, while the node runs", name)
 	default:
-		t.warn("%s: means nothing here: no such variable of etcd-manager is known", name)
+		t.warn("%s: has no effect here: no such variable of etcd-manager is known", name)
 	}
 }
 

@@ -31,42 +31,42 @@ type Options struct {
 func (o *Options) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("etcd-manager", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	fs.StringVar(&o.clusterName, "cluster-name", "", "`name` of the etcd cluster, as etcd-events (cluster.name)")
+	fs.StringVar(&o.clusterName, "cluster-name", "", "`name` of the etcd cluster, such as etcd-events (cluster.name)")
 	fs.StringVar(&o.backupStore, "backup-store", "", "`URL` of backups: s3://bucket/prefix, file:///path (snapshot.store)")
 	fs.StringVar(&o.backupInterval, "backup-interval", "15m", "`time` from one backup to the next (snapshot.every)")
-	fs.StringVar(&o.discoveryPoll, "discovery-poll-interval", "60s", "means nothing: members are found by gossip")
+	fs.StringVar(&o.discoveryPoll, "discovery-poll-interval", "60s", "has no effect: members are found by gossip")
 	fs.StringVar(&o.DataDir, "data-dir", "", "`directory` of the data without a volume provider (volume.local.root; "+
 		"volume.local.directory where it has etcd-manager's data)")
 	fs.StringVar(&o.pkiDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "`directory` of the authorities (tls.ca-dir)")
 	fs.StringVar(&o.staticConfig, "static-config", "", "`JSON` of the cluster's nodes, with the provider external")
-	fs.StringVar(&o.EnvFile, "env-file", "", "`file` of KEY=VALUE lines that become environment")
+	fs.StringVar(&o.EnvFile, "env-file", "", "`file` of KEY=VALUE lines to add to the environment")
 	fs.StringVar(&o.Address, "address", "", "`address` of this machine without a volume provider (node.address)")
 	fs.StringVar(&o.etcdAddress, "etcd-address", "0.0.0.0", "`address` to listen on")
 	fs.StringVar(&o.ClientURLs, "client-urls", "https://__address__:4001", "`URLs` for clients")
 	fs.StringVar(&o.PeerURLs, "peer-urls", defaultPeerURLs, "`URL` for members (etcd.peer-url)")
-	fs.StringVar(&o.quarantineURLs, "quarantine-client-urls", "", "means nothing: a restore serves no clients at any URL")
+	fs.StringVar(&o.quarantineURLs, "quarantine-client-urls", "", "has no effect: a restore serves no clients at any URL")
 	fs.StringVar(&o.metricsURLs, "listen-metrics-urls", "", "`URL` of metrics (metrics.listen)")
-	fs.StringVar(&o.dnsSuffix, "dns-suffix", "", "what follows a member's name in its host name (etcd.peer-url)")
+	fs.StringVar(&o.dnsSuffix, "dns-suffix", "", "domain that follows a member's name in its host name (etcd.peer-url)")
 	fs.StringVar(&o.networkCIDR, "network-cidr", "", "refused: for OpenStack only")
 	fs.IntVar(&o.grpcPort, "grpc-port", 8000, "`port` on which nodes talk to each other (gossip.listen; without TLS "+
-		"UDP, too)")
+		"also UDP)")
 	fs.IntVar(&o.metricsPort, "etcd-manager-metrics-port", 0, "`port` of metrics, 0: none (metrics.listen)")
 	fs.BoolVar(&o.Insecure, "insecure", false, "nodes may talk without TLS; the gossip has TLS where etcd has it")
 	fs.BoolVar(&o.etcdInsecure, "etcd-insecure", false, "etcd has no TLS (tls.mode, tls.insecure)")
 	fs.BoolVar(&o.containerized, "containerized", false, "the machine's own directories are below "+hostRoot)
 	fs.StringVar(&o.VolumeProvider, "volume-provider", "", "aws or external; \"\" for --data-dir (volume.provider)")
-	fs.Func("volume-tag", "`tag` of volumes, KEY=VALUE or KEY, or prefix of directories; again for more",
+	fs.Func("volume-tag", "`tag` of volumes, KEY=VALUE or KEY, or prefix of directories; may be repeated",
 		func(tag string) error { o.volumeTags = append(o.volumeTags, tag); return nil })
 	fs.StringVar(&o.volumeNameTag, "volume-name-tag", "", "`key` of the tag that names the slot (volume.ebs.slot-tag)")
-	fs.BoolVar(&o.PrintConfig, "print-config", false, "holdfast's own: print the configuration that this means, and end")
-	fs.BoolVar(&o.Plan, "plan", false, "holdfast's own: say what would stop the takeover of this machine, and what it "+
-		"does; and end")
+	fs.BoolVar(&o.PrintConfig, "print-config", false, "holdfast's own: print the resulting configuration, and exit")
+	fs.BoolVar(&o.Plan, "plan", false, "holdfast's own: show what would stop the takeover of this machine, and what it "+
+		"does, and exit")
 	fs.IntVar(&o.verbosity, "v", 0, "klog's `level`: 7 and more is debug (log.level)")
 	for _, name := range klogSwitches {
-		fs.Bool(name, false, "klog's; means nothing")
+		fs.Bool(name, false, "klog's; has no effect")
 	}
 	for _, name := range klogValues {
-		fs.String(name, "", "klog's; means nothing")
+		fs.String(name, "", "klog's; has no effect")
 	}
 	return fs
 }

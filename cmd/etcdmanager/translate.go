@@ -26,7 +26,7 @@ type Machine struct {
 // Meaning is what flags and variables mean.
 type Meaning struct {
 	Settings []config.Setting
-	Warnings []string // of what means nothing here, each with its flag or variable first
+	Warnings []string // of what has no effect here, each with its flag or variable first
 	// Environment is what libraries are to find in the environment, by name: the credentials of S3.
 	Environment map[string]string
 }
@@ -129,7 +129,7 @@ func (t *translation) cluster() {
 	switch {
 	case t.VolumeProvider != "":
 		if t.isGiven("address") {
-			t.warn("--address: means nothing with --volume-provider=%s: the machine's own address is taken", t.VolumeProvider)
+			t.warn("--address: has no effect with --volume-provider=%s: the machine's own address is taken", t.VolumeProvider)
 		}
 		t.flag("node.address", "auto", "volume-provider")
 	case t.Options.Address != "":
@@ -263,7 +263,7 @@ func (t *translation) security() {
 		t.flag("tls.mode", "ca", "pki-dir")
 		t.flag("tls.ca-dir", t.pkiDir, "pki-dir")
 		if t.Insecure {
-			t.warn("--insecure: means nothing where etcd has TLS: the nodes' gossip has it as well")
+			t.warn("--insecure: has no effect where etcd has TLS: the nodes' gossip has it as well")
 		}
 	case !t.Insecure && !t.decided("gossip.key-file"):
 		t.wrong("--etcd-insecure", "must come with --insecure, or HOLDFAST_GOSSIP_KEY_FILE must name a key that all nodes "+
@@ -308,12 +308,12 @@ func (t *translation) idle() {
 		{"discovery-poll-interval", "members are found by gossip; its seeds are asked for when they are needed"},
 	} {
 		if t.isGiven(f.name) {
-			t.warn("--%s: means nothing here: %s", f.name, f.why)
+			t.warn("--%s: has no effect here: %s", f.name, f.why)
 		}
 	}
 	for _, name := range slices.Concat(klogSwitches, klogValues) {
 		if _, given := t.given[name]; given {
-			t.warn("--%s: means nothing here: holdfast logs to standard error (log.level, log.format)", name)
+			t.warn("--%s: has no effect here: holdfast logs to standard error (log.level, log.format)", name)
 		}
 	}
 }

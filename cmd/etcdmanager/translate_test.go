@@ -165,7 +165,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What means nothing here is said once, with the reason.
+// What has no effect here is said once, with the reason.
 func TestWarnings(t *testing.T) {
 	flags := with(kops, "--discovery-poll-interval=5m", "--insecure", "--address=1.2.3.4", "--data-dir=/x", "-alsologtostderr", "-vmodule=x=1")
 	environ := []string{"ETCD_ENABLE_V2=false", "ETCD_MANAGER_CERT_MIN_TIME_LEFT=1y", "ETCD_MANAGER_X=1", "KOPS_STATE_S3_ACL=x", "PATH=/bin"}
@@ -184,7 +184,7 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if _, meaning, err = translate(t, bare, nil, machine); err != nil || len(meaning.Warnings) > 0 {
-		t.Errorf("nothing that means nothing: %q, %v", meaning.Warnings, err)
+		t.Errorf("nothing that has no effect: %q, %v", meaning.Warnings, err)
 	}
 	if _, meaning, err = translate(t, with(bare, "--peer-urls=https://__address__:2380"), nil, machine); err != nil || len(meaning.Warnings) != 1 {
 		t.Errorf("addresses as peer URLs: %q, %v", meaning.Warnings, err)

@@ -41,7 +41,7 @@ func (t *translation) volumes() {
 		t.wrong("--volume-provider", "must be aws or external, got %q", t.VolumeProvider)
 	}
 	if t.VolumeProvider != "" && t.DataDir != "" {
-		t.warn("--data-dir: means nothing with --volume-provider=%s: the data is on the volume", t.VolumeProvider)
+		t.warn("--data-dir: has no effect with --volume-provider=%s: the data is on the volume", t.VolumeProvider)
 	}
 	if t.networkCIDR != "" {
 		t.wrong("--network-cidr", "must not be set: it is for OpenStack, whose volumes holdfast does not attach")

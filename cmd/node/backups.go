@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/cmd/show"
+	"holdfast/embedded"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
@@ -44,7 +45,11 @@ func (b Archive) Check(ctx context.Context, name, lineage string,
 	return restorable(v.Meta), err
 }
 
-// find returns the entry of a backup that can be restored: the named one, or the newest that can be relied on.
+// RoomToRestore is how much a volume must have free so that a member can prepare a backup with a database of this many
+// bytes.
+func RoomToRestore(bytes int64) int64 { return embedded.RoomToBuild(bytes) }
+
+// Find returns the entry of a backup that can be restored: the named one, or the newest that can be relied on.
 func (b Archive) Find(ctx context.Context, name, lineage string) (snapshot.Backup, error) {
 	id := snapshot.Identity{Cluster: b.Cluster, Lineage: lineage}
 	if name == "" {

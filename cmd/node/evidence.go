@@ -21,7 +21,7 @@ func (n *node) checkup() *health.Checkup {
 	c := &health.Checkup{Leader: m.Leader && m.HasLead && !m.Stalled, Member: m.ID, Members: m.Members,
 		Near: m.Near, Taken: o.Taken(),
 		Names: n.etcd.MemberNames(),
-		Files: lookAtFiles(n.cfg), Cures: n.cfg.Upkeep.CureNoSpace}
+		Files: lookAtFiles(n.cfg, m.Running), Cures: n.cfg.Upkeep.CureNoSpace}
 	n.rooms.tell(c, n.coord.Now())
 	c.Time = time.Now() // at the end, so that only the way back is between it and who asks
 	return c
@@ -109,8 +109,8 @@ func FactsAlone(ctx context.Context, cfg config.Config, why error) health.Facts 
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
 	now := time.Now()
-	self := health.NodeStatus{Node: cfg.Node.Name, Checkup: &health.Checkup{Time: now, Files: lookAtFiles(cfg)}}
-	f := health.Facts{Now: now, Offline: why.Error(), Hangs: errors.Is(why, control.ErrHangs),
+	self := health.NodeStatus{Node: cfg.Node.Name, Checkup: &health.Checkup{Time: now, Files: lookAtFiles(cfg, false)}}
+	f := health.Facts{Now: now, Offline: why.Error(), Hangs: errors.Is(why, control.ErrHangs), Ended: LastEnd(cfg),
 		Status: health.ClusterStatus{Cluster: cfg.Cluster.Name, Nodes: []health.NodeStatus{self}}}
 	f.Store = storeAlone(ctx, cfg, now)
 	return f

@@ -1,7 +1,10 @@
 package node
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"holdfast/cmd/config"
 	"holdfast/embedded/health"
@@ -38,13 +41,18 @@ func CertificateFiles(cfg config.Config) []health.File {
 	return all
 }
 
-// lookAtFiles looks at all of them.
-func lookAtFiles(cfg config.Config) []health.File {
-	all := CertificateFiles(cfg)
-	for i := range all {
-		if err := look(&all[i]); err != nil {
-			all[i].Err = err.Error()
+// lookAtFiles looks at all of them. Until a member runs here, a file that holdfast issues itself may not be there yet: on
+// a standby, and where the slot's certificates are still to be made.
+func lookAtFiles(cfg config.Config, member bool) (all []health.File) {
+	for _, f := range CertificateFiles(cfg) {
+		err := look(&f)
+		if !member && errors.Is(err, fs.ErrNotExist) && cfg.TLS.Issues() && filepath.Dir(f.Path) == cfg.TLS.Dir {
+			continue
 		}
+		if err != nil {
+			f.Err = err.Error()
+		}
+		all = append(all, f)
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"holdfast/embedded/generations"
@@ -33,11 +34,32 @@ func (n *node) found() []health.Finding {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	all = append(all, nameFindings(ctx, n.names)...)
+	all = append(all, n.misread.findings(n.cfg.Node.Name)...)
 	o := now.Observation
 	if d := o.Disagreement(); d != "" {
-		all = append(all, health.New(health.SlotsDiffer, "", "%s", d))
+		all = append(all, health.New(health.SlotsDiffer, "", "%s: %s", n.cfg.Node.Name, d)) // "here" is there
 	}
 	return append(all, peerURLFindings(o)...)
+}
+
+// misread is why the configuration could not be taken over when it had changed last: the process would not start with it.
+type misread struct{ why atomic.Value }
+
+func (m *misread) is(err error) {
+	text := ""
+	if err != nil {
+		text = strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	m.why.Store(text)
+}
+
+func (m *misread) findings(node string) []health.Finding {
+	why, _ := m.why.Load().(string)
+	if why == "" {
+		return nil
+	}
+	return []health.Finding{health.New(health.ConfigWrong, "", "the configuration of %s is wrong since it was changed, and "+
+		"the process would not start with it: %s", node, why)}
 }
 
 // peerURLFindings tell where the configuration makes other peer URLs than the cluster was founded with.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -8,6 +9,18 @@ import (
 	"holdfast/embedded/health"
 	"holdfast/gossip"
 )
+
+// A configuration that is wrong after a change is one line until it is right again.
+func TestMisreadConfiguration(t *testing.T) {
+	var m misread
+	for _, err := range []error{nil, errors.New("a: wrong\nb: wrong, too"), nil} {
+		m.is(err)
+		got := m.findings("n1")
+		if (len(got) > 0) != (err != nil) || len(got) > 0 && !strings.HasSuffix(got[0].Text, "start with it: a: wrong; b: wrong, too") {
+			t.Errorf("of %v: got %+v", err, got)
+		}
+	}
+}
 
 // A stale line is told with what it says, what is right, and what to remove: etcd-manager's whole block, or the line.
 func TestStaleFinding(t *testing.T) {

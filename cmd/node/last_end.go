@@ -45,15 +45,31 @@ func noteEnd(cfg config.Config) func(reason string) {
 	}
 }
 
-// tellEnd says why the process before this one ended, and forgets it.
-func (n *node) tellEnd() {
-	data, err := os.ReadFile(lastEndFile(n.cfg))
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	var last lastEnd
+// readEnd returns why the process that ran here last ended by itself. The error is [fs.ErrNotExist] if it did not, or if
+// a process has begun since.
+func readEnd(cfg config.Config) (last lastEnd, err error) {
+	data, err := os.ReadFile(lastEndFile(cfg))
 	if err == nil {
 		err = json.Unmarshal(data, &last)
+	}
+	return last, err
+}
+
+// LastEnd says that the node's process ended by itself and why, "" if it did not, or if another has begun since.
+func LastEnd(cfg config.Config) string {
+	last, err := readEnd(cfg)
+	if err != nil || cfg.Control.Remote.Address != "" { // another machine's node is meant
+		return ""
+	}
+	return fmt.Sprintf("the process of %s ended by itself at %s: %s", cfg.Node.Name, last.At.Format(time.RFC3339),
+		last.Reason)
+}
+
+// tellEnd says why the process before this one ended, and forgets it.
+func (n *node) tellEnd() {
+	last, err := readEnd(n.cfg)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
 	}
 	if err == nil {
 		n.lg.Warn("the process before this one ended by itself", zap.String("reason", last.Reason), zap.Time("at", last.At))

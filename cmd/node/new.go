@@ -90,7 +90,11 @@ func (n *node) makeMesh() (err error) {
 	if n.cfg.Cluster.Adopt {
 		n.names.Tolerate()
 	}
-	cfg, boot := n.cfg, uint64(time.Now().UnixNano())
+	cfg := n.cfg
+	boot, err := nextBoot(cfg.Node.DataDir, time.Now())
+	if err != nil { // a full disk keeps no member down
+		n.lg.Warn("could not remember the number of this process", zap.Error(err))
+	}
 	self := gossip.Meta{Node: cfg.Node.Name, Boot: boot, Address: n.address, Version: n.version}
 	n.mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, n.answer, n.lg.Named("gossip"),
 		prometheus.DefaultRegisterer)

@@ -50,6 +50,7 @@ type node struct {
 	ebs     *ebs.Provider // the volumes, nil with another kind of them
 
 	given        released
+	misread      misread
 	certificates *pki.Keeper
 	editions     *authorities.Keeper // nil unless tls.mode is auto
 	step         func(string)        // is told each step of an action, for the stories to kill the process there
@@ -313,7 +314,7 @@ func memberCheck(s health.NodeStatus, stopping bool) metrics.Check {
 		c.Detail = fmt.Sprintf("%s, term %d, revision %d", s.State, e.Term, e.Revision)
 	case led:
 		c.Err = fmt.Errorf("%s, but no read through it was answered in the last seconds: %s", s.State, s.Why)
-	case stopping:
+	case stopping, s.State == health.Standby: // the sentence says it
 		c.Err = errors.New(s.Why)
 	default:
 		c.Err = fmt.Errorf("%s: %s", s.State, s.Why)

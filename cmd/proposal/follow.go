@@ -148,15 +148,30 @@ func (f *follower) watch(ctx context.Context) (done bool, err error) {
 	if s.Health == health.Healthy || f.Survivor != "" && f.serves() {
 		return true, f.finish(s.Health, nil)
 	}
-	if reasons := strings.Join(s.Reasons(), "; "); reasons != f.last {
+	all := s.Reasons()
+	if reasons := strings.Join(all, "; "); reasons != f.last {
 		f.last, f.since = reasons, time.Now()
-		f.say("  not healthy yet: %s", reasons)
+	}
+	if text := unhealthy(all); f.told[""] != text {
+		f.told[""] = text
+		f.say("  not healthy yet: %s", text)
 	}
 	if s.Health == health.Degraded && time.Since(f.since) > settled {
 		return true, fmt.Errorf("the cluster is restored and serves as %s, but it is not healthy: %s", f.record.Token(),
 			f.last)
 	}
 	return false, nil
+}
+
+// unhealthy is the first of the reasons, which are the worst first: what a node is held up by was said beside it.
+func unhealthy(reasons []string) string {
+	switch len(reasons) {
+	case 0:
+		return "the nodes have just begun"
+	case 1:
+		return reasons[0]
+	}
+	return fmt.Sprintf("%s (`holdfast status` has %d more)", reasons[0], len(reasons)-1)
 }
 
 // followText is how far a node is, without what changes all the time.

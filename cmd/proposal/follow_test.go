@@ -122,6 +122,19 @@ func TestFollowTellsWhoLeaves(t *testing.T) {
 	}
 }
 
+// A line for each change has room for one reason only.
+func TestFollowTellsTheWorstReason(t *testing.T) {
+	for want, reasons := range map[string][]string{
+		"no member runs": {"no member runs"},
+		"no member runs (`holdfast status` has 2 more)": {"no member runs", "slot a is down", "slot b is down"},
+		"the nodes have just begun":                     nil,
+	} {
+		if got := unhealthy(reasons); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // Who is told of an objection is told who objected, and what to do about it.
 func TestObjected(t *testing.T) {
 	leader := shining.Stand

@@ -47,7 +47,7 @@ func (o Operator) Restore(ctx context.Context, name string) error {
 	if p.Led, err = o.led(ctx, c, &v, *known.Record); err != nil {
 		return err
 	}
-	s := summary{Restore: p, Found: found, Last: last, Source: source, Slots: v.slots(*known.Record),
+	s := summary{Restore: p, Found: found, Last: last, Source: source, Slots: v.weigh(v.slots(*known.Record), checked.Bytes),
 		changed: v.changed(*known.Record), confirms: !v.silent()}
 	if !o.JSON {
 		if err := s.write(o.Out, o.Config, time.Now()); err != nil {

@@ -23,6 +23,12 @@ func TestEnoughToRestore(t *testing.T) {
 		}
 		return all
 	}
+	short := func(slots []slotState, at ...int) []slotState {
+		for _, i := range at {
+			slots[i].Short = "8.0 MiB are free on its volume, and the restore needs 1.0 GiB there"
+		}
+		return slots
+	}
 	crashing := here("a", "b")
 	crashing[0].Why, crashing[1].Why = "starting", "starting"
 	for name, tc := range map[string]struct {
@@ -44,6 +50,10 @@ func TestEnoughToRestore(t *testing.T) {
 		"lost, and no slot":                    {here("a", "b", "c"), []string{"x"}, true, "no slot x"},
 		"lost, and dropped before":             {here("a", "b"), []string{"c", "d"}, true, ""},
 		"one is dropped, and too few are here": {here("a"), []string{"d"}, true, "--lost b,c"},
+		"one has no room":                      {short(here("a", "b", "c"), 1), nil, true, ""},
+		"two have no room":                     {short(here("a", "b", "c"), 0, 1), nil, true, "8.0 MiB are free on its volume"},
+		"one has no room, and one is away":     {short(here("a", "b"), 1), nil, true, "too few disks have room"},
+		"one has no room, and one is lost":     {short(here("a", "b"), 1), []string{"c"}, true, ""},
 		"nobody knows what is here":            {here(), nil, false, ""},
 		"nobody knows, and no slot x":          {here(), []string{"x"}, false, "no slot x"},
 	} {
@@ -119,5 +129,23 @@ func TestNothingIsRestoredIntoNothing(t *testing.T) {
 	}
 	if err := o.Abort(t.Context()); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("abort: got %v", err)
+	}
+}
+
+// A disk is weighed before the restore is proposed, by what its node says of its volume.
+func TestRoomForARestore(t *testing.T) {
+	const size = 1 << 30
+	node := func(name string, free int64) health.NodeStatus {
+		return health.NodeStatus{Node: name, Checkup: &health.Checkup{Room: &health.Room{Free: free, Total: 100 << 30}}}
+	}
+	v := view{&health.ClusterStatus{Nodes: []health.NodeStatus{node("n1", 90<<30), node("n2", size), {Node: "n3"}}}}
+	slots := v.weigh([]slotState{{Slot: "a", Node: "n1"}, {Slot: "b", Node: "n2"}, {Slot: "c", Node: "n3"}, {Slot: "d"}}, size)
+	for i, want := range []string{"", "1.0 GiB are free on its volume, and the restore needs 1.5 GiB there", "", ""} {
+		if slots[i].Short != want {
+			t.Errorf("slot %s: got %q, want %q", slots[i].Slot, slots[i].Short, want)
+		}
+	}
+	if text := slots[1].text(); !strings.Contains(text, "NO ROOM: 1.0 GiB") {
+		t.Errorf("got %q", text)
 	}
 }

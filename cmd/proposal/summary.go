@@ -95,7 +95,7 @@ const stateStarting = "starting"
 // member can start with may be declared lost, while its process comes and goes. Without a node to ask
 // (asked is false) only the nodes can judge it.
 func (s summary) enough(lost []string, asked bool) error {
-	var slots, here, missing []string
+	var slots, here, missing, short []string
 	beside := 0 // of the lost
 	for _, slot := range s.Slots {
 		slots = append(slots, slot.Slot)
@@ -104,6 +104,9 @@ func (s summary) enough(lost []string, asked bool) error {
 		case named && slot.Why == stateStarting: // damaged data never gets further, whatever the disk
 		case slot.Here:
 			here = append(here, slot.Slot)
+			if slot.Short != "" && !named {
+				short = append(short, fmt.Sprintf("slot %s on %s: %s", slot.Slot, slot.Node, slot.Short))
+			}
 		case !named:
 			missing = append(missing, slot.Slot)
 		}
@@ -120,8 +123,13 @@ func (s summary) enough(lost []string, asked bool) error {
 				"was changed", slot)
 		}
 	}
-	if !asked || 2*(len(here)+len(lost)-beside) > len(slots) {
+	count := len(here) + len(lost) - beside
+	switch {
+	case !asked, 2*(count-len(short)) > len(slots):
 		return nil
+	case 2*count > len(slots):
+		return fmt.Errorf("too few disks have room for the restore: make room there, or make the volume larger "+
+			"(%s); nothing was changed", strings.Join(short, "; "))
 	}
 	more := ""
 	if len(here) > 0 {

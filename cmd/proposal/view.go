@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"holdfast/cmd/node"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
@@ -97,6 +98,21 @@ func (v view) slots(record plan.Record) []slotState {
 	return all
 }
 
+// weigh notes which of the disks have no room for the backup beside the data in use. A disk whose room is not known is
+// judged by its node.
+func (v view) weigh(slots []slotState, bytes int64) []slotState {
+	need := node.RoomToRestore(bytes)
+	for i, s := range slots {
+		for _, n := range v.nodes() {
+			if c := n.Checkup; n.Node == s.Node && c != nil && c.Room != nil && c.Room.Free < need {
+				slots[i].Short = fmt.Sprintf("%s are free on its volume, and the restore needs %s there",
+					health.Bytes(c.Room.Free), health.Bytes(need))
+			}
+		}
+	}
+	return slots
+}
+
 // founders are the slots with which the cluster continues: those that it has by now, else those that it was founded
 // with.
 func (v view) founders(record plan.Record) []string {
@@ -148,11 +164,16 @@ type slotState struct {
 	Node string `json:"node,omitempty"`
 	Here bool   `json:"here"`
 	Why  string `json:"why"`
+	// Short says that the disk has no room to prepare the restore, empty if it has, or where that is not known.
+	Short string `json:"short,omitempty"`
 }
 
 func (s slotState) text() string {
 	if s.Node == "" {
 		return s.Why
+	}
+	if s.Short != "" {
+		return fmt.Sprintf("on %s, %s; NO ROOM: %s", s.Node, s.Why, s.Short)
 	}
 	return fmt.Sprintf("on %s, %s", s.Node, s.Why)
 }

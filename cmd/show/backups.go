@@ -72,16 +72,20 @@ func dueText(due, now time.Time) string {
 	return "in " + health.Age(due, now)
 }
 
-// backupText is the part of `holdfast status` on backups: what the store holds by the account of the node that it told
-// last, and the schedule by that of the node that leads, or else of who knows the newest.
+// backupText is the part of `holdfast status` on backups: the schedule by the account of the node that leads, or else of
+// who knows the newest, and what the store holds by that of the node that it told last. Only the store of the former
+// counts where nodes use several.
 func backupText(nodes []health.NodeStatus, now time.Time) string {
 	var best, store *health.BackupStatus
+	id := ""
 	for _, n := range nodes {
 		b := n.Backup
 		if b != nil && (best == nil || b.Leading && !best.Leading || b.Leading == best.Leading && newer(b, best)) {
-			best = b
+			best, id = b, n.Store
 		}
-		if b != nil && (store == nil || later(b, store)) {
+	}
+	for _, n := range nodes {
+		if b := n.Backup; b != nil && (n.Store == id || n.Store == "") && (store == nil || later(b, store)) {
 			store = b
 		}
 	}
@@ -94,7 +98,10 @@ func backupText(nodes []health.NodeStatus, now time.Time) string {
 		line("%s", text)
 	}
 	newest := NewestText(store, now)
-	if best.Due != nil {
+	switch {
+	case best.Saving != nil:
+		newest += fmt.Sprintf("; one has been under way for %s", health.Age(now, *best.Saving))
+	case best.Due != nil:
 		newest += "; next " + dueText(*best.Due, now)
 	}
 	line("newest: %s", newest)

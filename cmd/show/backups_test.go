@@ -99,3 +99,16 @@ func TestNewerBackupStatus(t *testing.T) {
 		t.Errorf("got %q, want the one of the later generation", got)
 	}
 }
+
+// Where each node has a store of its own, that of the node which makes the backups counts, and not the empty ones that
+// happen to have been asked later.
+func TestBackupsOfStoresThatAreNotShared(t *testing.T) {
+	before, at := noon.Add(-time.Minute), noon
+	nodes := []health.NodeStatus{
+		{Node: "n1", Store: "s1", Backup: &health.BackupStatus{Asked: &at}},
+		{Node: "n2", Store: "s2", Backup: &health.BackupStatus{Leading: true, Name: "mine", Time: &before, Revision: 7, Count: 3, Asked: &before}},
+	}
+	if got := show.BackupText(nodes, noon); !strings.Contains(got, "newest: mine,") || !strings.Contains(got, "3 good backups") {
+		t.Errorf("got %q, want the store of the leader", got)
+	}
+}

@@ -15,7 +15,7 @@ const maxFailed = 5
 // BackupStatus is the keeper's account in the words of a node's status.
 func BackupStatus(k snapshot.Status) *health.BackupStatus {
 	b := &health.BackupStatus{Leading: k.Leading, Failures: k.Failures, Error: k.LastError, Overdue: k.Overdue,
-		Due: ifTime(k.Due), Spooled: k.Spooled,
+		Due: ifTime(k.Due), Saving: ifTime(k.Saving), Spooled: k.Spooled,
 		Asked: ifTime(k.Asked), StoreError: k.StoreError, Count: k.Count, BadCount: len(k.Failed)}
 	for _, f := range k.Failed[:min(len(k.Failed), maxFailed)] {
 		b.Failed = append(b.Failed, health.FailedBackup{Name: f.Name, Proof: proofWord(*f.Failed), Time: f.Failed.At,

@@ -22,7 +22,7 @@ func Status(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	if s.Rotation != nil {
 		b.WriteString(s.Rotation.Text(now))
 	}
-	fmt.Fprintf(&b, "\n%s\n", nodeTable(s, now))
+	fmt.Fprintf(&b, "\n%s\n", nodeTable(s))
 	if len(s.Observers) > 0 {
 		fmt.Fprintf(&b, "observers: %d\n", len(s.Observers))
 	}
@@ -97,18 +97,15 @@ func versions(s health.ClusterStatus) string {
 }
 
 // nodeTable is one line for each node.
-func nodeTable(s health.ClusterStatus, now time.Time) string {
-	t := Table("NODE", "SLOT", "ADDRESS", "STATE", "TERM", "REVISION", "DB SIZE", "EPOCH", "ETCD", "LAST BACKUP")
+func nodeTable(s health.ClusterStatus) string {
+	t := Table("NODE", "SLOT", "ADDRESS", "STATE", "TERM", "REVISION", "DB SIZE", "EPOCH", "ETCD")
 	for _, n := range s.Nodes {
-		row := table.Row{n.Node, "-", n.Address, n.State, "-", "-", "-", "-", "-", "-"}
+		row := table.Row{n.Node, "-", n.Address, n.State, "-", "-", "-", "-", "-"}
 		if v := n.Volume; v != nil {
 			row[1], row[7] = v.Slot, v.Epoch
 		}
 		if e := n.Etcd; e != nil {
 			row[4], row[5], row[6], row[8] = e.Term, e.Revision, health.Bytes(e.Size), e.Version
-		}
-		if b := n.Backup; b != nil && b.Time != nil {
-			row[9] = health.Age(now, *b.Time) + " ago"
 		}
 		t.AppendRow(row)
 	}

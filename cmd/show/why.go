@@ -159,6 +159,8 @@ func nextText(n health.NodeStatus) string {
 		return fmt.Sprintf("%s, after `holdfast resume`: %s", n.Next.Action, n.Next.Why)
 	case n.Action != plan.Wait && n.Error != "":
 		return "tries again"
+	case n.State == health.Standby:
+		return "claims a volume as soon as one is free"
 	case n.Action != plan.Wait:
 		return "decides again when that is done"
 	case len(n.Commands) > 0:

@@ -86,7 +86,7 @@ func parse(name string, data []byte) (Wanted, error) {
 		"users": func(n *yaml.Node) { p.list(n, "users", func(n *yaml.Node) { w.Users = append(w.Users, p.user(n)) }) },
 		"roles": func(n *yaml.Node) { p.list(n, "roles", func(n *yaml.Node) { w.Roles = append(w.Roles, p.role(n)) }) },
 	})
-	if !seen["enabled"] && len(p.errs) == 0 {
+	if !seen["enabled"] && (len(p.errs) == 0 || len(seen) > 0) { // else it holds no keys at all, which was said
 		p.fail(doc.Content[0], "enabled: must be true or false")
 	}
 	if len(p.errs) == 0 {

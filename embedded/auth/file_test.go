@@ -85,6 +85,7 @@ roles:
 	for yaml, want := range map[string]string{
 		"":                                  "it is empty",
 		"[]":                                "must have keys and values",
+		"users: [{name: a}]":                "enabled: must be true or false",
 		"others: keep":                      "enabled: must be true or false",
 		"enabled: true":                     "a user root with the role root",
 		"enabled: true\n---\nenabled: true": "one document",

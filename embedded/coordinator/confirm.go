@@ -17,10 +17,10 @@ const goneTimeout = time.Second
 // nodes that it rests on.
 func (ac *actor) due(ctx context.Context, o plan.Observation, a plan.Action) error {
 	if a.Kind == plan.Start { // the contest comes last, for its answers do not keep
-		if o.Disk.WAL && !ac.timely(ctx, o) || !ac.contest.first(ctx) || !ac.contest.begin() {
+		if o.Disk.WAL && !ac.timely(ctx, o) {
 			return errNotYet
 		}
-		return nil
+		return ac.contest.enter(ctx)
 	}
 	free := make(chan bool, 1)
 	go func() { free <- o.Member.Running || ac.gone(ctx, o) }()

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,8 +46,20 @@ type contest struct {
 	asked time.Time // when the attempt began
 }
 
-// first reports whether the member here may start, as far as the others say.
-func (ct *contest) first(ctx context.Context) bool {
+// enter returns why the member here may not start now, nil if it may: from then on, until end, it gives way no more.
+func (ct *contest) enter(ctx context.Context) error {
+	why := ct.ask(ctx)
+	if why == "" {
+		why = ct.begin()
+	}
+	if why != "" {
+		return delay(why)
+	}
+	return nil
+}
+
+// ask says why the member here may not start, as far as the others say, "" if it may.
+func (ct *contest) ask(ctx context.Context) string {
 	o, _ := ct.observer.observe() // a disk may take its time
 	limited, cancel := context.WithTimeout(ctx, goneTimeout)
 	defer cancel()
@@ -56,13 +69,13 @@ func (ct *contest) first(ctx context.Context) bool {
 	ct.mu.Unlock()
 	question, err := json.Marshal(aboutToStart{ct.cfg.Node, o.Contender()})
 	if err != nil {
-		return false
+		return err.Error()
 	}
 	question = append([]byte(askToStart), question...)
 	answers := make([]plan.Answer, len(nodes))
 	var asking sync.WaitGroup
 	for i, node := range nodes {
-		asking.Go(func() { answers[i] = ct.ask(limited, node, question) })
+		asking.Go(func() { answers[i] = ct.put(limited, node, question) })
 	}
 	asking.Wait()
 	by := make(map[string]plan.Answer, len(nodes))
@@ -71,15 +84,20 @@ func (ct *contest) first(ctx context.Context) bool {
 	}
 	ct.mu.Lock()
 	defer ct.mu.Unlock()
-	return ctx.Err() == nil && ct.of.ComesFirst(o, by)
+	return cmp.Or(text(ctx.Err()), ct.of.Obstacle(o, by))
 }
 
-// begin reports whether nobody has asked since, and it was not long ago. From then on, until end, the member here gives
-// way no more.
-func (ct *contest) begin() bool {
+// begin says why the member here may not start after all, "" if it may: somebody has asked since, or it was long ago.
+func (ct *contest) begin() string {
 	ct.mu.Lock()
 	defer ct.mu.Unlock()
-	return time.Since(ct.asked) < attemptTime && ct.of.Begin()
+	switch {
+	case time.Since(ct.asked) >= attemptTime:
+		return "this process stood still since the others were asked whether they start it: they are asked again"
+	case !ct.of.Begin():
+		return "another node is about to start what is here as well: it is asked"
+	}
+	return ""
 }
 
 func (ct *contest) end() {
@@ -88,8 +106,8 @@ func (ct *contest) end() {
 	ct.of.End()
 }
 
-// ask asks one node. What it says and cannot be read is silence.
-func (ct *contest) ask(ctx context.Context, node string, question []byte) plan.Answer {
+// put puts the question to one node. What it says and cannot be read is silence.
+func (ct *contest) put(ctx context.Context, node string, question []byte) plan.Answer {
 	data, err := ct.peers.mesh.Ask(ctx, node, question)
 	if err != nil {
 		return plan.Answer{Gone: errors.Is(err, syscall.ECONNREFUSED)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -35,17 +36,23 @@ func twoCopies(t *testing.T, r plan.Record, takes [2]time.Duration) (worlds [2]*
 	return worlds, nodes
 }
 
-// Two copies of one disk start in the same moment, or almost, and neither is heard to hold the disk: one of them runs.
+// Two copies of one disk start in the same moment, or almost, and neither is heard to hold the disk, but nothing or the
+// one that it held before: one of them runs, and the other says why it does not.
 func TestCopiesStartOnce(t *testing.T) {
 	r := record("a")
+	before := []byte(`{"version":1,"slot":"b","disk":"disk-b"}`)
 	for _, late := range []time.Duration{0, time.Millisecond, 9 * time.Millisecond, 50 * time.Millisecond, time.Second} {
 		for _, takes := range [][2]time.Duration{{0, 0}, {1e6, 20e6}, {20e6, 1e6}} {
-			for _, slow := range []bool{false, true} { // to start
-				t.Run(fmt.Sprint(late, takes, slow), func(t *testing.T) {
+			for kind := range 4 {
+				slow, stale := kind&1 != 0, kind&2 != 0 // to start, and what was heard
+				t.Run(fmt.Sprint(late, takes, slow, stale), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						worlds, nodes := twoCopies(t, r, takes)
 						var stops [2]func() error
 						for i, w := range worlds {
+							if stale {
+								w.nodes[0].State, w.nodes[0].Stamp = before, [2]uint64{1, 1}
+							}
 							if slow {
 								w.hang = make(chan struct{})
 								time.AfterFunc(10*time.Second, func() { close(w.hang) })
@@ -56,6 +63,10 @@ func TestCopiesStartOnce(t *testing.T) {
 						time.Sleep(20 * time.Second)
 						if one, other := len(worlds[0].starts), len(worlds[1].starts); one+other != 1 {
 							t.Errorf("one started %d times, the other %d", one, other)
+						}
+						loser := nodes[len(worlds[0].starts)&1]
+						if why := loser.Now().Action.Text(); !strings.Contains(why, "does not start; stop one of the two") {
+							t.Errorf("the other says: %s", why)
 						}
 						for _, stop := range stops {
 							if err := stop(); err != nil {

@@ -21,6 +21,12 @@ var ErrVolumeLost = errors.New("the volume was lost")
 // learner that is still catching up.
 var errNotYet = errors.New("not yet")
 
+// delay is an errNotYet that tells why, for the status.
+type delay string
+
+func (d delay) Error() string { return string(d) }
+func (d delay) Unwrap() error { return errNotYet }
+
 const (
 	tick     = time.Second      // how often to look again when nothing calls for it
 	maxRetry = 5 * time.Second  // longest pause before a failed action is tried again
@@ -118,6 +124,7 @@ type Situation struct {
 	Since       time.Time // of this decision
 	Busy        bool      // the action is being carried out
 	Err         string    // why the last action failed, until one succeeds
+	Delay       string    // why Action could not begin when it was last tried
 	Volume      Identity
 	Path        string
 	Progress    Progress      // of an action with a backup

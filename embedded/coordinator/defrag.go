@@ -56,7 +56,7 @@ func (t *turn) mayDefragment(ctx context.Context, o plan.Observation) (leave fun
 		t.upkeep.asking.Store(true) // before it asks, and until it is done: see word
 		if refusal := t.askLeave(ctx, o); refusal != "" {
 			t.upkeep.asking.Store(false)
-			return nil, fmt.Errorf("%w: %s", errNotYet, refusal)
+			return nil, delay(refusal)
 		}
 		return func() { t.upkeep.asking.Store(false) }, nil
 	}

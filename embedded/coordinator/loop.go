@@ -76,7 +76,7 @@ func (l *loop) live(ctx, watching context.Context) error {
 			doing.cancel()
 		case doing == nil:
 			a := l.decider.next(o)
-			pace.next(a, l.status.get().Action)
+			pace.next(a, l.status.said().Action)
 			if l.decide(a, alone && a.Kind != plan.Wait && pace.due(), since) {
 				doing = l.begin(ctx, o, a)
 			}
@@ -178,12 +178,12 @@ func (l *loop) begin(ctx context.Context, o plan.Observation, a plan.Action) *in
 
 // acted records how an action went, and says so when it failed in a new way.
 func (l *loop) acted(d *inFlight, err error) {
+	a := d.action
+	changed := l.status.acted(err)
 	notYet := errors.Is(err, errNotYet)
 	if notYet {
 		err = nil
 	}
-	a := d.action
-	changed := l.status.acted(err)
 	l.holding.ended()
 	e := Entry{Kind: string(a.Kind), Why: a.Text(), Outcome: Done, Seconds: time.Since(d.began).Seconds(),
 		Error: text(err)}

@@ -22,7 +22,7 @@ func (s Situation) State() string {
 	case !o.Claim.Held && o.Claim.None == "":
 		return "claiming"
 	case !o.Claim.Held:
-		return "standby"
+		return health.Standby
 	case o.Drained:
 		return "drained"
 	}

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +35,9 @@ func (s *status) said() Situation {
 func (s *status) get() Situation {
 	now, held := s.said(), s.holding.now()
 	now.Volume, now.Path = held.id, held.path
+	if now.Delay != "" {
+		now.Action.Obstacles = append(slices.Clone(now.Action.Obstacles), now.Delay)
+	}
 	return now
 }
 
@@ -69,7 +74,7 @@ func (s *status) decided(a plan.Action, busy bool) (changed bool) {
 	changed = s.now.Action.Kind != a.Kind || s.now.Action.Text() != a.Text()
 	s.now.Action, s.now.Busy = a, busy
 	if changed {
-		s.now.Since = time.Now()
+		s.now.Since, s.now.Delay = time.Now(), ""
 	}
 	if a.Kind == plan.Wait {
 		s.now.Err = ""
@@ -77,12 +82,16 @@ func (s *status) decided(a plan.Action, busy bool) (changed bool) {
 	return changed
 }
 
-// acted notes how an action went, and reports whether that is news.
+// acted notes how an action went, or what delays it, and reports whether that is news.
 func (s *status) acted(err error) (changed bool) {
+	why, _ := errors.AsType[delay](err)
+	if errors.Is(err, errNotYet) {
+		err = nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed = s.now.Err != text(err)
-	s.now.Busy, s.now.Err = false, text(err)
+	s.now.Busy, s.now.Err, s.now.Delay = false, text(err), string(why)
 	return changed
 }
 

@@ -115,7 +115,7 @@ func (t *turn) inTurn(ctx context.Context, purpose string, ttl time.Duration,
 	obstacle func(plan.Observation, []plan.MemberInfo) string, done func(plan.Facts) bool) (leave func(), err error) {
 	leave, err = t.disrupt(ctx, purpose, ttl)
 	if errors.Is(err, plan.ErrConflict) {
-		return nil, fmt.Errorf("%w: %w", errNotYet, err)
+		return nil, delay(lockRisk(err))
 	} else if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (t *turn) inTurn(ctx context.Context, purpose string, ttl time.Duration,
 		err = t.peers.others(ctx, now, done)
 	}
 	if err == nil && why != "" {
-		err = fmt.Errorf("%w: %s", errNotYet, why)
+		err = delay(why)
 	}
 	if err != nil {
 		leave()

@@ -115,7 +115,7 @@ func (s judged) judgeAlarms() (out []Finding) {
 	for _, a := range alarms {
 		switch a.Name {
 		case plan.NoSpace:
-			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every write of every client until it is disarmed", a)
+			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every put of every client until it is disarmed; it serves reads and deletes", a)
 			switch on := strings.Join(short, ", "); {
 			case len(short) > 0 && curing:
 				f = f.then("Make room on the volume of %s, or make it larger: then the leader disarms the alarm.", on)
@@ -160,7 +160,7 @@ func (s judged) judgeVersions() (out []Finding) {
 	}
 	if len(etcds) > 1 {
 		out = append(out, New(VersionsDiffer, "",
-			"members run different minors of etcd (%s), which is meant for the time of an upgrade only", listText(etcds)))
+			"members run different minors of etcd (%s), which is only meant for an upgrade", listText(etcds)))
 	}
 	if len(ours) > 1 {
 		out = append(out, New(VersionsDiffer, "", "the nodes run different versions of holdfast (%s)", listText(ours)))
@@ -171,7 +171,7 @@ func (s judged) judgeVersions() (out []Finding) {
 	for v, nodes := range agreed {
 		if NewerMinor(lowest, v) && downgrade == "" {
 			out = append(out, New(ClusterVersion, "",
-				"the cluster works as etcd %s, although all members are %s or newer, as %s says", v, lowest,
+				"the cluster version is %s, although all members run etcd %s or newer, according to %s", v, lowest,
 				strings.Join(nodes, ", ")))
 		}
 	}
@@ -216,7 +216,8 @@ func (s judged) judgeClocks() (out []Finding) {
 		}
 		if lo > apart || hi < -apart {
 			f := New(ClockApart, n.Node,
-				"the clock of %s is at least %s %s that of %s: backups are named and kept by time, and certificates end by it",
+				"the clock of %s is at least %s %s that of %s: backups are named and kept by time, and certificates "+
+					"expire by it",
 				n.Node, least.Round(time.Millisecond), which, s.Asked)
 			if least > farApart {
 				f.Severity = Degrading
@@ -238,7 +239,7 @@ func (s judged) judgeSchedule() []Finding {
 	if !keeps || leads || s.Leader == "" {
 		return nil
 	}
-	return []Finding{New(BackupUnknown, "", "the backup schedule runs on the leader, and no node says that it does")}
+	return []Finding{New(BackupUnknown, "", "the leader makes the scheduled backups, and no node reports that it does")}
 }
 
 const (
@@ -275,12 +276,12 @@ func PauseText(p plan.Pause, now time.Time) string {
 func (h *Holdings) judge() (out []Finding) {
 	if h.Err != "" {
 		return []Finding{unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).
-			then("`holdfast snapshot list` shows whether it can be by now; check snapshot.store and the access to it.")}
+			then("`holdfast snapshot list` shows whether it can be read now; check snapshot.store and the access to it.")}
 	}
 	if h.Good == 0 {
 		out = append(out, New(BackupNone, "",
-			"there is no verified backup of this cluster in the store: what is lost with a majority of the disks is lost for "+
-				"good"))
+			"there is no verified backup of this cluster in the store: if a majority of the disks is lost, nothing "+
+				"can be restored"))
 	}
 	if len(h.Skipped) > 0 {
 		out = append(out, New(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; ")))
@@ -316,7 +317,8 @@ func (l *Leases) judgeEndpoints() (out []Finding) {
 			why = fmt.Sprintf("bound to lease %x, which is gone", k.Lease)
 		}
 		f := New(EndpointStale, name,
-			"%s is %s, so Kubernetes sends clients to the API server at %s also when it is gone (kubernetes#86812)", k.Key, why,
+			"%s is %s, so Kubernetes sends clients to the API server at %s even when it is gone "+
+				"(kubernetes#86812)", k.Key, why,
 			name)
 		f.Fix = &Repair{ID: fmt.Sprintf("delete %s at revision %d", k.Key, k.Revision), Key: k.Key, Revision: k.Revision,
 			Question: fmt.Sprintf("delete the stale endpoint %s (key %s, %s, written at revision %d)?", name, k.Key, why,
@@ -325,8 +327,8 @@ func (l *Leases) judgeEndpoints() (out []Finding) {
 	}
 	if len(out) == 0 && l.Read < l.Total {
 		out = append(out, unexamined(areaKubernetes, "",
-			"only %d of %d keys below %s were looked at, which are far more than there are API servers", l.Read, l.Total,
-			l.Prefix).then("Look at them with etcdctl."))
+			"only %d of %d keys below %s were checked: there are far more than there can be API servers", l.Read, l.Total,
+			l.Prefix).then("Check them with etcdctl."))
 	}
 	return out
 }

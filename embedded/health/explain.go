@@ -46,7 +46,7 @@ func (n *NodeStatus) explain() {
 	case n.Action == "": // it has decided nothing yet
 		n.Does = d.Why
 	case n.Action != plan.Wait:
-		n.Does = fmt.Sprintf("%s: %s", n.Action, d.Why)
+		n.Does = n.acting(d.Why)
 	case n.serves():
 		n.Does = d.Why
 	default:
@@ -63,7 +63,11 @@ func (n *NodeStatus) explain() {
 	if n.Blocks != "" {
 		n.Obstacles, n.Commands = append(n.Obstacles, n.Blocks), append(n.Commands, plan.Forget(n.Node).Line())
 	}
-	n.Obstacles = append(n.Obstacles, Texts(n.Found)...)
+	for _, f := range n.Found {
+		if !n.serves() || f.Severity.rank() >= Degrading.rank() { // a warning stops no member that serves
+			n.Obstacles = append(n.Obstacles, f.String())
+		}
+	}
 }
 
 // Doing says in one line what the node does or waits for, and why.
@@ -72,11 +76,19 @@ func (n NodeStatus) Doing() string {
 	case !n.Reached || n.Action == "":
 		return fmt.Sprintf("%s: %s", n.State, n.Why)
 	case n.Action != plan.Wait:
-		return fmt.Sprintf("%s: %s", n.Action, n.Why)
+		return n.acting(n.Why)
 	case n.serves():
 		return n.Why
 	}
 	return "waits: " + n.Why
+}
+
+// acting says which action is under way, and why. The reason of a claim says itself what is done.
+func (n NodeStatus) acting(why string) string {
+	if n.Action == plan.Acquire {
+		return why
+	}
+	return fmt.Sprintf("%s: %s", n.Action, why)
 }
 
 // informed returns the first node of which f is true, a leader before all others; nil if there is none. What a leader

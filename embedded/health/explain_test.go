@@ -12,6 +12,7 @@ func TestDoing(t *testing.T) {
 		"serving as a follower":    {Reached: true, State: "follower", Action: plan.Wait, Why: "serving as a follower"},
 		"waits: no quorum":         {Reached: true, State: "waiting", Action: plan.Wait, Why: "no quorum"},
 		"replace: slot a is blank": {Reached: true, State: "leader", Action: plan.Replace, Why: "slot a is blank"},
+		"standing by: all held":    {Reached: true, State: Standby, Action: plan.Acquire, Why: "standing by: all held"},
 		"lost: not heard":          {State: "lost", Action: plan.Wait, Why: "not heard"},
 	} {
 		if got := n.Doing(); got != want {
@@ -29,7 +30,7 @@ func TestExplain(t *testing.T) {
 	}{
 		"a healthy follower": {n: NodeStatus{Reached: true, State: "follower", Action: plan.Wait, Why: "serving as a follower"}, does: "serving as a follower"},
 		"a leader that lacks something": {
-			n: NodeStatus{Reached: true, State: "leader", Action: plan.Wait, Found: []Finding{{Text: "gossip"}},
+			n: NodeStatus{Reached: true, State: "leader", Action: plan.Wait, Found: []Finding{{Text: "gossip", Severity: Degrading}, {Text: "a seed", Severity: Warning}},
 				Decision: &Decision{Why: "serving as the leader", Obstacles: []string{"slot c has no live holder", "slot b waits"}}},
 			does: "serving as the leader", obstacles: []string{"slot c has no live holder", "slot b waits", "gossip"},
 		},
@@ -38,6 +39,11 @@ func TestExplain(t *testing.T) {
 				Why: "the store knows it; run it, or wait", Obstacles: []string{"and more"}, Commands: []plan.Command{"found --new"}})},
 			does: "waits", obstacles: []string{"the store knows it; run it, or wait", "and more"}, commands: []string{"holdfast found --new"},
 		},
+		"a warning where it waits": {
+			n: NodeStatus{Reached: true, State: "founding", Action: plan.Wait, Found: []Finding{{Text: "a seed", Severity: Warning}},
+				Decision: &Decision{Why: "slot c is missing"}},
+			does: "waits", obstacles: []string{"slot c is missing", "a seed"},
+		},
 		"an action that fails": {
 			n:    NodeStatus{Reached: true, State: "starting", Action: plan.Start, Why: "it has data", Error: "no room"},
 			does: "start: it has data", obstacles: []string{"the last attempt failed: no room"},
@@ -45,7 +51,7 @@ func TestExplain(t *testing.T) {
 		"a node that is gone": {n: NodeStatus{State: "lost", Why: "not heard of"}, does: "unknown", obstacles: []string{"not heard of"}},
 		"a claim under way": {
 			n:    NodeStatus{Reached: true, State: "claiming", Action: plan.Acquire, Why: "claiming", Claim: &ClaimStatus{State: "attaching", Volume: "vol-1", Why: "EC2 is slow"}},
-			does: "acquire: claiming", obstacles: []string{"the claim of vol-1 is attaching: EC2 is slow"},
+			does: "claiming", obstacles: []string{"the claim of vol-1 is attaching: EC2 is slow"},
 		},
 	} {
 		c.n.explain()

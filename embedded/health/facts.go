@@ -12,6 +12,7 @@ type Facts struct {
 	Status    ClusterStatus
 	Offline   string // not empty: no node answers on this machine, and why
 	Hangs     bool   // with Offline: its process is there, and says nothing
+	Ended     string // with Offline: its process ended by itself, and why
 	Endpoints *Leases
 	Events    *Leases
 	Store     *Holdings

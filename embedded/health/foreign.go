@@ -50,13 +50,14 @@ func (s judged) judgeForeign(slot string) []Finding {
 	subject := "slot " + slot
 	if s.near(slot) {
 		return []Finding{New(SlotForeign, subject,
-			"slot %s is not taken over: another program runs its member, to which raft is connected, so that it counts", slot)}
+			"slot %s is not taken over: another program runs its member, and raft is connected to it, so it "+
+				"counts", slot)}
 	}
 	return []Finding{
-		New(SlotForeign, subject, "slot %s is not taken over: no node of holdfast has ever run its member", slot),
+		New(SlotForeign, subject, "slot %s is not taken over: no holdfast node has ever run its member", slot),
 		New(SlotDown, subject, "slot %s is not taken over, and raft is not connected to its member", slot).
-			then("Start etcd or its manager there again, or take that machine over. If it runs, see whether its name leads to " +
-				"the right address here (docs/migrate.md)."),
+			then("Start etcd or its manager there again, or take that machine over. If it runs, check that its name " +
+				"resolves to the right address here (docs/migrate.md)."),
 	}
 }
 
@@ -65,7 +66,7 @@ func (s judged) judgeReleased(slot string) []Finding {
 	subject := "slot " + slot
 	if s.near(slot) {
 		return []Finding{New(SlotReleased, subject,
-			"slot %s was given back: another program runs its member, to which raft is connected, so that it counts", slot)}
+			"slot %s was given back: another program runs its member, and raft is connected to it, so it counts", slot)}
 	}
 	return []Finding{New(SlotDown, subject, "slot %s is run by no node while the cluster goes back, and raft is not "+
 		"connected to its member", slot).

@@ -77,8 +77,12 @@ func (f *Facts) offline() []Finding {
 			then("Let the process continue, or restart it."),
 			unexamined(areaNodes, "", "the cluster is not known here").then("Run the command on another node.")}
 	}
-	return []Finding{unexamined(areaNodes, "", "no node was asked: %s", f.Offline).
+	out := []Finding{unexamined(areaNodes, "", "no node was asked: %s", f.Offline).
 		then("Start holdfast here, or run the command on a machine where it runs.")}
+	if f.Ended != "" {
+		out = append(out, New(NodeEnded, "", "%s", f.Ended))
+	}
+	return out
 }
 
 // judged is what is judged of a cluster: what its nodes say, the slots that it should serve, the node that leads, nil
@@ -180,7 +184,7 @@ func (s judged) quorum() []Finding {
 	switch {
 	case s.leader != nil && said != "":
 		return []Finding{New(LeaderDisputed, s.leader.Node,
-			"%d nodes claim to lead: %s does, at term %d, for a read through it was just answered; %s",
+			"%d nodes claim to lead: %s does, at term %d, because a read through it was just answered; %s",
 			len(claims)+1, s.leader.Node, s.leader.Etcd.Term, said)}
 	case s.leader != nil || s.confirmed() != nil:
 		return nil
@@ -204,10 +208,11 @@ func (s judged) quorum() []Finding {
 	case electing && len(running) > len(s.slots)/2:
 		return []Finding{New(Electing, "", "the members of %s are electing a leader", strings.Join(running, ", "))}
 	case s.begins() && len(away) > 0:
-		return []Finding{unexamined(areaQuorum, "", "%s has just begun, and has not heard yet of a leader, nor who runs %s",
+		return []Finding{unexamined(areaQuorum, "", "%s has just started, and has not yet heard of a leader or of "+
+			"who runs %s",
 			s.Asked, strings.Join(away, ", ")).then("Ask again in some seconds.")}
 	case said != "":
-		return []Finding{New(QuorumLost, "", "there is no leader that can be relied on: %s", said)}
+		return []Finding{New(QuorumLost, "", "no leader can be relied on: %s", said)}
 	case len(running) == 0:
 		return []Finding{New(QuorumLost, "", "no member of the slots %s runs", strings.Join(s.slots, ", "))}
 	case len(away) == 0:

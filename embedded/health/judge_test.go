@@ -208,7 +208,7 @@ func TestSituations(t *testing.T) {
 			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", State: "lost", Since: now, Volume: &VolumeStatus{Slot: "d"}, Record: f.node(0).Record})
 		}, "", "", "", Healthy},
 		{"two are down", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(1) }, QuorumLost, Critical, "1 of 3 members run (a), and none has a leader; missing: b, c", NoQuorum},
-		{"its process has just begun", func(f *Facts) { f.begin() }, NotExamined, Warning, "n1 has just begun, and has not heard yet of a leader, nor who runs a, b, c", Unknown},
+		{"its process has just begun", func(f *Facts) { f.begin() }, NotExamined, Warning, "n1 has just started, and has not yet heard of a leader or of who runs a, b, c", Unknown},
 		{"it has begun, and heard of the others", func(f *Facts) { f.begin(); f.heard() }, MemberCutOff, Degrading, "2 of 3 voters are connected", Degraded},
 		{"it has begun, and heard of a follower only", func(f *Facts) {
 			f.begin()
@@ -237,11 +237,11 @@ func TestSituations(t *testing.T) {
 		}, "", "", "", Healthy},
 
 		// A cluster that is taken over: another program runs what no node does.
-		{"a foreign follower", func(f *Facts) { f.adopted(2) }, SlotForeign, Warning, "slot c is not taken over: another program runs its member, to which raft is connected", Healthy},
+		{"a foreign follower", func(f *Facts) { f.adopted(2) }, SlotForeign, Warning, "slot c is not taken over: another program runs its member, and raft is connected to it", Healthy},
 		{"a foreign leader", func(f *Facts) { f.adopted(0) }, SlotForeign, Warning, "slot a is not taken over: another program runs its member", Healthy},
 		{"two foreign members, one leads", func(f *Facts) { f.adopted(0, 1) }, SlotForeign, Warning, "slot b is not taken over", Healthy},
 		{"a foreign member is down", func(f *Facts) { f.adopted(2); f.disconnect(2); f.apart(2) }, SlotDown, Degrading, "slot c is not taken over, and raft is not connected", Degraded},
-		{"a foreign member is down, the slot", func(f *Facts) { f.adopted(2); f.disconnect(2); f.apart(2) }, SlotForeign, Warning, "no node of holdfast has ever run its member", Degraded},
+		{"a foreign member is down, the slot", func(f *Facts) { f.adopted(2); f.disconnect(2); f.apart(2) }, SlotForeign, Warning, "no holdfast node has ever run its member", Degraded},
 		{"the foreign leader was killed a second ago", func(f *Facts) { f.adopted(0, 1); f.apart(0); f.leaderless(1) }, Electing, Critical, "the members of b, c are electing a leader", NoLeaderYet},
 		{"no quorum with foreign members", func(f *Facts) { f.adopted(0, 1); f.apart(0); f.apart(1); f.leaderless(1) }, QuorumLost, Critical, "1 of 3 members run (c), and none has a leader; missing: a, b", NoQuorum},
 		{"a node of an adopted cluster is lost", func(f *Facts) { f.adopted(2); f.lose(1) }, SlotDown, Degrading, "slot b has no live holder (n2, which did,", Degraded},
@@ -262,7 +262,7 @@ func TestSituations(t *testing.T) {
 		{"two clusters", func(f *Facts) { r := record("x"); f.node(2).Record = &r }, TwoClusters, Degrading, "two clusters claim the name", Degraded},
 
 		// The way back.
-		{"a follower was given back", func(f *Facts) { f.goingBack(false, 2) }, SlotReleased, Warning, "slot c was given back: another program runs its member, to which raft is connected", Healthy},
+		{"a follower was given back", func(f *Facts) { f.goingBack(false, 2) }, SlotReleased, Warning, "slot c was given back: another program runs its member, and raft is connected to it", Healthy},
 		{"its node is forgotten", func(f *Facts) { f.goingBack(true, 2) }, SlotReleased, Warning, "slot c was given back", Healthy},
 		{"the leader was given back and leads again there", func(f *Facts) { f.goingBack(false, 0) }, SlotReleased, Warning, "slot a was given back", Healthy},
 		{"two were given back, one leads", func(f *Facts) { f.goingBack(true, 0, 1) }, SlotReleased, Warning, "slot b was given back", Healthy},
@@ -287,7 +287,7 @@ func TestSituations(t *testing.T) {
 			n := f.node(0)
 			n.State, n.Etcd.Confirmed, n.Stall, n.Volume.Path = "stalled", false, &StallStatus{Unwritten: 12.4}, "/mnt/a"
 			f.node(1).Etcd.Leader, f.node(1).Etcd.Term = true, 3
-		}, LeaderDisputed, Degrading, "2 nodes claim to lead: n2 does, at term 3, for a read through it was just answered; n1 claims to lead at term 2, but no read through it is answered", Degraded},
+		}, LeaderDisputed, Degrading, "2 nodes claim to lead: n2 does, at term 3, because a read through it was just answered; n1 claims to lead at term 2, but no read through it is answered", Degraded},
 		{"its disk", func(f *Facts) {
 			n := f.node(1)
 			n.State, n.Etcd.Confirmed, n.Stall = "stalled", false, &StallStatus{Unwritten: 12.4}
@@ -295,7 +295,7 @@ func TestSituations(t *testing.T) {
 		{"one that catches up", func(f *Facts) {
 			n := f.node(1)
 			n.State, n.Etcd.Confirmed, n.Stall = "stalled", false, &StallStatus{Unwritten: 0.2}
-		}, Stalled, Degrading, "although what is committed reaches it: it catches up", Degraded},
+		}, Stalled, Degrading, "although committed entries reach it: it is catching up", Degraded},
 		{"a follower that is cut off from the leader alone", func(f *Facts) { f.disconnect(2) }, MemberCutOff, Degrading, "not connected to the leader, though n3 serves its slot", Degraded},
 
 		// Member list and alarms.
@@ -306,7 +306,7 @@ func TestSituations(t *testing.T) {
 		{"a slot that the cluster gave up", func(f *Facts) {
 			f.node(0).Set = &plan.SlotSet{Record: f.node(0).Record.ID, Serial: 1, Slots: []string{"a", "b"}}
 		}, MemberStale, Degrading, "3, slot c: this member belongs to no slot of the cluster, but it is connected", Degraded},
-		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every write", Degraded},
+		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every put", Degraded},
 		{"one differs", hashes("1 2", "1 x", "1 2"), MemberDiffers, Critical, "at revision 20 the data of n2 differs from what n1, n3 have", Degraded},
 		{"one differs, as far as a majority tells", hashes("1 2", "x", "1"), MemberDiffers, Critical, "at revision 10 the data of n2 differs from what n1, n3 have", Degraded},
 		{"all differ", hashes("1 2", "1 x", "1 y"), MemberDiffers, Critical, "the data of n1, n2, n3 differs at revision 20, and no majority", Degraded},
@@ -322,7 +322,7 @@ func TestSituations(t *testing.T) {
 			for i := range 3 {
 				f.node(i).Etcd.Version, f.node(i).Etcd.ClusterVersion = "3.10.0", "3.9.0"
 			}
-		}, ClusterVersion, Warning, "works as etcd 3.9, although all members are 3.10", Healthy},
+		}, ClusterVersion, Warning, "the cluster version is 3.9, although all members run etcd 3.10", Healthy},
 		{"a downgrade", func(f *Facts) { f.node(1).Etcd.Downgrade = "3.6.0" }, DowngradeOpen, Warning, "being downgraded to etcd 3.6.0", Healthy},
 		{"a clock ahead", func(f *Facts) { f.node(1).Checkup.Time = now.Add(3 * time.Second) }, ClockApart, Warning, "n2 is at least 2.999s ahead of that of n1", Healthy},
 		{"a clock far behind", func(f *Facts) { f.node(1).Checkup.Time = now.Add(-2 * time.Minute) }, ClockApart, Degrading, "1m59.999s behind", Degraded},
@@ -331,7 +331,7 @@ func TestSituations(t *testing.T) {
 		// Disks and databases.
 		{"a slow log", func(f *Facts) { f.node(1).Checkup.Fsync.Seconds = 0.0123 }, DiskSlow, Warning, "wal fsync) takes up to 12 ms", Healthy},
 		{"a slow commit", func(f *Facts) { f.node(1).Checkup.Commit.Seconds = 0.03 }, DiskSlow, Warning, "backend commit) takes up to 30 ms", Healthy},
-		{"a young process", func(f *Facts) { f.node(1).Checkup.Fsync.Count = 99 }, DiskUnmeasured, Info, "less than 100 times", Healthy},
+		{"a young process", func(f *Facts) { f.node(1).Checkup.Fsync.Count = 99 }, DiskUnmeasured, Info, "fewer than 100 times", Healthy},
 		{"a disk that is nearly full", func(f *Facts) { f.node(1).Checkup.Room.Free = 4 << 30 }, DiskFull, Degrading, "4.0 GiB of 100.0 GiB are free on the volume of n2", Degraded},
 		{"a disk that is rather full", func(f *Facts) { f.node(1).Checkup.Room.Free = 9 << 30 }, DiskLow, Warning, "9.0 GiB of 100.0 GiB are free", Healthy},
 		{"no room to defragment", func(f *Facts) { *f.node(1).Checkup.Room = Room{Free: 100 << 20, Total: 200 << 20} }, DiskLow, Warning, "a defragmentation needs 129.0 MiB", Healthy},
@@ -357,7 +357,7 @@ func TestSituations(t *testing.T) {
 		{"a database near its quota", func(f *Facts) { f.node(1).Upkeep.Full = true }, DatabaseFull, Warning, "of its quota of 2.0 GiB", Healthy},
 		{"a database that grows", func(f *Facts) { grows := int64(400 << 20); f.node(1).Upkeep.Growth = &grows }, DatabaseGrows, Warning, "full within a week", Healthy},
 		{"a defragmentation that failed", func(f *Facts) { f.node(1).Upkeep.Last = &DefragStatus{Error: "no room"} }, DefragFails, Warning, "failed, 0 so far: no room", Healthy},
-		{"fragmented in a pause", func(f *Facts) { f.node(1).Upkeep.Fragmented, f.node(1).Paused = true, &plan.Pause{} }, DefragPaused, Warning, "the pause keeps it from being defragmented", Healthy},
+		{"fragmented in a pause", func(f *Facts) { f.node(1).Upkeep.Fragmented, f.node(1).Paused = true, &plan.Pause{} }, DefragPaused, Warning, "the pause prevents its defragmentation", Healthy},
 
 		// Certificates and secrets.
 		{"it ends in a month", cert(29 * day), CertificateEnds, Warning, "/c.pem on n2: etcd.cert-file: CN=x expires in 29d", Healthy},
@@ -409,8 +409,12 @@ func TestSituations(t *testing.T) {
 		{"backups fail", func(f *Facts) { f.node(0).Backup.Failures, f.node(0).Backup.Error = 2, "EIO" }, BackupFails, Degrading, "2 in a row so far: EIO", Degraded},
 		{"they failed under an earlier leader", func(f *Facts) { f.node(1).Backup.Failures = 2 }, "", "", "", Healthy},
 		{"overdue", func(f *Facts) { f.node(0).Backup.Overdue = true }, BackupOverdue, Degrading, "older than the schedule allows", Degraded},
+		{"a save that hangs", func(f *Facts) {
+			b := f.node(0).Backup
+			b.Overdue, b.Saving = true, new(now.Add(-10*time.Minute))
+		}, BackupOverdue, Degrading, "and n1 has been saving one for 10m", Degraded},
 		{"unplanned", func(f *Facts) { f.node(0).Backup.Due = nil }, BackupUnwanted, Warning, "no backup is planned", Healthy},
-		{"nobody makes them", func(f *Facts) { f.node(0).Backup.Leading = false }, BackupUnknown, Warning, "no node says that it does", Healthy},
+		{"nobody makes them", func(f *Facts) { f.node(0).Backup.Leading = false }, BackupUnknown, Warning, "no node reports that it does", Healthy},
 		{"a drill failed", func(f *Facts) { f.node(0).Backup.Drill = &DrillStatus{Name: "b1", Error: "the hash differs"} }, DrillFails, Degrading, "backup b1 could not be restored by a drill: the hash differs", Degraded},
 		{"a drill was not tried", func(f *Facts) { f.node(0).Backup.Drill = &DrillStatus{Untried: "no room"} }, DrillUntried, Warning, "could not be tried: no room", Healthy},
 		{"a spool", func(f *Facts) { f.node(1).Backup.Spooled = []string{"b0"} }, BackupSpooled, Warning, "only on n2, and not in the store: 1 backup", Healthy},
@@ -434,7 +438,7 @@ func TestSituations(t *testing.T) {
 			n := f.node(2)
 			n.State, n.Etcd, n.Why = "drained", nil, "by an operator"
 			f.disconnect(2)
-		}, Drained, Degrading, "an operator has drained n3", Degraded},
+		}, Drained, Degrading, "an operator drained n3", Degraded},
 		{"paused", func(f *Facts) { f.node(0).Paused = &plan.Pause{By: "me", Since: now.Add(-time.Hour)} }, Paused, Info, "the cluster is paused by me", Healthy},
 		{"paused and forgotten", func(f *Facts) { f.node(0).Paused = &plan.Pause{By: "me", Since: now.Add(-25 * time.Hour)} }, Paused, Warning, "by me", Healthy},
 		{"the lock is held", func(f *Facts) {
@@ -467,6 +471,7 @@ func TestSituations(t *testing.T) {
 			CertificateEnded, Critical, "expired at", NoQuorum},
 		{"the node here hangs", func(f *Facts) { f.Offline, f.Hangs = "it says nothing", true }, NodeSilent, Critical, "it says nothing", Healthy},
 		{"the node here hangs, the rest", func(f *Facts) { f.Offline, f.Hangs = "it says nothing", true }, NotExamined, Warning, "the cluster is not known here", Healthy},
+		{"the process here ended by itself", func(f *Facts) { f.Offline, f.Ended = "connection refused", "it lost its volume" }, NodeEnded, Degrading, "it lost its volume", Healthy},
 		{"no node answers here", func(f *Facts) { f.Offline = "connection refused" }, NotExamined, Warning, "no node was asked: connection refused", Healthy},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -48,12 +48,13 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 		add(f)
 	}
 	if n.State == "drained" {
-		add(New(Drained, n.Node, "an operator has drained %s %s ago, and the cluster does without its member", n.Node,
+		add(New(Drained, n.Node, "an operator drained %s %s ago, and its member is stopped", n.Node,
 			Age(now, n.Since)).
 			then("`holdfast undrain` on %s.", n.Node))
 	}
 	if n.State == "learner" && now.Sub(n.Since) > longJoin {
-		add(New(LearnerSlow, n.Node, "the member of %s has been a learner for %s, and does not get in sync with the leader",
+		add(New(LearnerSlow, n.Node, "the member of %s has been a learner for %s, and is still not in sync with "+
+			"the leader",
 			n.Node, Age(now, n.Since)))
 	}
 	if t := n.TLS; t != nil && t.Insecure {
@@ -62,7 +63,7 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 	}
 	add(n.disks()...)
 	add(n.database()...)
-	add(n.backups()...)
+	add(n.backups(now)...)
 	add(n.files(now)...)
 	return all
 }
@@ -139,7 +140,7 @@ func (n *NodeStatus) disks() (out []Finding) {
 	case n.Etcd == nil:
 	case few(c.Fsync) || few(c.Commit):
 		out = append(out, New(DiskUnmeasured, n.Node,
-			"etcd on %s has measured its disk less than %d times since the process began", n.Node, leastSample))
+			"etcd on %s has measured its disk fewer than %d times since the process started", n.Node, leastSample))
 	default:
 		for _, d := range []struct {
 			what  string
@@ -149,7 +150,8 @@ func (n *NodeStatus) disks() (out []Finding) {
 			{"a commit of etcd's database (backend commit)", c.Commit, slowCommit}} {
 			if d.of.Seconds > d.limit {
 				out = append(out, New(DiskSlow, n.Node,
-					"on %s %s takes up to %.0f ms (99th percentile of %d since the process began), and etcd wants less than %.0f ms",
+					"on %s %s takes up to %.0f ms (99th percentile of %d since the process started), and etcd needs "+
+						"less than %.0f ms",
 					n.Node, d.what, d.of.Seconds*1e3, d.of.Count, d.limit*1e3))
 			}
 		}
@@ -237,7 +239,7 @@ func (n *NodeStatus) database() (out []Finding) {
 		out = append(out, f)
 	case u.Growth != nil && *u.Growth > 0 && m.InUse+week**u.Growth > m.Quota:
 		out = append(out, New(DatabaseGrows, n.Node,
-			"the live data of %s takes %s of a quota of %s%s, so it is full within a week", n.Node, Bytes(m.InUse),
+			"the live data of %s takes %s of a quota of %s%s, so it will be full within a week", n.Node, Bytes(m.InUse),
 			Bytes(m.Quota), GrowthText(u.Growth)))
 	}
 	switch d := u.Last; {
@@ -246,7 +248,7 @@ func (n *NodeStatus) database() (out []Finding) {
 			d.Error))
 	case u.Fragmented && n.Paused != nil:
 		out = append(out, New(DefragPaused, n.Node,
-			"of the %s of the database of %s only %s are in use, and the pause keeps it from being defragmented",
+			"of the %s of the database of %s only %s are in use, and the pause prevents its defragmentation",
 			Bytes(m.Size), n.Node, Bytes(m.InUse)))
 	}
 	return out
@@ -264,7 +266,7 @@ func GrowthText(perDay *int64) string {
 }
 
 // backups judges the account of a node's keeper: the schedule by the one that leads.
-func (n *NodeStatus) backups() (out []Finding) {
+func (n *NodeStatus) backups(now time.Time) (out []Finding) {
 	b := n.Backup
 	if b == nil {
 		return nil
@@ -285,8 +287,12 @@ func (n *NodeStatus) backups() (out []Finding) {
 	switch {
 	case b.Failures > 0:
 		out = append(out, New(BackupFails, n.Node, "backups fail, %d in a row so far: %s", b.Failures, b.Error))
+	case b.Overdue && b.Saving != nil:
+		out = append(out, New(BackupOverdue, "", "the newest verified backup is older than the schedule allows, and %s has "+
+			"been saving one for %s", n.Node, Age(now, *b.Saving)).
+			then("If that takes too long, the store hangs: check snapshot.store, and the log of %s.", n.Node))
 	case b.Overdue:
-		out = append(out, New(BackupOverdue, n.Node, "the newest verified backup is older than the schedule allows"))
+		out = append(out, New(BackupOverdue, "", "the newest verified backup is older than the schedule allows"))
 	case b.Due == nil:
 		out = append(out, New(BackupUnwanted, n.Node, "no backup is planned"))
 	}

@@ -65,8 +65,8 @@ func AssessRelease(s ClusterStatus, in Releasing) Release {
 	case in.Adopted != nil: // a disk that replaced another one: the others have filled it
 		r.Program, r.Data = in.Adopted.From(), in.Data
 	default:
-		r.refuse("the data on this volume never was another program's: there is nothing to give back; " +
-			"`holdfast restore --to` makes a data directory for any etcd of a backup")
+		r.refuse("this volume never held another program's data, so there is nothing to give back; `holdfast " +
+			"restore --to` writes a data directory for any etcd from a backup")
 		return r
 	}
 	manager := r.Program == plan.EtcdManager
@@ -78,8 +78,8 @@ func AssessRelease(s ClusterStatus, in Releasing) Release {
 	}
 	switch {
 	case in.Secured != "" && manager:
-		r.refuse("the members go from http to https (%s), and etcd-manager would run this one at its old peer URL, where "+
-			"nobody looks for it", in.Secured)
+		r.refuse("the members go from http to https (%s), and etcd-manager would run this one at its old peer URL, "+
+			"where no member would find it", in.Secured)
 	case in.Secured != "":
 		r.Notes = append(r.Notes, fmt.Sprintf("members find each other at %s: the other etcd needs that in its flags, and "+
 			"the certificates", in.Secured))
@@ -88,12 +88,13 @@ func AssessRelease(s ClusterStatus, in Releasing) Release {
 		r.To = in.Was
 	}
 	if in.Etcd == nil {
-		r.refuse("no member runs here: `holdfast undrain`, or wait until it serves, for its versions decide")
+		r.refuse("no member runs here, and its versions are needed: run `holdfast undrain`, or wait until it serves")
 		return r
 	}
 	r.Cluster = in.Etcd.ClusterVersion
 	if in.Etcd.Learner {
-		r.refuse("the member is a learner still, which etcd does not start without a leader's consent: wait until it votes")
+		r.refuse("the member is still a learner, which etcd does not start without a leader's consent: wait until " +
+			"it is a voter")
 	}
 	for _, leads := range []bool{false, true} { // the leader last
 		for _, n := range s.Nodes {
@@ -150,7 +151,7 @@ func (r *Release) refuse(format string, args ...any) {
 // versions sees whether the etcd that is to come can open the data, and be in the cluster.
 func (r *Release) versions(s ClusterStatus, in Releasing) {
 	if r.To == "" {
-		r.refuse("say which etcd is to run here, with --to-etcd, as 3.6.12")
+		r.refuse("say which etcd will run here: --to-etcd, for example 3.6.12")
 		return
 	}
 	if _, err := semver.NewVersion(r.To); err != nil {
@@ -174,16 +175,16 @@ func (r *Release) versions(s ClusterStatus, in Releasing) {
 	case to.LessThan(agreed):
 		r.refuse("the cluster is at etcd %s, and etcd %s cannot run in it: %s", r.Cluster, r.To, down)
 	case err != nil: // a member that has just begun has not said it yet
-		r.refuse("it is not known yet of which etcd the data here is: ask again in a few seconds")
+		r.refuse("the version of the data here is not known yet: ask again in a few seconds")
 		r.Soon = true
 	case to.LessThan(stored):
-		r.refuse("the data here is of etcd %s still, which etcd %s cannot open: wait a few seconds, or %s",
+		r.refuse("the data here is still that of etcd %s, which etcd %s cannot open: wait a few seconds, or %s",
 			in.Etcd.StorageVersion, r.To, down)
 	case agreed.Major != to.Major || to.Minor > agreed.Minor+1:
 		r.refuse("the cluster is at etcd %s, and members more than one minor apart cannot be in one cluster with etcd %s",
 			r.Cluster, r.To)
 	case in.Foreign == 0 && !sameMinor(in.Etcd.Downgrade, to) && rises(s, to):
-		r.refuse("every member runs an etcd newer than %s, so that the cluster would rise above it: %s", r.To, down)
+		r.refuse("every member runs an etcd newer than %s, so the cluster would rise above it: %s", r.To, down)
 	}
 }
 
@@ -211,17 +212,18 @@ func (r *Release) manager(s ClusterStatus, in Releasing) {
 			"%s %[1]s`",
 			filepath.Join(in.Path, "state"), in.Token, in.Adopted.Token, s.stateElsewhere())
 	case !slices.Contains(in.Names, in.Own):
-		r.refuse("etcd-manager's file state names no member %s, but %s: etcd-manager would not find itself there", in.Own,
+		r.refuse("etcd-manager's file state does not name member %s, but %s: etcd-manager would not find itself "+
+			"there", in.Own,
 			strings.Join(in.Names, ", "))
 	}
 	if !in.Manager {
-		r.Notes = append(r.Notes, "snapshot.format is not etcd-manager: see yourself that the store of etcd-manager has "+
-			"control/etcd-cluster-created, without which it founds an empty cluster over this one")
+		r.Notes = append(r.Notes, "snapshot.format is not etcd-manager: check that etcd-manager's store has "+
+			"control/etcd-cluster-created; without it, etcd-manager founds an empty cluster over this one")
 		return
 	}
 	if in.StoreProblem != "" {
-		r.refuse("the store does not tell whether it has etcd-manager's mark, without which etcd-manager founds an empty "+
-			"cluster over this one: %s", in.StoreProblem)
+		r.refuse("it is unknown whether the store has etcd-manager's mark, without which etcd-manager founds an "+
+			"empty cluster over this one: %s", in.StoreProblem)
 		return
 	}
 	if len(in.Commands) > 0 {
@@ -231,19 +233,20 @@ func (r *Release) manager(s ClusterStatus, in Releasing) {
 	switch spec, err := parseMinor(in.Spec); {
 	case in.Spec == "":
 	case err != nil:
-		r.refuse("etcd-manager's spec in the store names etcd %q, which is no version: correct it first", in.Spec)
+		r.refuse("etcd-manager's spec in the store names etcd %q, which is not a version: correct it first", in.Spec)
 	default:
 		to, wrong := parseMinor(r.To)
 		if wrong == nil && spec.LessThan(to) {
 			r.refuse("etcd-manager's spec in the store says etcd %s, and to go down from %s etcd-manager stops the whole "+
 				"cluster and rebuilds it from its keys: set the version there to %s first", in.Spec, r.To, r.To)
 		} else if in.Spec != r.To {
-			r.Notes = append(r.Notes, fmt.Sprintf("etcd-manager's spec in the store says etcd %s: it goes there from %s by "+
-				"itself when every member is its own", in.Spec, r.To))
+			r.Notes = append(r.Notes, fmt.Sprintf("etcd-manager's spec in the store says etcd %s: it moves there "+
+				"from %s by itself once it runs every member", in.Spec, r.To))
 		}
 	}
 	if in.Spec != "" && in.SpecMembers < in.Voters {
-		r.refuse("etcd-manager's spec in the store says %d members, and there are %d: it would remove some: correct it first",
+		r.refuse("etcd-manager's spec in the store says %d members, but there are %d: it would remove some; "+
+			"correct it first",
 			in.SpecMembers, in.Voters)
 	}
 }

@@ -38,12 +38,12 @@ func TestReleaseOfAFilledDisk(t *testing.T) {
 		"plain etcd, an old record":  {want: plan.PlainEtcd, data: "/mnt/a/etcd"},
 		"etcd-manager":               {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names = "tok", names }, want: plan.EtcdManager},
 		"etcd-manager, old record":   {token: "tok", change: func(in *Releasing) { in.Token, in.Names = "tok", names }, want: plan.EtcdManager},
-		"etcd-manager, and https":    {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names, in.Secured = "tok", names, "https://{slot}.x:2381" }, want: plan.EtcdManager, why: "where nobody looks for it"},
+		"etcd-manager, and https":    {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names, in.Secured = "tok", names, "https://{slot}.x:2381" }, want: plan.EtcdManager, why: "where no member would find it"},
 		"plain etcd, and https":      {program: plan.PlainEtcd, change: func(in *Releasing) { in.Secured = "https://{slot}.x:2381" }, want: plan.PlainEtcd, data: "/mnt/a/etcd"},
 		"no state":                   {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Problem = missing }, want: plan.EtcdManager, why: "`scp n2:/mnt/b/state /mnt/a/state`"},
 		"another cluster's state":    {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names = "events", names }, want: plan.EtcdManager, why: "is of the cluster events, and this is tok"},
-		"a state without the member": {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names = "tok", names[1:] }, want: plan.EtcdManager, why: "names no member etcd-a"},
-		"holdfast's own cluster":     {change: func(in *Releasing) { in.Adopted = nil }, why: "never was another program's"},
+		"a state without the member": {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names = "tok", names[1:] }, want: plan.EtcdManager, why: "does not name member etcd-a"},
+		"holdfast's own cluster":     {change: func(in *Releasing) { in.Adopted = nil }, why: "never held another program's data"},
 		"a disk that was taken over": {program: plan.PlainEtcd, change: func(in *Releasing) { in.Origin = &plan.Origin{Program: plan.PlainEtcd} }, want: plan.PlainEtcd, data: "/mnt/a"},
 	} {
 		s, in := releasing(tc.program, tc.token)
@@ -87,7 +87,7 @@ func TestReleaseThatIsPossibleSoon(t *testing.T) {
 	for version, want := range map[string]struct {
 		soon bool
 		why  string
-	}{"": {true, "ask again in a few seconds"}, "3.8.0": {false, "the data here is of etcd 3.8.0 still"}, "3.7.0": {}} {
+	}{"": {true, "ask again in a few seconds"}, "3.8.0": {false, "the data here is still that of etcd 3.8.0"}, "3.7.0": {}} {
 		s, in := releasing(plan.PlainEtcd, "")
 		in.Etcd.StorageVersion = version
 		r := AssessRelease(s, in)

@@ -257,7 +257,7 @@ func (r RotationStatus) Text(now time.Time) string {
 	if r.Cause != "" {
 		cause = ": " + r.Cause
 	}
-	return fmt.Sprintf("CA ROTATION %s of %s since %s (begun %s%s)\n  waits   %s\n  next    %s; no later than %s\n"+
-		"  clients %s\n", r.Phase, strings.Join(r.Authorities, " and "), Age(now, r.Since),
+	return fmt.Sprintf("CA ROTATION %s for %s, authorities of %s (begun %s%s)\n  waits   %s\n  next    %s; no later than %s\n"+
+		"  clients %s\n", r.Phase, Age(now, r.Since), strings.Join(r.Authorities, " and "),
 		r.Began.UTC().Format(time.RFC3339), cause, r.Waits, r.Next, r.Until.UTC().Format(time.RFC3339), r.OldClientsText(now))
 }

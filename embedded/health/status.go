@@ -9,8 +9,11 @@ import (
 	"holdfast/embedded/plan"
 )
 
+// Standby is the state of a node that finds no free volume: all slots are held.
+const Standby = "standby"
+
 // States are the states of a node, for people and metrics.
-var States = []string{"claiming", "standby", "waiting", "founding", "joining", "starting", "learner", "follower",
+var States = []string{"claiming", Standby, "waiting", "founding", "joining", "starting", "learner", "follower",
 	"leader", "stalled", "drained"}
 
 // NodeStatus is what one node says of itself to people and programs. Times are RFC 3339, sizes bytes. It is flat, as
@@ -188,6 +191,7 @@ type BackupStatus struct {
 	Failures   int          `json:"failures,omitempty"` // in a row
 	Error      string       `json:"error,omitempty"`
 	Overdue    bool         `json:"overdue,omitempty"`
+	Saving     *time.Time   `json:"saving,omitempty"`  // since when a backup is being saved
 	Spooled    []string     `json:"spooled,omitempty"` // wait on this node to be copied to the store
 	Drill      *DrillStatus `json:"drill,omitempty"`
 	Prune      *PruneStatus `json:"prune,omitempty"`
@@ -317,8 +321,8 @@ func (n NodeStatus) Stalls() string {
 		return ""
 	}
 	if n.Stall.Unwritten < fresh {
-		return "no read through the member is answered, although what is committed reaches it: it catches up, or its " +
-			"messages to the leader do not get through"
+		return "reads through the member are not answered, although committed entries reach it: it is catching up, " +
+			"or its messages to the leader do not get through"
 	}
 	disk := "its disk"
 	if v := n.Volume; v != nil {

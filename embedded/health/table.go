@@ -29,6 +29,7 @@ var (
 		"Look at the disk and the network of the other node.")
 
 	NodeSilent = wide("node-silent", areaNodes, Warning, "Look at its log.")
+	NodeEnded  = wide("node-ended", areaNodes, Degrading, "Fix what the text names, then start holdfast again.")
 	NodeLost   = wide("node-lost", areaNodes, Warning,
 		"Start it again, or give its volume to another machine; a blank disk for this slot is filled by the others.")
 	LostBlocks = wide("lost-node-blocks", areaNodes, Degrading,
@@ -67,7 +68,7 @@ var (
 	LearnerSlow   = local("learner-slow", areaMembers, Degrading,
 		"Look at the disk and the network between it and the leader; a learner counts for no quorum.")
 	MemberDiffers = wide("member-differs", areaMembers, Critical,
-		"Run `holdfast rejoin` on its node: its data is set aside, and it gets that of the others (docs/upkeep.md).")
+		"Run `holdfast rejoin` on its node: its data is set aside, and it gets the others' data (docs/upkeep.md).")
 
 	AlarmNoSpace = local("alarm-nospace", areaAlarms, Critical,
 		"Switch upkeep.cure-nospace on, on all nodes; it compacts, defragments and disarms the alarm (docs/upkeep.md).")
@@ -193,6 +194,8 @@ var (
 	VolumeTrouble = local("volume-trouble", areaVolumes, Warning,
 		"Fix what the text names; `holdfast volume doctor` checks everything.")
 
+	ConfigWrong = local("configuration-wrong", areaConfig, Warning,
+		"Correct the file before the next restart; `holdfast config check FILE` reports all errors at once.")
 	SlotsDiffer = local("slots-differ", areaConfig, Warning,
 		"Give all nodes the same cluster.slots (docs/resize.md).")
 	PeerURLDiffer = local("peer-url-differs", areaConfig, Warning,

@@ -87,13 +87,13 @@ func takingOver(members []TakeoverMember, foreign []string) string {
 		}
 		cure := "start holdfast there, or its etcd again"
 		if m.Node != "" {
-			cure = fmt.Sprintf("see that holdfast on %s runs it again", m.Node)
+			cure = fmt.Sprintf("make sure that holdfast on %s runs it again", m.Node)
 		}
 		return fmt.Sprintf("raft is not connected to the member of slot %s: %s, before any other machine; if its disk is "+
 			"lost for good: `holdfast etcdctl member remove %s`", m.Slot, cure, m.Member)
 	}
 	if len(foreign) == 0 {
-		return "wait until every member was seen to run here"
+		return "wait until every member has been seen running here"
 	}
 	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there",
 		foreign[0])
@@ -104,7 +104,7 @@ func goingBack(members []TakeoverMember) string {
 	if !slices.ContainsFunc(members, func(m TakeoverMember) bool { return !m.Ours }) {
 		return "release a member: " + restOf(members) + "; to keep the cluster here: `holdfast resume`"
 	}
-	return "see that the members which were released serve again, and then release the next: " + restOf(members)
+	return "check that the released members serve again, then release the next: " + restOf(members)
 }
 
 // restOf names the nodes that run members, the leader last, as they are released.
@@ -216,12 +216,13 @@ func (t Takeover) Severed(without string, told map[string]Links) string {
 				continue
 			}
 			if err := cmp.Or(told[other.Member].Err, told[m.Member].Err); err != "" {
-				return fmt.Sprintf("whether the members of slots %s and %s, one of which another program runs, are connected "+
-					"cannot be told: %s",
+				return fmt.Sprintf("it is unknown whether the members of slots %s and %s, one of which another "+
+					"program runs, are connected: %s",
 					other.Slot, m.Slot, err)
 			}
-			return fmt.Sprintf("the members of slots %s and %s, one of which another program runs, are not connected, so that "+
-				"there may be no quorum without this one: see whether their names lead there (docs/migrate.md, The way back)",
+			return fmt.Sprintf("the members of slots %s and %s, one of which another program runs, are not "+
+				"connected, so there may be no quorum without this one: check that their names resolve to the right "+
+				"addresses (docs/migrate.md, The way back)",
 				other.Slot, m.Slot)
 		}
 	}

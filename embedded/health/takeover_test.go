@@ -31,7 +31,7 @@ func TestTakeoverWaiting(t *testing.T) {
 // What is refused names flags and commands that there are.
 func TestReleaseVersions(t *testing.T) {
 	for to, want := range map[string]string{
-		"":       "say which etcd is to run here, with --to-etcd",
+		"":       "say which etcd will run here: --to-etcd",
 		"newest": "--to-etcd: must be a version of etcd",
 		"3.6.12": "`holdfast downgrade --to 3.6`",
 		"3.5.33": "a downgrade goes one minor at a time, to 3.6",
@@ -81,12 +81,12 @@ func TestTakeoverPhase(t *testing.T) {
 		"mixed":                            {nodes: two, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "take over the machine of slot c"},
 		"mixed and paused":                 {nodes: two, paused: maintained, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "take over"},
 		"one is away":                      {nodes: far, foreign: []string{"b", "c"}, frozen: "they are not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot c: start holdfast there, or its etcd again, before any other machine; if its disk is lost for good: `holdfast etcdctl member remove 3`"},
-		"one of ours is away":              {nodes: without, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot a: see that holdfast on n1 runs it again, before any other machine; if its disk is lost for good: `holdfast etcdctl member remove 1`"},
-		"the last of ours is away":         {nodes: led, frozen: "not all were seen", want: TakeoverMixed, next: "raft is not connected to the member of slot a: see that holdfast on n1"},
-		"its disk is elsewhere":            {nodes: moved, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot a: see that holdfast on n4"},
-		"all are here":                     {nodes: three, frozen: "not all were seen", want: TakeoverMixed, next: "wait until every member was seen to run here"},
-		"one was released":                 {nodes: two, paused: returned, want: TakeoverReturning, next: "see that the members which were released serve again, and then release the next: `holdfast takeover release` on n1, then n2"},
-		"one was released, frozen":         {nodes: two, paused: returned, foreign: []string{"c"}, frozen: "it goes back", want: TakeoverReturning, next: "see that the members"},
+		"one of ours is away":              {nodes: without, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot a: make sure that holdfast on n1 runs it again, before any other machine; if its disk is lost for good: `holdfast etcdctl member remove 1`"},
+		"the last of ours is away":         {nodes: led, frozen: "not all were seen", want: TakeoverMixed, next: "raft is not connected to the member of slot a: make sure that holdfast on n1"},
+		"its disk is elsewhere":            {nodes: moved, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot a: make sure that holdfast on n4"},
+		"all are here":                     {nodes: three, frozen: "not all were seen", want: TakeoverMixed, next: "wait until every member has been seen running here"},
+		"one was released":                 {nodes: two, paused: returned, want: TakeoverReturning, next: "check that the released members serve again, then release the next: `holdfast takeover release` on n1, then n2"},
+		"one was released, frozen":         {nodes: two, paused: returned, foreign: []string{"c"}, frozen: "it goes back", want: TakeoverReturning, next: "check that the released members"},
 		"about to go back, or taken again": {nodes: three, paused: returned, want: TakeoverReturning, next: "release a member: "},
 	} {
 		got := AssessTakeover(ClusterStatus{Paused: tc.paused, Nodes: tc.nodes}, &r, tc.foreign, tc.frozen)
@@ -112,9 +112,9 @@ func TestSevered(t *testing.T) {
 		"they reach each other":       {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("2", "3"), "2": links("1", "3")}, ""},
 		"one reaches the other":       {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("3"), "2": links("1")}, ""},
 		"they reach this one alone":   {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("3"), "2": links("3")}, "slots a and b, one of which another program runs, are not connected"},
-		"one is not asked":            {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("3"), "2": {Err: "it hangs"}}, "connected cannot be told: it hangs"},
+		"one is not asked":            {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("3"), "2": {Err: "it hangs"}}, "are connected: it hangs"},
 		"one is asked and is enough":  {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("2"), "2": {Err: "it hangs"}}, ""},
-		"none is asked":               {[]TakeoverMember{a, b, c}, map[string]Links{"1": {Err: "one"}, "2": {Err: "two"}}, "cannot be told: one"},
+		"none is asked":               {[]TakeoverMember{a, b, c}, map[string]Links{"1": {Err: "one"}, "2": {Err: "two"}}, "are connected: one"},
 		"another of ours reaches it":  {[]TakeoverMember{a, ours(b), c}, map[string]Links{"1": links("3"), "2": links("1")}, ""},
 		"another of ours does not":    {[]TakeoverMember{a, ours(b), c}, map[string]Links{"1": links("3"), "2": links("3")}, "are not connected"},
 		"one is away, as is said":     {[]TakeoverMember{a, gone(b), c}, map[string]Links{"1": links("3")}, ""},

@@ -76,7 +76,7 @@ func (s judged) judgeData() (out []Finding) {
 		f := New(MemberDiffers, node, "at revision %d the data of %s differs from what %s have", v.Revision, node,
 			strings.Join(v.Right, ", "))
 		if len(v.Differ) == 1 {
-			f = f.then("Run `holdfast rejoin` on %s: its data is set aside, and it gets that of the others. %s", node,
+			f = f.then("Run `holdfast rejoin` on %s: its data is set aside, and it gets the others' data. %s", node,
 				s.disarmText())
 		}
 		out = append(out, f)
@@ -99,7 +99,8 @@ func (s judged) disarmText() string {
 func (v Vote) Odd(node string) error {
 	switch {
 	case !slices.Contains(v.Differ, node) && len(v.Right) == 0:
-		return errors.New("no majority of the members tells the same hash of one revision, so nobody knows which of them " +
+		return errors.New("no majority of the members reports the same hash at one revision, so nobody knows which " +
+			"of them " +
 			"is right")
 	case !slices.Contains(v.Differ, node):
 		return fmt.Errorf("the data of %s does not differ from what a majority of the members has (revision %d)", node,
@@ -108,8 +109,8 @@ func (v Vote) Odd(node string) error {
 		return fmt.Errorf("the members differ at revision %d, and no majority agrees, so nobody knows which of them is right",
 			v.Revision)
 	case len(v.Differ) > 1:
-		return fmt.Errorf("the data of %s differ from what the majority has: with more than one that is to be cured by "+
-			"hand, see docs/upkeep.md", strings.Join(v.Differ, " and "))
+		return fmt.Errorf("the data of %s differ from what the majority has: if there is more than one, fix them "+
+			"by hand: see docs/upkeep.md", strings.Join(v.Differ, " and "))
 	}
 	return nil
 }

@@ -122,7 +122,8 @@ func (o adopting) adopt() Action {
 	}
 	r := AdoptedRecord(o.Config.Cluster, o.Config.PeerURL, *from)
 	if err := r.Valid(); err != nil {
-		return wait("slot %s holds data of the cluster %x of %s that cannot be taken over: its members make no record: %v",
+		return wait("slot %s holds data of the cluster %x of %s that cannot be taken over: no record can be made of "+
+			"its members: %v",
 			o.Claim.Slot, from.Cluster, from.Program, err)
 	}
 	if why := o.others(&r); why.Text != "" {
@@ -130,7 +131,8 @@ func (o adopting) adopt() Action {
 	}
 	if s := o.Store; s.Unknown == "" && len(s.Requests) > 0 {
 		return wait("slot %s does not take over the member %x of %s while a command to it is queued in the backup store "+
-			"(%s), which it may carry out at any time and nobody here: delete it with `etcd-manager-ctl delete-command`, or "+
+			"(%s), which it may carry out at any time, while no node here will: delete it with `etcd-manager-ctl "+
+			"delete-command`, or "+
 			"start %[3]s on this machine again and let all machines carry it out",
 			o.Claim.Slot, from.Member, from.Program, s.Requests[0].Command)
 	}
@@ -205,7 +207,8 @@ func (o adopting) others(r *Record) Said {
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f != nil && f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() != r.ID {
-			return say("node %s has taken over the same cluster %x as %s, and this node would as %s: cluster.name and "+
+			return say("node %s has taken over the same cluster %x as %s, and this node would do so as %s: "+
+				"cluster.name and "+
 				"etcd.peer-url must be the same",
 				p.Node, f.CID, f.Record.Token(), r.Token())
 		}
@@ -219,7 +222,7 @@ func (o adopting) others(r *Record) Said {
 			o.Config.Cluster, known.Token(), r.Token())
 	case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID && !o.over(r):
 		return say("the backup store knows the cluster as %s, and this disk is of %s: if it was given back, finish that "+
-			"with %s on its last member; else give this node another snapshot.store",
+			"with %s on its last member; otherwise give this node another snapshot.store",
 			s.Token(), r.Token(), Command("takeover release"))
 	}
 	return Said{}
@@ -337,7 +340,7 @@ func (o adopting) mixed() string {
 			r.Token(), they(foreign, "", ""))
 	}
 	if len(foreign) == 0 {
-		return fmt.Sprintf("%s was taken over, and not all of its members were seen to run here yet", r.Token())
+		return fmt.Sprintf("%s was taken over, and not all of its members have been seen running here yet", r.Token())
 	}
 	return fmt.Sprintf("%s not taken over yet: %s", they(foreign, "is", "are"), Frozen)
 }

@@ -1,9 +1,12 @@
 package plan
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Contest keeps two processes from starting one member, where the member's disk was copied. What the gossip tells of
-// the other holder may be older than the copy, so each asks the other directly, right before it starts. The answer is
+// the other holder may be older than the copy, so each asks all others directly, right before it starts. The answer is
 // the other's facts. Of two that do not run yet these say which comes first: both judge the same facts, so one gives
 // way. Where only one has heard of the other, the question tells of it: who was asked while it asks gives up that
 // attempt, and asks back in the next one.
@@ -54,8 +57,8 @@ func (c *Contest) Asked(by string, about Contender) (begun bool) {
 // Forget takes a question back: who asked it does not live, as far as is heard here.
 func (c *Contest) Forget(by string) { delete(c.askers, by) }
 
-// Whom begins an attempt to start. It returns the nodes to ask before: the live ones that were heard to hold the same
-// disk, or data of the same member, or that have asked for it, or that may be claiming a disk, for all that is known.
+// Whom begins an attempt to start. It returns the nodes to ask before: every live one, whatever was heard of it. Two
+// that have restarted, each on a copy, may both be heard to hold the disks that they held before.
 func (c *Contest) Whom(obs *Observation) []string {
 	c.ours, c.asked = obs.Contender(), false
 	live := map[string]bool{}
@@ -65,9 +68,7 @@ func (c *Contest) Whom(obs *Observation) []string {
 			continue
 		}
 		live[p.Node] = true
-		if f := p.Facts; c.askers[p.Node].same(c.ours) || f == nil || f.Disk == "" || obs.same(f) {
-			nodes = append(nodes, p.Node)
-		}
+		nodes = append(nodes, p.Node)
 	}
 	for node, about := range c.askers {
 		if !live[node] { // or is not heard yet
@@ -95,28 +96,34 @@ type Answer struct {
 	Gone, Deaf bool
 }
 
-// ComesFirst reports whether the answers to an attempt let our member start: none is of a holder of the same disk that
-// runs it, or comes first. A node that answers is not gone, no matter who has its lock. Where one that was heard to
-// hold a disk is silent, or one that has asked for the same, the gossip has to tell first whether it lives; and to one
-// that holds the same, who asks. One that has our name cannot be asked, and is heard of or not.
-func (c *Contest) ComesFirst(obs Observation, answers map[string]Answer) bool {
+// Obstacle says why the answers to an attempt do not let our member start, "" if they do: one is of a holder of the same
+// disk that runs it, or comes first. A node that answers is not gone, no matter who has its lock. Where one that was
+// heard to hold the same is silent, or one that has asked for it, the gossip has to tell first whether it lives; and to
+// one that holds the same, who asks. One that has our name cannot be asked, and is heard of or not.
+func (c *Contest) Obstacle(obs Observation, answers map[string]Answer) string {
 	peers := slices.Clone(obs.Peers)
 	for i, p := range peers {
 		a, asked := answers[p.Node]
 		switch {
 		case !asked || a.Gone:
-		case a.Facts == nil && (p.Facts != nil && p.Facts.Disk != "" || c.askers[p.Node].same(c.ours)):
-			return false
+		case a.Facts == nil && (p.Facts != nil && obs.same(p.Facts) || c.askers[p.Node].same(c.ours)):
+			return fmt.Sprintf("node %s may have what is here as well, and does not answer: it is asked again until it does, "+
+				"or is gone", p.Node)
 		case a.Facts != nil && obs.same(a.Facts):
 			f := *a.Facts
 			f.Lock = ""
 			peers[i].Facts = &f
 			if a.Deaf {
-				return false
+				return fmt.Sprintf("node %s has what is here as well, and does not hear this node in the gossip yet", p.Node)
 			}
 		}
 	}
 	obs.Peers = peers
-	_, stop := claiming(look(&obs)).rivalry()
-	return !stop && obs.Twin == ""
+	if rival, stop := claiming(look(&obs)).rivalry(); stop {
+		return rival.Text()
+	}
+	if obs.Twin != "" {
+		return fmt.Sprintf("another live process calls itself %s, at %s", obs.Node, obs.Twin)
+	}
+	return ""
 }

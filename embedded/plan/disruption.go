@@ -33,9 +33,9 @@ func (obs Observation) Disruption(seen []MemberInfo) (risk string) {
 	}
 	switch {
 	case !m.Running:
-		return "etcd does not run here, so nobody here can tell whether the others would do without it"
+		return "etcd does not run here, so it is unknown here whether the others keep a quorum without it"
 	case !m.Ready || !m.HasLead:
-		return "this member sees no leader, so nobody here can tell whether the others would do without it"
+		return "this member sees no leader, so it is unknown here whether the others keep a quorum without it"
 	case o.lockedBy() != "":
 		return o.lockedBy()
 	case o.changing():
@@ -104,14 +104,14 @@ func (obs Observation) Haste() string {
 		return "etcd does not run"
 	}
 	if m.Learner {
-		return "nobody counts on a learner"
+		return "a learner does not count for the quorum"
 	}
 	voters, near, staying := o.company()
 	switch {
 	case near <= voters/2:
 		return fmt.Sprintf("there is no quorum: %d of %d voters are connected", near, voters)
 	case voters <= 2:
-		return "no moment is better than another, for every voter is needed"
+		return "waiting does not help, because every voter is needed"
 	case staying == 0:
 		return "the whole cluster is being stopped"
 	}

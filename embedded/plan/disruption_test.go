@@ -75,9 +75,9 @@ func TestDisruption(t *testing.T) {
 		{"the leader does not answer", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) { *seen = nil }, "the leader has not said which members are connected to it"},
 		{"a follower answers", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) { *seen = o.Peers[1].Facts.Seen() }, "the leader has not said which members are connected to it"},
 		{"no leader", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) { o.Member.HasLead = false },
-			"this member sees no leader, so nobody here can tell whether the others would do without it"},
+			"this member sees no leader, so it is unknown here whether the others keep a quorum without it"},
 		{"etcd does not run", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) { o.Member = Member{} },
-			"etcd does not run here, so nobody here can tell whether the others would do without it"},
+			"etcd does not run here, so it is unknown here whether the others keep a quorum without it"},
 		{"a restore", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
 			o.Store.Unknown, o.Peers[0].Facts.Restore, o.Peers[0].Facts.Record = "timeout", "x", o.Disk.Ledger.Record
 		}, "node n2 knows of a restore, and the backup store does not answer here: the member list stays as it is"},
@@ -95,7 +95,7 @@ func TestDisruption(t *testing.T) {
 func TestHaste(t *testing.T) {
 	const (
 		all   = "the whole cluster is being stopped"
-		every = "no moment is better than another, for every voter is needed"
+		every = "waiting does not help, because every voter is needed"
 	)
 	told := func(o *Observation, slots ...int) {
 		for _, i := range slots {
@@ -152,7 +152,7 @@ func TestHaste(t *testing.T) {
 		{"two voters", []string{"b"}, nil, every, false},
 		{"two voters, and both are told to end", []string{"b"}, func(o *Observation) { told(o, 0) }, every, true},
 		{"the only one", nil, nil, every, true},
-		{"a learner", []string{"b", "c"}, func(o *Observation) { o.Member.Learner = true }, "nobody counts on a learner", false},
+		{"a learner", []string{"b", "c"}, func(o *Observation) { o.Member.Learner = true }, "a learner does not count for the quorum", false},
 		{"nothing runs", []string{"b", "c"}, func(o *Observation) { o.Member = Member{} }, "etcd does not run", true},
 	} {
 		o, _ := observed(c.slots...)

@@ -259,8 +259,8 @@ func (o succession) remain() Action {
 			Why: fmt.Sprintf("the proposal for which slot %s left %s was aborted (%s): it stays", o.Claim.Slot, mine.Token(),
 				aborted.Why)}
 	case s.Unknown != "":
-		return wait("slot %s has left %s, and does not start before the backup store tells what became of the "+
-			"proposal; it does not answer: %s", o.Claim.Slot, mine.Token(), s.Unknown)
+		return wait("slot %s has left %s, and does not start until the backup store says what became of the "+
+			"proposal, but it does not answer: %s", o.Claim.Slot, mine.Token(), s.Unknown)
 	case s.Restore != nil && s.Restore.ID == l.Proposal:
 		return wait("slot %s has left %s and waits for the outcome of the %s", o.Claim.Slot, mine.Token(), s.Restore.Title())
 	case conflict != "":
@@ -306,7 +306,7 @@ func Object(o Observation) (why string, ok bool) {
 	case slices.Contains(o.Disk.Ledger.Aborted, p.ID):
 		return "it was aborted before, as the disk of slot " + o.Claim.Slot + " remembers", true
 	case m.Led() && p.Led == nil:
-		return "the cluster has a leader, which the proposal says it has not", true
+		return "the cluster has a leader, and the proposal says that it has none", true
 	case m.Led() && adopting(look(&o)).forbidden(p) != "":
 		return adopting(look(&o)).forbidden(p), true
 	case m.Led() && lost:
@@ -351,7 +351,8 @@ func (obs Observation) Conflicts() []string {
 	if p := o.Store.Restore; o.Store.Unknown == "" && p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
 		all = append(all,
 			fmt.Sprintf("the backup store shows the %s (%s) as open, and said before that it was aborted: somebody has "+
-				"deleted that, or replaced the store by an older copy; find out who can delete there, nobody here takes part in it",
+				"deleted the abort, or replaced the store by an older copy; no node takes part in it; find out who can "+
+				"delete there",
 				p.Title(), p.ID))
 	}
 	known := o.Store.Record
@@ -379,7 +380,8 @@ func (obs Observation) Conflicts() []string {
 			continue // a process that has just begun, until the store is read again
 		}
 		all = append(all,
-			fmt.Sprintf("node %s uses another backup store, or a copy: nothing counts that the store says of generations; set "+
+			fmt.Sprintf("node %s uses another backup store, or a copy: what the store says about generations is "+
+				"ignored; set "+
 				"snapshot.store to the same place everywhere", p.Node))
 		break
 	}

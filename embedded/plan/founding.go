@@ -171,8 +171,8 @@ func (o founding) bereft(shared bool) Action {
 // managed says that etcd-manager keeps a cluster in the store, which vetoes a founding (R22), and every way out of
 // that.
 func (o founding) managed() Said {
-	return say("not founding: etcd-manager keeps a cluster in the backup store (%s), which an empty one must not take "+
-		"the place of: if it lives, give this node another snapshot.store; "+
+	return say("not founding: etcd-manager keeps a cluster in the backup store (%s), which an empty one must not "+
+		"replace: if it lives, give this node another snapshot.store; "+
 		"if it is given up, or is to be restored from its backups, run %s, which founds an empty cluster, "+
 		"and then restore one of them", o.Store.Managed, Command("found --new"))
 }

@@ -24,7 +24,7 @@ var (
 	byFence      = test{"TestFence", `I9: [^\n]*`}
 	byCopies     = test{"TestCopies|TestCopiesStart", `(I\d+|R\d+): [^\n]*`}
 	byCopied     = test{"TestCopyInAnotherSlot", `(I\d+|R\d+): [^\n]*`}
-	byFirst      = test{"TestComesFirst|TestContest", `(first|contest): [^\n]*`}
+	byFirst      = test{"TestObstacle|TestContest", `(first|contest): [^\n]*`}
 	byVacancy    = test{"TestStaleVacancy", `I4: [^\n]*`}
 	byDismissal  = test{"TestFalseDismissal", `I4: [^\n]*`}
 	byFoundings  = test{"TestFoundings", `I2: [^\n]*`}
@@ -144,27 +144,34 @@ var mutants = []mutant{
 	{"a lock without a name proves a holder gone", "mesh.go", `f != nil && f.Lock != "" && by`, `f != nil && by`, byStories},
 	{"an earlier claim proves a later holder gone", "mesh.go", ` && by.Epoch > f.Epoch`, ` && by.Epoch != f.Epoch`, byStories},
 	{"start without asking who holds the same disk", "sim_act_test.go", `n.timely, n.askRivals, `, `n.timely, `, byCopies},
-	{"ask only who was heard to hold the disk", "contest.go", ` || f == nil || f.Disk == "" || obs.same(f) {`, ` || f != nil && obs.same(f) {`, byCopies},
+	{"ask only who was heard to hold the disk", "contest.go", `		nodes = append(nodes, p.Node)
+`, `		if p.Facts != nil && obs.same(p.Facts) {
+			nodes = append(nodes, p.Node)
+		}
+`, byCopies},
+	{"ask nobody who was heard to hold another disk", "contest.go", `		nodes = append(nodes, p.Node)
+`, `		if f := p.Facts; c.askers[p.Node].same(c.ours) || f == nil || f.Disk == "" || obs.same(f) {
+			nodes = append(nodes, p.Node)
+		}
+`, byCopies},
 	{"ask only holders of the same disk", "contest.go", ` || c.Member != 0 && c.Member == d.Member`, ``, byCopies},
-	{"forget who has asked", "contest.go", `if f := p.Facts; c.askers[p.Node].same(c.ours) || f == nil`, `if f := p.Facts; f == nil`, byCopies},
-	{"start although asked meanwhile", "contest.go", `c.begun = !c.asked`, `c.begun = true`, byCopies},
+	{"start although asked meanwhile", "contest.go", `c.begun = !c.asked`, `c.begun = true`, byFirst},
 	{"give way to nobody and say nothing", "contest.go", `	return c.begun
 }
 
 // Forget`, `	return false
 }
 
-// Forget`, byCopies},
-	{"any answer lets it start", "contest.go", `return !stop`, `return !stop || true`, byCopies},
+// Forget`, byFirst},
+	{"any answer lets it start", "contest.go", `; stop {
+		return rival.Text()`, `; stop && false {
+		return rival.Text()`, byCopies},
 	{"whose lock we have is gone although it answers", "contest.go", `f.Lock = ""`, `_ = f`, byCopies},
-	{"start before the other can ask in turn", "contest.go", `			if a.Deaf {
-				return false
-			}
-`, ``, byFirst},
-	{"silence lets it start", "contest.go", `case a.Facts == nil && (p.Facts != nil && p.Facts.Disk != "" || c.askers[p.Node].same(c.ours)):`, `case a.Facts == nil && p.Node == "-":`, byFirst},
-	{"a standby that is silent holds it up", "contest.go", `case a.Facts == nil && (p.Facts != nil && p.Facts.Disk != "" || c.askers[p.Node].same(c.ours)):`, `case a.Facts == nil:`, byFirst},
+	{"start before the other can ask in turn", "contest.go", `			if a.Deaf {`, `			if a.Deaf && false {`, byFirst},
+	{"silence lets it start", "contest.go", `case a.Facts == nil && (p.Facts != nil && obs.same(p.Facts) || c.askers[p.Node].same(c.ours)):`, `case a.Facts == nil && p.Node == "-":`, byFirst},
+	{"anyone who is silent holds it up", "contest.go", `case a.Facts == nil && (p.Facts != nil && obs.same(p.Facts) || c.askers[p.Node].same(c.ours)):`, `case a.Facts == nil:`, byFirst},
 	{"silence of one that has asked lets it start", "contest.go", ` || c.askers[p.Node].same(c.ours)):`, `):`, byFirst},
-	{"start beside a twin that was heard since", "contest.go", ` && obs.Twin == ""`, ``, byFirst},
+	{"start beside a twin that was heard since", "contest.go", `if obs.Twin != "" {`, `if obs.Twin == "-" {`, byFirst},
 	{"start another slot's data", "next.go", `case resuming(o).another() != "":`, `case resuming(o).another() == "-":`, byCopied},
 	{"a lost node says whose data it is", "resume.go", `for _, p := range o.live() {
 		if p.Facts == nil || !p.Facts.Running`, `for _, p := range o.Peers {
@@ -283,7 +290,7 @@ var mutants = []mutant{
 	{"recover by itself while paused", "recover.go", `	case o.paused() != "":`, `	case o.paused() == "-":`, byStories},
 	{"recover by itself from less than a backup holds", "recover.go", `richer.Text != "" && chosen.Disk == o.Claim.Disk {`, `richer.Text == "-" && chosen.Disk == o.Claim.Disk {`, byStories},
 	{"weigh another survivor's backup by our own data", "recover.go", `richer.Text != "" && chosen.Disk == o.Claim.Disk {`, `richer.Text != "" {`, byStories},
-	{"recover by itself although no backup was asked for", "newest.go", `return "the store was not asked for the newest backup yet"`, `return ""`, byStories},
+	{"recover by itself although no backup was asked for", "newest.go", `return "the store has not been asked for the newest backup yet"`, `return ""`, byStories},
 	{"recover by itself although the backups are not known", "newest.go", `return "the newest backup is not known: " + s.Unknown`, `return ""`, byStories},
 	{"weigh without the unknown", "recover.go", `	case o.unweighed() != "":`, `	case o.unweighed() == "-":`, byStories},
 	{"a backup of a later generation by its revision", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Revision, revision) > 0`, byStories},

@@ -39,7 +39,7 @@ func (o proposals) poorer(lost []string) Said {
 func (o proposals) unweighed() string {
 	switch s := o.Store.Newest; {
 	case s == nil:
-		return "the store was not asked for the newest backup yet"
+		return "the store has not been asked for the newest backup yet"
 	case s.Unknown != "":
 		return "the newest backup is not known: " + s.Unknown
 	}

@@ -174,6 +174,6 @@ func (o proposals) recovery(a Action) Action {
 	}
 	return Action{Kind: Propose, Request: &Request{By: "cluster.recovery: automatic", Lost: lost, Survivor: chosen.Slot,
 		Disk: chosen.Disk, Log: chosen.Log},
-		Why: fmt.Sprintf("the disks of %s are here and have lost their data, so that the majority is gone for good: "+
+		Why: fmt.Sprintf("the disks of %s are here and have lost their data, so the majority is gone for good: "+
 			"proposing to continue from slot %s", strings.Join(lost, ", "), chosen.Slot)}
 }

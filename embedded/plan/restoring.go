@@ -165,7 +165,8 @@ func (o proposals) frozen() string {
 // prepare builds, next to etcd's data, what a restore or a recovery needs; what was built for another makes way for it.
 func (o proposals) prepare(r *Restore) Action {
 	if p := o.Disk.Ledger.Prepared; p != nil && p.ID != r.ID || o.Disk.Built != "" && o.Disk.Built != r.ID {
-		return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s holds of another restore makes way for %s", o.Claim.Slot,
+		return Action{Kind: Discard, Why: fmt.Sprintf("slot %s deletes what it has prepared for another restore, to "+
+			"make room for %s", o.Claim.Slot,
 			r.Source())}
 	}
 	a := Action{Kind: Prepare, Restore: r,

@@ -197,7 +197,7 @@ func adoptions(seed uint64) life {
 }
 
 func TestAdoptionSimulation(t *testing.T) {
-	s := sweepLives(t, 700, 60, []uint64{273}, of(adoptions))
+	s := sweepLives(t, 700, 60, []uint64{273, 1248}, of(adoptions))
 	came(t, s, s.kinds, Adopt, Note, Replace, Promote, Start, Conclude, Mirror)
 	came(t, s, s.events, "taken over", "given back", "ledger lost")
 	s.well(t, 8)

@@ -6,15 +6,27 @@ import (
 	"testing"
 )
 
-// askRivals asks who may start the same member, each in a step of its own, and then begins.
+// askRivals asks who may start the same member, and then begins. Those that may, as far as is heard, answer in a step of
+// their own each, all others in one.
 func (n *node) askRivals() {
 	o, answers, then := n.observe(), map[string]Answer{}, n.todo
+	ask := func(name string) { answers[name] = n.askRival(name, o.Contender()) }
+	var others []string
 	n.todo = nil
 	for _, name := range n.contest.Whom(&o) {
-		n.todo = append(n.todo, func() { answers[name] = n.askRival(name, o.Contender()) })
+		i := slices.IndexFunc(o.Peers, func(p Peer) bool { return p.Node == name })
+		if f := o.Peers[i].Facts; f != nil && f.Disk != "" && !o.same(f) {
+			others = append(others, name)
+			continue
+		}
+		n.todo = append(n.todo, func() { ask(name) })
 	}
 	n.todo = append(n.todo, func() {
-		if !n.contest.ComesFirst(o, answers) || !n.contest.Begin() {
+		for _, name := range others {
+			ask(name)
+		}
+	}, func() {
+		if n.contest.Obstacle(o, answers) != "" || !n.contest.Begin() {
 			n.w.tally.event("gave way")
 			n.abort()
 		}
@@ -154,10 +166,12 @@ func TestCopiesStart(t *testing.T) {
 						d.holder, thief.disk = thief, d
 						d.epoch++
 					}
-					if v := &from.views[thief.i]; v.facts != nil && w.chance(50) { // it held another disk before
-						f := *v.facts
-						f.Disk, f.Member = "another", 0
-						v.facts = &f
+					for _, v := range []*heard{&from.views[thief.i], &thief.views[from.i]} {
+						if v.facts != nil && w.chance(50) { // it held another disk before
+							f := *v.facts
+							f.Disk, f.Member = "another", 0
+							v.facts = &f
+						}
 					}
 					w.among(60)
 				}

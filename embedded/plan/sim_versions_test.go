@@ -73,9 +73,9 @@ func (n *node) learn(c *cluster) {
 // judgeVersions: nobody starts an etcd that it could know to be older than its cluster; while minors differ, only what
 // was begun is brought to its end; and nobody is admitted who could not start.
 func (w *world) judgeVersions(n *node, o Observation, a Action) {
-	for _, p := range o.Peers {
+	for _, p := range look(&o).live() { // not who had the lock of the disk here before
 		f := p.Facts
-		if !p.Live || f == nil || !f.Running || f.Record == nil || o.Disk.Ledger.Record == nil || f.Record.ID != o.Disk.Ledger.Record.ID {
+		if f == nil || !f.Running || f.Record == nil || o.Disk.Ledger.Record == nil || f.Record.ID != o.Disk.Ledger.Record.ID {
 			continue
 		}
 		voter := slices.ContainsFunc(o.Member.Members, func(m MemberInfo) bool { return m.ID == f.Member && !m.Learner })

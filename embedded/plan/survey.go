@@ -53,11 +53,11 @@ func (o surveying) survey() Survey {
 	}
 	s := Survey{lists: o.lists(known), Obstacle: o.led(known)}
 	if len(s.lists) == 0 && s.Obstacle == "" {
-		s.Obstacle = "no member of " + known.Token() + " runs here (yet), so that nobody knows its members: " +
+		s.Obstacle = "no member of " + known.Token() + " runs here (yet), so its members are unknown: " +
 			Command("status").String() + " says what each node waits for"
 	}
 	if n := o.stranger(); n != "" {
-		s.Obstacle = fmt.Sprintf("node %s uses another backup store, so that not all would see the recovery: stop the "+
+		s.Obstacle = fmt.Sprintf("node %s uses another backup store, so not all nodes would see the recovery: stop the "+
 			"others and name their slots in --lost, or configure one store for all", n)
 	}
 	for _, slot := range s.slots(o.slots(known)) {
@@ -126,7 +126,8 @@ func (o surveying) led(r *Record) string {
 		case f.Leader:
 			return fmt.Sprintf("the cluster has a quorum, and node %s leads it: a recovery is not needed", node)
 		case f.Log == nil:
-			return fmt.Sprintf("node %s follows a leader, or has until a moment ago: a recovery is not needed, or it is too "+
+			return fmt.Sprintf("node %s follows a leader, or did until a moment ago: a recovery is not needed, or it "+
+				"is too "+
 				"early: ask again in some seconds", node)
 		}
 		return ""
@@ -232,7 +233,7 @@ func (s Survey) Choose(lost []string, survivor string) (chosen Survivor, refusal
 	case chosen.Slot == "" && slices.ContainsFunc(s.Slots,
 		func(v Survivor) bool { return v.Dropped && v.Voter && v.Runs && v.Here }):
 		return chosen, "no voter of a slot that the cluster wants runs here with its own data; another may have been " +
-			"removed before, so that its data is old: to continue from it all the same, name it with --survivor"
+			"removed before, so its data is old: to continue from it all the same, name it with --survivor"
 	case chosen.Slot == "":
 		return chosen, "no voter of the cluster runs here with its own data"
 	case !chosen.Voter || !chosen.Here || !chosen.Runs || chosen.Log == nil:

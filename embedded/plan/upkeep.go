@@ -124,14 +124,14 @@ func (o upkeep) corrupt() Said {
 	const by = "etcd refuses everything until the alarm is disarmed by hand, and nothing else is changed by " +
 		"itself; see docs/upkeep.md"
 	disarm, rejoin := Command("etcdctl alarm disarm"), Command("rejoin")
-	const cure = "run %s on the node that differs from the majority, which %s tells, and %s when it serves again; %s"
+	const cure = "run %s on the node that differs from the majority, which %s names, and %s when it serves again; %s"
 	status := Command("status")
 	switch {
 	case len(who) == 0 && slices.Contains(o.Member.Corrupt, 0):
 		return say("alarm CORRUPT: the members' data differ, and etcd could not tell whose is right: "+cure, rejoin, status,
 			disarm, by)
 	case len(who) == 0:
-		return say("alarm CORRUPT: the member it names is none any more: run %s when all others serve; %s", disarm, by)
+		return say("alarm CORRUPT: the member it names no longer exists: run %s when all others serve; %s", disarm, by)
 	}
 	return say("alarm CORRUPT: etcd blames %s: "+cure, strings.Join(who, " and "), rejoin, status, disarm, by)
 }
@@ -159,8 +159,8 @@ func (o upkeep) part() (*Action, string) {
 			"set aside; that waits: %s", slot, obstacle)
 	case m.alarmed(Corrupt) && !slices.Contains(m.Corrupt, m.ID):
 		return &Action{Kind: Raise, Alarm: Corrupt,
-			Why: fmt.Sprintf("the operator says that the data of slot %s is what differs: having the "+
-				"alarm CORRUPT say it as well", slot)}, ""
+			Why: fmt.Sprintf("the operator says that the data of slot %s is what differs: making the alarm CORRUPT "+
+				"name it", slot)}, ""
 	}
 	return &Action{Kind: SetAside, Record: o.Disk.Ledger.Record, Member: m.ID, Reason: Differed,
 		Why: fmt.Sprintf("the operator gives up the data of slot %s, which differs from what a majority of the members "+
@@ -242,7 +242,7 @@ func (o upkeep) cureStep() (*Action, string) {
 	case len(o.gaining(full)) > 0:
 		return nil, fmt.Sprintf("slot %s is to be defragmented", o.gaining(full)[0])
 	case o.Compacted: // the members' databases show it a little later, and the gossip tells of them
-		return nil, "what the compaction has gained shows in a moment"
+		return nil, "the result of the compaction will show in a moment"
 	}
 	return nil, fmt.Sprintf("the database is full of live data (slots %s): delete keys or raise "+
 		"etcd.quota-backend-bytes", strings.Join(full, ", "))

@@ -162,7 +162,7 @@ func askEverything(o Observation) {
 	for i, node := range new(Contest).Whom(&o) {
 		answers[node] = Answer{Facts: &facts, Gone: i == 1, Deaf: i == 2}
 	}
-	new(Contest).ComesFirst(o, answers)
+	new(Contest).Obstacle(o, answers)
 	for _, seen := range [][]MemberInfo{nil, facts.Seen(), o.Member.Members} {
 		o.Disruption(seen)
 		o.Hindrance(seen)

@@ -1,0 +1,26 @@
+package cmd
+
+import (
+	"testing"
+
+	"holdfast/embedded/health"
+	"holdfast/volume"
+)
+
+// The command looks at the volumes without having heard the other nodes. What the node here has decided stands.
+func TestVolumeListHeedsTheNode(t *testing.T) {
+	seen := func() []volume.Info {
+		return []volume.Info{{Slot: "a", Decision: volume.DecisionTake, Why: "it is this host's own"},
+			{Slot: "b", Disk: "d1", Decision: volume.DecisionWait, Why: "held by n1"}}
+	}
+	infos := seen()
+	decided(health.NodeStatus{State: health.Standby, Why: "standing by: a is held by n2"}, infos)
+	if infos[0].Decision != volume.DecisionWait || infos[0].Why != "standing by: a is held by n2" || infos[1] != seen()[1] {
+		t.Errorf("beside a standby: got %+v", infos)
+	}
+	infos = seen()
+	decided(health.NodeStatus{State: "leader", Volume: &health.VolumeStatus{Slot: "b", Disk: "d1"}}, infos)
+	if infos[0] != seen()[0] || infos[1].Decision != volume.DecisionKeep {
+		t.Errorf("beside a leader: got %+v", infos)
+	}
+}
