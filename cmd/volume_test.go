@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 	"holdfast/volume"
 )
 
@@ -19,7 +20,7 @@ func TestVolumeListHeedsTheNode(t *testing.T) {
 		t.Errorf("beside a standby: got %+v", infos)
 	}
 	infos = seen()
-	decided(health.NodeStatus{State: "leader", Volume: &health.VolumeStatus{Slot: "b", Disk: "d1"}}, infos)
+	decided(health.NodeStatus{State: "leader", Volume: &plan.Volume{Slot: "b", Disk: "d1"}}, infos)
 	if infos[0] != seen()[0] || infos[1].Decision != volume.DecisionKeep {
 		t.Errorf("beside a leader: got %+v", infos)
 	}

@@ -91,7 +91,7 @@ func TestCampaign(t *testing.T) {
 	heir := nodes[(slices.Index(nodes, old)+1)%3]
 	var s plan.Standing
 	await(t, "it is connected", func() bool { s = heir.Standing(); return len(s.Near) == 2 })
-	if !s.Running || !s.Voter || s.ID != heir.Status().MemberID || s.Lead != old.Status().MemberID || len(s.Voters) != 3 ||
+	if !s.Running || !s.Voter || s.ID != heir.Status().ID || s.Lead != old.Status().ID || len(s.Voters) != 3 ||
 		s.End == (plan.LogEnd{}) || s.Beat != plan.Beat(50*time.Millisecond, 500*time.Millisecond) {
 		t.Errorf("standing: got %+v", s)
 	}

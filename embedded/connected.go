@@ -80,34 +80,18 @@ func connectedSince(srv *etcdserver.EtcdServer, id types.ID) (time.Time, bool) {
 	return since, !since.IsZero()
 }
 
-// Progress is how far a member's log is, as the leader's raft sees it.
-type Progress struct {
-	// Matched is up to which index it agrees with the leader's in this term: what a member acknowledges is on its disk,
-	// fsync'd, together with the term. 0: it has acknowledged nothing in this term. It stays known while the member is
-	// away.
-	Matched   uint64
-	Receiving bool // it is being sent a whole database
-}
-
-// Progress tells of all members, by ID, and in which term this member leads; nil and 0 unless it does.
-func (c Cluster) Progress() (all map[uint64]Progress, leads uint64) {
-	l, err := c.running()
-	if err != nil {
-		return nil, 0
-	}
+// leads tells in which term this member leads, and how far each member's log is, by ID: 0 and nil unless it does. What a
+// member acknowledges (Match) is on its disk, fsync'd, together with the term, and stays known while the member is away.
+func (l *life) leads() (in uint64, logs map[uint64]tracker.Progress) {
 	node := raftNode(l.etcd.Server)
 	if node == nil {
-		return nil, 0
+		return 0, nil
 	}
 	s := node.Status()
 	if s.RaftState != raft.StateLeader {
-		return nil, 0
+		return 0, nil
 	}
-	all = make(map[uint64]Progress, len(s.Progress))
-	for id, p := range s.Progress {
-		all[id] = Progress{Matched: p.Match, Receiving: p.State == tracker.StateSnapshot}
-	}
-	return all, term(s)
+	return term(s), s.Progress
 }
 
 // raftNode is raft itself; its Status asks raft's own loop. nil if a later etcd moves it: then nothing is known of any

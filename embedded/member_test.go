@@ -29,12 +29,12 @@ func TestFoundStopRestart(t *testing.T) {
 	}
 	rev := put(t, n.client(t), "k", "v")
 	got := n.Status()
-	if got.MemberID != members["a"] || got.ClusterID != cluster {
-		t.Errorf("IDs: got %x in %x, want %x in %x", got.MemberID, got.ClusterID, members["a"], cluster)
+	if got.ID != members["a"] || got.Cluster != cluster {
+		t.Errorf("IDs: got %x in %x, want %x in %x", got.ID, got.Cluster, members["a"], cluster)
 	}
-	if !got.Running || !got.Ready || !got.Leader || got.Learner || got.LeaderID != got.MemberID || got.Revision != rev ||
-		got.Term == 0 || got.Applied == 0 || got.Committed == 0 || got.Space.Size == 0 || got.Space.Quota != 2<<30 ||
-		got.ServerVersion != version.Version {
+	if !got.Running || !got.Ready || !got.Leader || got.Learner || !got.HasLead || got.Revision != rev ||
+		got.Term == 0 || got.Applied == 0 || got.Space.Size == 0 || got.Space.Quota != 2<<30 ||
+		got.Version != version.Version {
 		t.Errorf("status: got %+v", got)
 	}
 	stop(t, n, 0)
@@ -43,7 +43,7 @@ func TestFoundStopRestart(t *testing.T) {
 	if err := n.Err(); err != nil {
 		t.Errorf("error after stop: %v", err)
 	}
-	if got := n.Status(); got.Running || got.MemberID != 0 || n.Ready() || n.Members() != nil {
+	if got := n.Status(); got.Running || got.ID != 0 || n.Ready() || n.Members() != nil {
 		t.Errorf("status after stop: got %+v", got)
 	}
 	if _, err := n.Snapshot(t.Context()); !errors.Is(err, errStopped) {
@@ -51,7 +51,7 @@ func TestFoundStopRestart(t *testing.T) {
 	}
 	n.spec.Peers = map[string]string{"a": n.spec.PeerURL}
 	n.run(t).awaitReady(t)
-	if got := n.Status(); got.Revision != rev || got.MemberID != members["a"] {
+	if got := n.Status(); got.Revision != rev || got.ID != members["a"] {
 		t.Errorf("after restart: got %+v, want revision %d of %x", got, rev, members["a"])
 	}
 	if err := n.begin(t); err == nil {

@@ -37,7 +37,7 @@ func TestLearnerJoinsAndIsRemoved(t *testing.T) {
 	b.spec.Join = true
 	b.spec.Peers = map[string]string{"a": a.spec.PeerURL, "b": b.spec.PeerURL}
 	b.run(t).awaitReady(t)
-	await(t, "b knows that it is a learner", func() bool { s := b.Status(); return s.Learner && s.MemberID == id })
+	await(t, "b knows that it is a learner", func() bool { s := b.Status(); return s.Learner && s.ID == id })
 
 	await(t, "promotion", func() bool {
 		err := a.Promote(soon(t), id)
@@ -116,9 +116,9 @@ func TestChangesKeepQuorum(t *testing.T) {
 		}
 	}
 	for _, n := range others {
-		await(t, "all are connected", func() bool { _, ok := leader.Connected(n.Status().MemberID); return ok })
+		await(t, "all are connected", func() bool { _, ok := leader.Connected(n.Status().ID); return ok })
 	}
-	gone, there := others[0].Status().MemberID, others[1].Status().MemberID
+	gone, there := others[0].Status().ID, others[1].Status().ID
 	others[0].Kill()
 	await(t, "one is gone", func() bool { _, ok := leader.Connected(gone); return !ok })
 	if _, err := leader.AddLearner(soon(t), "http://127.0.0.1:1"); !errors.Is(err, plan.ErrUnhealthy) {
@@ -187,8 +187,8 @@ func TestThreeMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
-		if got := n.Status(); got.MemberID != ids[n.spec.Slot] || got.ClusterID != cluster {
-			t.Errorf("%s: got %x in %x, want %x in %x", n.spec.Slot, got.MemberID, got.ClusterID, ids[n.spec.Slot], cluster)
+		if got := n.Status(); got.ID != ids[n.spec.Slot] || got.Cluster != cluster {
+			t.Errorf("%s: got %x in %x, want %x in %x", n.spec.Slot, got.ID, got.Cluster, ids[n.spec.Slot], cluster)
 		}
 	}
 	leader := leaderOf(nodes)
@@ -231,7 +231,7 @@ func TestConnected(t *testing.T) {
 	}
 	nodes := found(t, "a", "b")
 	a, b := nodes[0], nodes[1]
-	id := b.Status().MemberID
+	id := b.Status().ID
 	since := func() bool { _, ok := a.Connected(id); return ok }
 	await(t, "b is connected", since)
 	if at, _ := a.Connected(id); time.Since(at) > time.Minute || time.Since(at) < 0 {
@@ -256,7 +256,7 @@ func TestConnectedAnswers(t *testing.T) {
 	nodes := found(t, "a", "b", "c")
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.Status().Leader })
 	leader, other, mute := nodes[i], nodes[(i+1)%3], nodes[(i+2)%3]
-	id := mute.Status().MemberID
+	id := mute.Status().ID
 	connected := func(n *node) bool { _, ok := n.Connected(id); return ok }
 	for _, n := range []*node{leader, other} {
 		await(t, "all are connected", func() bool { return connected(n) })
@@ -287,11 +287,16 @@ func TestProgress(t *testing.T) {
 		leader, follower = follower, leader
 	}
 	await(t, "all is known", func() bool {
-		p, _ := leader.Progress()
-		return len(p) == 2 && p[follower.Status().MemberID].Matched > 0 && p[leader.Status().MemberID].Matched >= p[follower.Status().MemberID].Matched
+		m, _ := leader.State()
+		far := map[uint64]uint64{}
+		for _, i := range m.Members {
+			far[i.ID] = i.Matched
+		}
+		return len(far) == 2 && far[follower.Status().ID] > 0 && far[m.ID] >= far[follower.Status().ID]
 	})
-	if p, term := follower.Progress(); p != nil || term != 0 {
-		t.Errorf("of a follower: got %v in term %d, want nothing", p, term)
+	m, _ := follower.State()
+	if m.Leads != 0 || slices.ContainsFunc(m.Members, func(i plan.MemberInfo) bool { return i.Matched != 0 || i.Receiving }) {
+		t.Errorf("of a follower: got %+v in term %d, want nothing", m.Members, m.Leads)
 	}
 }
 
@@ -342,7 +347,7 @@ func TestUpdateToTLS(t *testing.T) {
 	if err := n.Reach(soon(t), "https://"+n.addr+":2382"); err == nil {
 		t.Error("reached a port where nobody listens")
 	}
-	id := n.Status().MemberID
+	id := n.Status().ID
 	if err := n.Update(soon(t), id+1, tls); !errors.Is(err, errNotFound) {
 		t.Errorf("update nobody: got %v, want ErrNotFound", err)
 	}

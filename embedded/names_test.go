@@ -65,7 +65,7 @@ func TestMemberNames(t *testing.T) {
 		name := b.cfg.Names.of("b")
 		b.run(t).awaitReady(t)
 		await(t, "a hears the name "+name, func() bool { return a.names()[name] == ids["b"] })
-		if got := b.Status().MemberID; got != ids["b"] || len(a.Members()) != 3 {
+		if got := b.Status().ID; got != ids["b"] || len(a.Members()) != 3 {
 			t.Errorf("as %s: got member %x of %x, want %x of 3", name, got, a.names(), ids["b"])
 		}
 	}
@@ -88,8 +88,8 @@ func TestMemberNames(t *testing.T) {
 	}
 	stop(t, d, 0)
 	d.run(t).awaitReady(t)
-	if got := d.Status(); got.MemberID != id || got.Learner {
-		t.Errorf("the replacement after a restart: got %x, learner %v, want the voter %x", got.MemberID, got.Learner, id)
+	if got := d.Status(); got.ID != id || got.Learner {
+		t.Errorf("the replacement after a restart: got %x, learner %v, want the voter %x", got.ID, got.Learner, id)
 	}
 }
 

@@ -34,7 +34,7 @@ func trio(t *testing.T) (nodes []*node, ids []uint64) {
 	nodes = found(t, "a", "b", "c")
 	put(t, nodes[0].client(t), "k", "v")
 	for _, n := range nodes {
-		ids = append(ids, n.Status().MemberID)
+		ids = append(ids, n.Status().ID)
 	}
 	for _, n := range nodes {
 		n.Kill() // nothing is handed over, and nobody is waited for
@@ -161,7 +161,7 @@ func awaitElections(t *testing.T, n *node, logs *observer.ObservedLogs) {
 		}
 		return asked >= 2
 	})
-	if n.Ready() || n.Status().LeaderID != 0 {
+	if n.Ready() || n.Status().HasLead {
 		t.Errorf("%s has a leader: %+v", n.spec.Slot, n.Status())
 	}
 }
@@ -178,7 +178,7 @@ func loseFollower(t *testing.T, nodes []*node) {
 			break
 		}
 	}
-	await(t, leader.spec.Slot+" leads no more", func() bool { return leader.Status().LeaderID == 0 })
+	await(t, leader.spec.Slot+" leads no more", func() bool { return !leader.Status().HasLead })
 }
 
 // Nothing differs in what our own etcd leaves.
@@ -236,7 +236,7 @@ func TestLostMember(t *testing.T) {
 	for _, n := range nodes[:2] {
 		n.awaitReady(t)
 	}
-	if s := nodes[2].Status(); s.LeaderID != 0 || nodes[2].Ready() {
+	if s := nodes[2].Status(); s.HasLead || nodes[2].Ready() {
 		t.Errorf("the lost member has a leader: %+v", s)
 	}
 	if got := len(nodes[0].Members()); got != 2 {

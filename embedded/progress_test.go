@@ -3,7 +3,10 @@ package embedded
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"holdfast/embedded/plan"
 )
 
 // TestProgressOfDisk: the leader knows how far each member's disk had come when it went away, and an older copy of that
@@ -21,30 +24,36 @@ func TestProgressOfDisk(t *testing.T) {
 		}
 		away = n
 	}
-	acked := func(id uint64) uint64 { all, _ := leader.Progress(); return all[id].Matched }
-	id, client := away.Status().MemberID, leader.client(t)
+	told := func(id uint64) plan.MemberInfo {
+		m, _ := leader.State()
+		return m.Members[slices.IndexFunc(m.Members, func(i plan.MemberInfo) bool { return i.ID == id })]
+	}
+	acked := func(id uint64) uint64 { return told(id).Matched }
+	committed := func() uint64 { return leader.current().etcd.Server.CommittedIndex() }
+	id, client := away.Status().ID, leader.client(t)
 	put(t, client, "k", "1")
-	await(t, "it has acknowledged all", func() bool { return acked(id) > 0 && acked(id) == leader.Status().Committed })
+	await(t, "it has acknowledged all", func() bool { return acked(id) > 0 && acked(id) == committed() })
 	older := filepath.Join(t.TempDir(), "etcd")
 	if err := os.CopyFS(older, os.DirFS(away.spec.DataDir)); err != nil {
 		t.Fatal(err)
 	}
 	atCopy := acked(id)
 	put(t, client, "k", "2")
-	await(t, "it has acknowledged more", func() bool { return acked(id) > atCopy && acked(id) == leader.Status().Committed })
+	await(t, "it has acknowledged more", func() bool { return acked(id) > atCopy && acked(id) == committed() })
 	stop(t, away, 0)
 	before := acked(id)
 	put(t, client, "k", "3")
-	all, term := leader.Progress()
-	if term != leader.Status().Term || all[id].Matched < before {
-		t.Errorf("the leader in term %d says %+v in term %d; it had %d of %x", leader.Status().Term, all, term, before, id)
+	m, _ := leader.State()
+	seen := told(id)
+	if m.Leads == 0 || m.Leads != m.Term || seen.Matched < before {
+		t.Errorf("the leader in term %d says %+v in term %d; it had %d", m.Term, seen, m.Leads, before)
 	}
 	now, err := (Disk{}).Inspect(away.spec.DataDir)
-	if err != nil || now.Log.Index < all[id].Matched || now.Term != term {
-		t.Errorf("the disk: got %+v, %v; the leader has seen %+v", now, err, all)
+	if err != nil || now.Log.Index < seen.Matched || now.Term != m.Leads {
+		t.Errorf("the disk: got %+v, %v; the leader has seen %+v", now, err, seen)
 	}
 	then, err := (Disk{}).Inspect(older)
-	if err != nil || then.Log.Index >= all[id].Matched {
-		t.Errorf("the older copy: got %+v, %v; the leader has seen %+v", then, err, all)
+	if err != nil || then.Log.Index >= seen.Matched {
+		t.Errorf("the older copy: got %+v, %v; the leader has seen %+v", then, err, seen)
 	}
 }

@@ -52,7 +52,7 @@ func newSurvivor(t *testing.T) survivor {
 	}
 	check(t, os.CopyFS(datadir.ToWALDir(s.dir), os.DirFS(datadir.ToWALDir(n.spec.DataDir))))
 	check(t, os.MkdirAll(filepath.Join(s.dir, "member"), 0o700))
-	s.append(t, n.Status().MemberID)
+	s.append(t, n.Status().ID)
 	d, err := (Disk{}).Inspect(s.dir)
 	check(t, err)
 	s.end = d.Log

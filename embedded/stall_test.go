@@ -9,6 +9,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"holdfast/embedded/plan"
 	"holdfast/volume/device/devicetest"
 )
 
@@ -46,7 +47,7 @@ func leads(t *testing.T, nodes ...*node) (leader *node) {
 }
 
 // prompt is what a member says of itself, which it must do at once.
-func prompt(t *testing.T, n *node) Status {
+func prompt(t *testing.T, n *node) plan.Member {
 	t.Helper()
 	begun := time.Now()
 	s := n.Status()
@@ -88,7 +89,7 @@ func TestStalledDisk(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		srv := old.current().server()
-		if err := srv.MoveLeader(ctx, uint64(srv.MemberID()), leader.Status().MemberID); err == nil {
+		if err := srv.MoveLeader(ctx, uint64(srv.MemberID()), leader.Status().ID); err == nil {
 			t.Error("a leader whose disk stalls has handed the leadership over")
 		}
 		put(t, leader.client(t), "k", "served")
@@ -118,7 +119,7 @@ func TestStalledDisk(t *testing.T) {
 	t.Run("heir", func(t *testing.T) {
 		id, _ := heirOf(leader.current().server(), nil)
 		heir := others(leader)[0]
-		if heir.Status().MemberID != uint64(id) {
+		if heir.Status().ID != uint64(id) {
 			heir = others(leader)[1]
 		}
 		thaw := devicetest.Freeze(t, disks[heir])

@@ -1,8 +1,10 @@
 package embedded
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -12,104 +14,34 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.etcd.io/etcd/server/v3/storage/schema"
+	"go.etcd.io/raft/v3/tracker"
 
 	"holdfast/embedded/plan"
 )
 
-// Status is what this member knows of itself, as of its own applied state. The zero value
-// is a member that does not run.
-type Status struct {
-	Running bool // etcd was started and nobody has asked it to stop
-	Ready   bool // it has joined its cluster and answers clients
-
-	MemberID  uint64
-	ClusterID uint64
-	LeaderID  uint64 // that raft has shown last; 0: none known. Only with Confirmed there is one
-	Leader    bool
-	Learner   bool
-
-	Term      uint64
-	Revision  int64
-	Compacted int64  // the history up to this revision is gone from this database; 0: all of it is there
-	Applied   uint64 // raft index
-	Committed uint64 // raft index
-
-	// Confirmed: the member has a leader (R16), for a linearizable read through it was answered that was asked within
-	// the last 5 s, and if it leads, since it leads. Asked is when the last one was asked, zero if none was answered
-	// since the start; Progress is when the applied index was last seen to grow, which on a leader proves that its disk
-	// took a write. Both are monotonic. While there is a leader the index grows every few seconds, also where no client
-	// writes. See confirmation.
-	//
-	// Stalled: raft shows a leader, and yet nothing that was asked in the last 5 s (two election timeouts, if that is
-	// longer) was answered. A member that is merely cut off is shown none by then: this one's disk may hang, or it
-	// cannot apply what is committed.
-	Confirmed bool
-	Stalled   bool
-	Asked     time.Time
-	Progress  time.Time
-
-	Space  plan.Space
-	Alarms []Alarm
-	// Hashes are of the revisions at which it compacted since it was started, the ten newest at most; and while CORRUPT
-	// is up, of the present one.
-	Hashes []Hash
-
-	ClusterVersion string // empty until the cluster has agreed on one
-	StorageVersion string // of the database; follows the cluster's within seconds, empty before
-	ServerVersion  string
-	Downgrade      string // version that the cluster is being downgraded to, empty if it is not
-
-	// Trusts are the authorities whose peers this member accepts, as loaded at its start: the first 16 hex digits of
-	// each certificate's SHA-256, sorted. Stale: other authorities of peers or of clients stand in the files by now,
-	// and a new start would load them. It is at most a second old; files that cannot be read, or hold no certificate,
-	// are not Stale.
-	Trusts []string
-	Stale  bool
-}
-
-// Alarm is one raised alarm, NOSPACE or CORRUPT.
-type Alarm struct {
-	MemberID uint64
-	Name     string
-}
-
-// Hash is a checksum of all keys and values up to a revision, as etcd makes it when it compacts. Members that agree in
-// Revision and Compacted, the revision of the compaction before, have the same data if and only if Sum is the same.
-type Hash struct {
-	Revision  int64
-	Compacted int64
-	Sum       uint32
-}
-
-// Status never waits for a quorum, nor for a defragmentation, nor longer than a moment for a
-// disk that stalls: meanwhile revision and size are those from before. Only while the member
-// loads a database its leader has sent it (at most once, when it has fallen far behind) does
-// it take as long as that.
-func (m *Member) Status() Status {
+// Status is what the member tells of itself; the zero value: it does not run. It never waits for a quorum, nor for a
+// defragmentation, nor longer than a moment for a disk that stalls: meanwhile revision and size are those from before.
+// Only while the member loads a database its leader has sent it (at most once, when it has fallen far behind) does it
+// take as long as that. Of the other members and of holdfast's own keys only State tells.
+func (m *Member) Status() plan.Member {
 	s, _ := m.status()
 	return s
 }
 
 // status also has the life read holdfast's own keys of these names, in the same look at the database.
-func (m *Member) status(keys ...string) (Status, *life) {
+func (m *Member) status(keys ...string) (plan.Member, *life) {
 	l, err := m.running()
 	if err != nil {
-		return Status{}, nil
+		return plan.Member{}, nil
 	}
 	srv := l.etcd.Server
-	s := Status{
-		Running:       true,
-		Ready:         l.ready(),
-		MemberID:      uint64(srv.MemberID()),
-		ClusterID:     uint64(srv.Cluster().ID()),
-		LeaderID:      srv.Lead(),
-		Leader:        srv.Leader() == srv.MemberID(),
-		Term:          srv.Term(),
-		Applied:       srv.AppliedIndex(),
-		Committed:     srv.CommittedIndex(),
-		ServerVersion: version.Version,
-		Trusts:        slices.Clone(l.trust.peers),
-		Stale:         l.trust.stale(),
+	s := plan.Member{
+		Running: true, Ready: l.ready(), ID: uint64(srv.MemberID()), Cluster: uint64(srv.Cluster().ID()),
+		Status: plan.Status{
+			HasLead: srv.Lead() != 0, Leader: srv.Leader() == srv.MemberID(), Term: srv.Term(), Applied: srv.AppliedIndex(),
+			Version: version.Version,
+		},
+		Trusts: slices.Clone(l.trust.peers), Stale: l.trust.stale(),
 	}
 	s.Asked, s.Confirmed = l.leader.confirmed()
 	s.Stalled, s.Progress = l.leader.stalled(), l.leader.progress()
@@ -118,7 +50,7 @@ func (m *Member) status(keys ...string) (Status, *life) {
 		s.Learner = self.IsLearner
 	}
 	for _, a := range srv.Alarms() {
-		s.Alarms = append(s.Alarms, Alarm{MemberID: a.MemberID, Name: a.Alarm.String()})
+		s.Alarms = append(s.Alarms, plan.Alarm{Name: a.Alarm.String(), Member: plan.ID(a.MemberID)})
 	}
 	if v := srv.Cluster().Version(); v != nil {
 		s.ClusterVersion = v.String()
@@ -132,6 +64,47 @@ func (m *Member) status(keys ...string) (Status, *life) {
 	return s, l
 }
 
+// State is Status with the other members and what the cluster remembers for holdfast, but for the certificate that the
+// member presents; ended says why etcd ended by itself. As Status it waits for nothing.
+func (m *Member) State() (p plan.Member, ended error) {
+	p, l := m.status(plan.KeyConsent, plan.KeySlots, plan.KeyLock, plan.KeyPaused)
+	if l == nil {
+		if ended = m.Err(); errors.Is(ended, errRemoved) {
+			return plan.Member{Removed: true}, nil
+		}
+		return p, ended
+	}
+	p.Consent, p.Set = kept[plan.Consent](l, plan.KeyConsent), kept[plan.SlotSet](l, plan.KeySlots)
+	p.Lock, p.Paused = kept[plan.Lock](l, plan.KeyLock), kept[plan.Pause](l, plan.KeyPaused)
+	p.Snapshot, p.Members = !m.Quiet(), m.Members()
+	var logs map[uint64]tracker.Progress
+	p.Leads, logs = l.leads()
+	for i := range p.Members {
+		info := &p.Members[i]
+		_, connected := m.Connected(info.ID)
+		if connected {
+			p.Near = append(p.Near, info.ID)
+		}
+		info.Connected = connected && p.Leader
+		info.Matched, info.Receiving = logs[info.ID].Match, logs[info.ID].State == tracker.StateSnapshot
+		if info.ID != p.ID { // of its own disk the others do not take its word
+			info.Acked = info.Matched
+		}
+	}
+	return p, nil
+}
+
+// kept decodes one of holdfast's own keys as it was read last. What was not read or is not understood counts as absent.
+func kept[T any](l *life, name string) *T {
+	k, _ := l.keys.Load(name)
+	read, _ := k.(storedKey)
+	v := new(T)
+	if read.version == 0 || json.Unmarshal(read.value, v) != nil {
+		return nil
+	}
+	return v
+}
+
 // Revision is that of the running member as applied, 0 without one.
 func (m *Member) Revision() int64 { return m.Status().Revision }
 
@@ -141,7 +114,7 @@ type stored struct {
 	compacted int64
 	space     plan.Space
 	version   string
-	hashes    []Hash
+	hashes    []plan.Hash
 }
 
 // stored reads from the backend, or, where it cannot, repeats what it read before. It takes up these keys as well.
@@ -192,12 +165,13 @@ func readStored(srv *etcdserver.EtcdServer) stored {
 
 // hashes are those that etcd keeps of its compactions. While CORRUPT is up there are no more of those, and the ones of
 // before are gone if the member was restarted; then nobody writes either, so the present revision is hashed, once.
-func hashes(srv *etcdserver.EtcdServer, revision int64) (all []Hash) {
+func hashes(srv *etcdserver.EtcdServer, revision int64) (all []plan.Hash) {
 	kept := srv.KV().HashStorage()
 	for _, h := range kept.Hashes() {
-		all = append(all, Hash{h.Revision, h.CompactRevision, h.Hash})
+		all = append(all, hashOf(h))
 	}
-	if !alarmed(srv, pb.AlarmType_CORRUPT) || slices.ContainsFunc(all, func(h Hash) bool { return h.Revision == revision }) {
+	at := func(h plan.Hash) bool { return h.Revision == revision }
+	if !alarmed(srv, pb.AlarmType_CORRUPT) || slices.ContainsFunc(all, at) {
 		return all
 	}
 	h, _, err := kept.HashByRev(revision) // reads all; meanwhile Status repeats what it said before
@@ -205,7 +179,11 @@ func hashes(srv *etcdserver.EtcdServer, revision int64) (all []Hash) {
 		return all
 	}
 	kept.Store(h)
-	return append(all, Hash{h.Revision, h.CompactRevision, h.Hash})
+	return append(all, hashOf(h))
+}
+
+func hashOf(h mvcc.KeyValueHash) plan.Hash {
+	return plan.Hash{Revision: h.Revision, Compacted: h.CompactRevision, Sum: fmt.Sprintf("%08x", h.Hash)}
 }
 
 // pending is how many bytes the last transaction has freed. Bbolt counts them as free when the next one begins, and

@@ -6,31 +6,19 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
+
+	"holdfast/embedded/plan"
 )
-
-// Unleased are keys below a prefix that no living lease is bound to.
-type Unleased struct {
-	Keys  []UnleasedKey
-	Read  int // keys that were looked at
-	Total int // keys below the prefix
-}
-
-// UnleasedKey is one of them. etcd keeps no time of a write.
-type UnleasedKey struct {
-	Key      string
-	Revision int64 // of its last write
-	Lease    int64 // that it names; 0: none
-}
 
 // Unleased looks at the first limit keys below prefix, as far as this member has applied them, for those that will
 // never expire: bound to no lease, or to one that is gone. A restore that forgets leases leaves such keys behind.
-func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (Unleased, error) {
+func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (plan.Unleased, error) {
 	l, err := k.running()
 	if err != nil {
-		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
+		return plan.Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
 	}
 	if !l.backend.TryRLock() {
-		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, errBusy)
+		return plan.Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, errBusy)
 	}
 	defer l.backend.RUnlock()
 	srv := l.etcd.Server
@@ -39,16 +27,16 @@ func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (Unlease
 	}
 	first, err := read()
 	if err != nil {
-		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
+		return plan.Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
 	}
 	leases, err := srv.LeaseLeases(srv.AuthStore().WithRoot(ctx), &pb.LeaseLeasesRequest{})
 	if err != nil {
-		return Unleased{}, fmt.Errorf("list the leases: %w", err)
+		return plan.Unleased{}, fmt.Errorf("list the leases: %w", err)
 	}
 	// Again: what expired between the two is gone by now.
 	again, err := read()
 	if err != nil {
-		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
+		return plan.Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
 	}
 	still := map[string]int64{}
 	for _, kv := range again.KVs {
@@ -58,9 +46,10 @@ func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (Unlease
 	for _, s := range leases.GetLeases() {
 		alive[s.GetID()] = true
 	}
-	u := Unleased{Read: len(first.KVs), Total: first.Count}
+	u := plan.Unleased{Prefix: prefix, Read: len(first.KVs), Total: first.Count}
 	for _, kv := range first.KVs {
-		if k := (UnleasedKey{string(kv.Key), kv.ModRevision, kv.Lease}); !alive[k.Lease] && still[k.Key] == k.Revision {
+		k := plan.UnleasedKey{Key: string(kv.Key), Revision: kv.ModRevision, Lease: kv.Lease}
+		if !alive[k.Lease] && still[k.Key] == k.Revision {
 			u.Keys = append(u.Keys, k)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"holdfast/embedded/plan"
 )
 
 // Of the keys below a prefix those are found that no living lease is bound to, and one that was written meanwhile is
@@ -27,7 +29,7 @@ func TestUnleased(t *testing.T) {
 	revision := put(t, c, "m/2", "x")
 	enableAuth(t, c)
 	u, err := n.Unleased(t.Context(), "m/", 10)
-	if want := []UnleasedKey{{"m/2", revision, 0}}; err != nil || !slices.Equal(u.Keys, want) || u.Read != 2 || u.Total != 2 {
+	if want := []plan.UnleasedKey{{Key: "m/2", Revision: revision}}; err != nil || !slices.Equal(u.Keys, want) || u.Read != 2 || u.Total != 2 {
 		t.Fatalf("got %+v, %v, want %+v of 2", u, err, want)
 	}
 	if u, err := n.Unleased(t.Context(), "m/", 1); err != nil || len(u.Keys) != 0 || u.Read != 1 || u.Total != 2 {

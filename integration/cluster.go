@@ -208,7 +208,7 @@ func (c *Cluster) Served() error {
 		}
 		served := map[string]bool{}
 		for _, m := range s.Nodes {
-			if m.Live && m.Volume != nil && m.Etcd != nil && m.Etcd.HasLeader && m.Etcd.Confirmed && !m.Etcd.Learner {
+			if m.Live && m.Volume != nil && m.Etcd != nil && m.Etcd.HasLead && m.Etcd.Confirmed && !m.Etcd.Learner {
 				served[m.Volume.Slot] = true
 			}
 		}

@@ -349,7 +349,7 @@ func TestClone(t *testing.T) {
 			t.Errorf("%s takes slot b to be at %s, want %s", n.Name, got, want)
 		}
 	}
-	if s, err := c.Nodes[1].Self(); err != nil || s.Etcd == nil || !s.Etcd.HasLeader {
+	if s, err := c.Nodes[1].Self(); err != nil || s.Etcd == nil || !s.Etcd.HasLead {
 		t.Errorf("n2 does not serve: %+v, %v", s, err)
 	}
 	w.Verify()
@@ -412,7 +412,7 @@ func TestCopyInAnotherSlot(t *testing.T) {
 	other.Says("etcd data on slot b is not that of its own member", "which is slot a", "holdfast volume set-aside")
 	c.Until(patience, "the others serve", func() error {
 		for _, n := range []*integration.Node{own, c.Nodes[2]} {
-			if s, err := n.Self(); err != nil || s.Etcd == nil || !s.Etcd.HasLeader {
+			if s, err := n.Self(); err != nil || s.Etcd == nil || !s.Etcd.HasLead {
 				return fmt.Errorf("%s: %+v, %v", n.Name, s.Etcd, err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 	"holdfast/integration"
 	"holdfast/volume"
 	"holdfast/volume/volumetest/ec2test"
@@ -264,7 +265,7 @@ func TestEBSSpotNotices(t *testing.T) {
 }
 
 // memberOf is the ID of the etcd member that runs on a node.
-func memberOf(t *testing.T, n *integration.Node) string {
+func memberOf(t *testing.T, n *integration.Node) plan.ID {
 	t.Helper()
 	s, err := n.Self()
 	if err != nil || s.Etcd == nil {

@@ -200,7 +200,7 @@ func TestWipeTwo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Etcd == nil || s.Etcd.Cluster != before {
+	if s.Etcd == nil || s.Etcd.Cluster.String() != before {
 		t.Errorf("cluster ID of the survivor: got %+v, want %s", s.Etcd, before)
 	}
 }

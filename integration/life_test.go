@@ -38,7 +38,7 @@ func oneCluster(t *testing.T, c *integration.Cluster) string {
 		if s.Etcd == nil || s.Record == nil {
 			continue // a standby
 		}
-		records[s.Record.Token()], ids[s.Etcd.Cluster] = true, true
+		records[s.Record.Token()], ids[s.Etcd.Cluster.String()] = true, true
 	}
 	if len(records) != 1 || len(ids) != 1 {
 		t.Fatalf("not one cluster: records %v, etcd cluster IDs %v", records, ids)

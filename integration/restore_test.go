@@ -68,7 +68,7 @@ func generation(t *testing.T, c *integration.Cluster, want uint64) {
 			if err != nil {
 				return err
 			}
-			if s.Record == nil || s.Record.Generation != want || s.Etcd == nil || !s.Etcd.HasLeader || s.Etcd.Learner {
+			if s.Record == nil || s.Record.Generation != want || s.Etcd == nil || !s.Etcd.HasLead || s.Etcd.Learner {
 				return fmt.Errorf("%s is %s: %s", n.Name, s.State, s.Why)
 			}
 		}
@@ -321,7 +321,7 @@ func TestRestoreWithoutOne(t *testing.T) {
 	})
 	away.Start()
 	generation(t, c, 2)
-	if got := oneCluster(t, c); got != before.Etcd.Cluster {
+	if got := oneCluster(t, c); got != before.Etcd.Cluster.String() {
 		t.Errorf("cluster ID: got %s, want %s", got, before.Etcd.Cluster)
 	}
 	// Whether it was still thought to live when the restore was concluded decides if it founds or joins.

@@ -160,7 +160,7 @@ func leaderless(t *testing.T, c *integration.Cluster, nodes ...*integration.Node
 	for _, n := range nodes {
 		c.Until(patience, n.Name+" has no leader", func() error {
 			s, err := n.Self()
-			if err != nil || s.Etcd == nil || s.Etcd.HasLeader {
+			if err != nil || s.Etcd == nil || s.Etcd.HasLead {
 				return fmt.Errorf("it is %s: %s %v", s.State, s.Why, err)
 			}
 			return nil

@@ -220,7 +220,7 @@ func TestTwin(t *testing.T) {
 	if s, err := twin.Self(); err != nil || s.Etcd != nil {
 		t.Errorf("the twin runs etcd: %+v (%v)", s.Etcd, err)
 	}
-	if s, err := original.Self(); err != nil || s.Etcd == nil || !s.Etcd.HasLeader {
+	if s, err := original.Self(); err != nil || s.Etcd == nil || !s.Etcd.HasLead {
 		t.Errorf("the original does not serve: %+v (%v)", s.Etcd, err)
 	}
 	twin.Stop()

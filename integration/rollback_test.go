@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 	"holdfast/integration"
 )
 
@@ -83,7 +83,7 @@ func TestRolledBackDisk(t *testing.T) {
 	}
 	c.Until(patience, "the status tells what is kept, however soon the rest is reclaimed", func() error {
 		s, err := n.Self()
-		if err != nil || !slices.ContainsFunc(s.Aside, func(a health.AsideStatus) bool { return a.Reason == "rolled-back" && a.Reclaimed == nil }) {
+		if err != nil || !slices.ContainsFunc(s.Aside, func(a plan.Aside) bool { return a.Reason == "rolled-back" && a.Reclaimed == nil }) {
 			return errors.Join(err, fmt.Errorf("aside: %+v", s.Aside))
 		}
 		return nil

@@ -91,7 +91,7 @@ func (h *handover) taken(i int) {
 		if err != nil {
 			return err
 		}
-		if self.Etcd == nil || !self.Etcd.HasLeader || !self.Etcd.Confirmed {
+		if self.Etcd == nil || !self.Etcd.HasLead || !self.Etcd.Confirmed {
 			return fmt.Errorf("it is %s: %s", self.State, self.Why)
 		}
 		return nil

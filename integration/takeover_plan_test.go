@@ -102,7 +102,7 @@ func TestPlanOfPlainEtcd(t *testing.T) {
 			return err
 		}
 		for _, m := range is.Members {
-			if m.Ours && is.Cluster == p.Cluster && m.Member == p.Member {
+			if m.Ours && is.Cluster.String() == p.Cluster && m.Member.String() == p.Member {
 				return nil
 			}
 		}

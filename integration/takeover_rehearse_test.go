@@ -87,7 +87,7 @@ func TestRehearsal(t *testing.T) {
 	for _, n := range c.Nodes {
 		self, err := n.Self()
 		must(t, err)
-		ids = append(ids, self.Etcd.Member)
+		ids = append(ids, self.Etcd.Member.String())
 	}
 	slices.Sort(ids)
 	r := rehearse(t, n)

@@ -253,8 +253,7 @@ func TestCorrupt(t *testing.T) {
 	// The wrong one is blamed, as etcd may do.
 	blamed, err := good.Self()
 	must(t, err)
-	var id uint64
-	fmt.Sscanf(blamed.Etcd.Member, "%x", &id)
+	id := uint64(blamed.Etcd.Member)
 	alarm := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: id, Alarm: pb.AlarmType_CORRUPT}
 	_, err = pb.NewMaintenanceClient(client.ActiveConnection()).Alarm(t.Context(), alarm)
 	must(t, err)

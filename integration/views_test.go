@@ -98,7 +98,7 @@ func disagreement(t *testing.T, c *integration.Cluster, n *integration.Node, s h
 		}
 		code, ready := page(t, n, "/readyz?verbose")
 		e := s.Nodes[i].Etcd
-		if serves := e != nil && e.HasLeader && e.Confirmed && !e.Learner; serves != (code == http.StatusOK) && !found[health.AlarmCorrupt] {
+		if serves := e != nil && e.HasLead && e.Confirmed && !e.Learner; serves != (code == http.StatusOK) && !found[health.AlarmCorrupt] {
 			differ("%s serves: %v, and /readyz answers %d: %s", n.Name, serves, code, ready)
 		}
 		if code, live := page(t, n, "/livez"); code != http.StatusOK {

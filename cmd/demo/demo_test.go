@@ -204,8 +204,8 @@ func TestDemoQuote(t *testing.T) {
 func TestDemoPrintsAStatusWhenItChanges(t *testing.T) {
 	then := time.Now().Add(-time.Minute)
 	status := health.ClusterStatus{Cluster: "demo", Asked: "n1", Health: health.Healthy, Nodes: []health.NodeStatus{
-		{Node: "n1", State: "leader", Since: then, Why: "serving", Etcd: &health.EtcdStatus{Revision: 7}}}}
-	status.Nodes[0].Etcd.Size = 20480
+		{Node: "n1", State: "leader", Since: then, Why: "serving", Etcd: &health.EtcdStatus{}}}}
+	status.Nodes[0].Etcd.Revision, status.Nodes[0].Etcd.Size = 7, 20480
 	var b strings.Builder
 	s := screen{out: &b}
 	s.show(health.ClusterStatus{}, "hints\n")

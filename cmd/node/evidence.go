@@ -11,6 +11,7 @@ import (
 	"holdfast/cmd/show"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
 
@@ -55,31 +56,23 @@ func (n *node) collect(ctx context.Context) health.Facts {
 	return f
 }
 
-// unleasedIn is unleased until ctx ends: a read of etcd on a disk that hangs waits for a write to it, whatever its
-// context.
-func (n *node) unleasedIn(ctx context.Context, prefix string, limit int64) *health.Leases {
-	done := make(chan *health.Leases, 1)
-	go func() { done <- n.unleased(ctx, prefix, limit) }()
+// unleasedIn looks at Kubernetes' keys until ctx ends: a read of etcd on a disk that hangs waits for a write to it,
+// whatever its context.
+func (n *node) unleasedIn(ctx context.Context, prefix string, limit int64) *plan.Unleased {
+	done := make(chan *plan.Unleased, 1)
+	go func() {
+		u, err := n.etcd.Unleased(ctx, prefix, limit)
+		if err != nil {
+			u = plan.Unleased{Prefix: prefix, Err: err.Error()}
+		}
+		done <- &u
+	}()
 	select {
-	case l := <-done:
-		return l
+	case u := <-done:
+		return u
 	case <-ctx.Done():
-		return &health.Leases{Prefix: prefix, Err: "etcd does not answer: " + context.Cause(ctx).Error()}
+		return &plan.Unleased{Prefix: prefix, Err: "etcd does not answer: " + context.Cause(ctx).Error()}
 	}
-}
-
-func (n *node) unleased(ctx context.Context, prefix string, limit int64) *health.Leases {
-	l := &health.Leases{Prefix: prefix}
-	u, err := n.etcd.Unleased(ctx, prefix, limit)
-	if err != nil {
-		l.Err = err.Error()
-		return l
-	}
-	l.Read, l.Total = int64(u.Read), int64(u.Total)
-	for _, k := range u.Keys {
-		l.Keys = append(l.Keys, health.Unleased{Key: k.Key, Revision: k.Revision, Lease: int64(k.Lease)})
-	}
-	return l
 }
 
 // backupsIn lists a store. One that hangs does not hold up the rest.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +18,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 	"holdfast/embedded/settings"
 )
 
@@ -44,8 +44,7 @@ func (n routes) severed(ctx context.Context) string {
 			if err != nil {
 				links.Err = err.Error()
 			} else {
-				id, _ := strconv.ParseUint(m.Member, 16, 64) // it was written from one
-				links = askLinks(ctx, client, urls[id], m.Member)
+				links = askLinks(ctx, client, urls[uint64(m.Member)], m.Member)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -53,7 +52,7 @@ func (n routes) severed(ctx context.Context) string {
 		})
 	}
 	wg.Wait()
-	return t.Severed(fmt.Sprintf("%x", n.etcd.Status().MemberID), told)
+	return t.Severed(plan.ID(n.etcd.Status().ID), told)
 }
 
 // membersClient is a client of the members' HTTP, with the certificate that etcd's own gateway shows as a client.
@@ -76,7 +75,7 @@ func membersClient(c settings.ClientTLS) (*http.Client, error) {
 
 // askLinks asks a member, at all its client URLs at once, which members it is connected to. Another member may answer
 // there, as on localhost: its answer does not count.
-func askLinks(ctx context.Context, client *http.Client, urls []string, id string) health.Links {
+func askLinks(ctx context.Context, client *http.Client, urls []string, id plan.ID) health.Links {
 	ctx, cancel := context.WithTimeout(ctx, linksTime)
 	defer cancel()
 	if len(urls) == 0 {
@@ -104,7 +103,7 @@ func askLinks(ctx context.Context, client *http.Client, urls []string, id string
 	return health.Links{Err: strings.Join(failed, "; ")}
 }
 
-func linksAt(ctx context.Context, client *http.Client, url, id string) (peers []string, err error) {
+func linksAt(ctx context.Context, client *http.Client, url string, id plan.ID) (peers []plan.ID, err error) {
 	url = strings.TrimSuffix(url, "/") + "/metrics"
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -130,7 +129,7 @@ func linksAt(ctx context.Context, client *http.Client, url, id string) (peers []
 }
 
 // linksOf takes from the gauge what the member with an ID says of its connections.
-func linksOf(gauge *dto.MetricFamily, id string) (peers []string, err error) {
+func linksOf(gauge *dto.MetricFamily, id plan.ID) (peers []plan.ID, err error) {
 	mine := false
 	for _, m := range gauge.GetMetric() {
 		label := func(name string) string {
@@ -140,16 +139,20 @@ func linksOf(gauge *dto.MetricFamily, id string) (peers []string, err error) {
 			}
 			return m.GetLabel()[i].GetValue()
 		}
-		if label("Local") != id {
+		if label("Local") != id.String() {
 			continue
 		}
 		mine = true
 		if m.GetGauge().GetValue() > 0 {
-			peers = append(peers, label("Remote"))
+			var peer plan.ID
+			if err := peer.UnmarshalText([]byte(label("Remote"))); err != nil {
+				return nil, fmt.Errorf("a member that it is connected to: %w", err)
+			}
+			peers = append(peers, peer)
 		}
 	}
 	if !mine {
-		return nil, errors.New("the member " + id + " does not answer there, or was connected to no other yet")
+		return nil, errors.New("the member " + id.String() + " does not answer there, or was connected to no other yet")
 	}
 	return peers, nil
 }

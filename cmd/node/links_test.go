@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"holdfast/embedded/plan"
 )
 
 // A member says whom it is connected to; what answers in its place says nothing.
@@ -32,14 +34,14 @@ func TestAskLinks(t *testing.T) {
 	elsewhere := serve(200, gauge+link("b2", "a1", "1"))
 	for name, tc := range map[string]struct {
 		urls []string
-		want []string
+		want []plan.ID
 		err  string
 	}{
-		"it answers":           {[]string{good}, []string{"b2"}, ""},
-		"with a slash":         {[]string{good + "/"}, []string{"b2"}, ""},
+		"it answers":           {[]string{good}, []plan.ID{0xb2}, ""},
+		"with a slash":         {[]string{good + "/"}, []plan.ID{0xb2}, ""},
 		"another answers":      {[]string{elsewhere}, nil, "the member a1 does not answer there"},
-		"another, and then it": {[]string{elsewhere, good}, []string{"b2"}, ""},
-		"one hangs":            {[]string{hangs.URL, good}, []string{"b2"}, ""},
+		"another, and then it": {[]string{elsewhere, good}, []plan.ID{0xb2}, ""},
+		"one hangs":            {[]string{hangs.URL, good}, []plan.ID{0xb2}, ""},
 		"connected to none":    {[]string{serve(200, gauge+link("a1", "b2", "0"))}, nil, ""},
 		"no such gauge":        {[]string{serve(200, "other 1\n")}, nil, "the member a1 does not answer there"},
 		"no metrics":           {[]string{serve(404, "")}, nil, "404"},
@@ -47,9 +49,9 @@ func TestAskLinks(t *testing.T) {
 		"nobody answers":       {[]string{"http://127.0.0.1:1"}, nil, "refused"},
 		"it has told no URL":   {nil, nil, "no client URL"},
 	} {
-		got := askLinks(t.Context(), http.DefaultClient, tc.urls, "a1")
+		got := askLinks(t.Context(), http.DefaultClient, tc.urls, 0xa1)
 		if !slices.Equal(got.Peers, tc.want) || !strings.Contains(got.Err, tc.err) || (got.Err == "") != (tc.err == "") {
-			t.Errorf("%s: got %+v, want %q, %q", name, got, tc.want, tc.err)
+			t.Errorf("%s: got %+v, want %v, %q", name, got, tc.want, tc.err)
 		}
 	}
 }

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 )
 
 // What /readyz says of the member. While the process stops, what it was before says nothing.
 func TestMemberCheck(t *testing.T) {
-	led := &health.EtcdStatus{HasLeader: true, Confirmed: true, Term: 2, Revision: 7}
+	led := &health.EtcdStatus{Status: plan.Status{HasLead: true, Confirmed: true, Term: 2, Revision: 7}}
 	for _, c := range []struct {
 		name     string
 		status   health.NodeStatus
@@ -20,9 +21,9 @@ func TestMemberCheck(t *testing.T) {
 		{"waits for its turn to stop", health.NodeStatus{State: "leader", Etcd: led}, true, "leader, term 2, revision 7", ""},
 		{"stops", health.NodeStatus{State: "leader", Why: "the node is stopping"}, true, "", "the node is stopping"},
 		{"starts", health.NodeStatus{State: "starting", Why: "slot a resumes"}, false, "", "starting: slot a resumes"},
-		{"no read is answered", health.NodeStatus{State: "leader", Why: "serving", Etcd: &health.EtcdStatus{HasLeader: true}}, false, "",
+		{"no read is answered", health.NodeStatus{State: "leader", Why: "serving", Etcd: &health.EtcdStatus{Status: plan.Status{HasLead: true}}}, false, "",
 			"leader, but no read through it was answered in the last seconds: serving"},
-		{"a learner", health.NodeStatus{State: "learner", Why: "catching up", Etcd: &health.EtcdStatus{HasLeader: true, Learner: true}}, false, "",
+		{"a learner", health.NodeStatus{State: "learner", Why: "catching up", Etcd: &health.EtcdStatus{Status: plan.Status{HasLead: true, Learner: true}}}, false, "",
 			"learner: catching up"},
 	} {
 		got := memberCheck(c.status, c.stopping)

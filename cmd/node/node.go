@@ -21,6 +21,7 @@ import (
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
+	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/metrics"
 	"holdfast/snapshot"
@@ -94,13 +95,8 @@ func (n *node) observed(s coordinator.Situation) {
 	if c := n.records.Clock(); c != nil {
 		sample.Clock, sample.Measured = c.Difference, true
 	}
-	for _, i := range m.Members {
-		if i.Learner {
-			sample.Learners++
-		} else {
-			sample.Voters++
-		}
-	}
+	sample.Voters = m.Voters()
+	sample.Learners = len(m.Members) - sample.Voters
 	upkeepSample(&sample, s)
 	roomSample(&sample, s)
 	sample.Clients = map[string]time.Time{}
@@ -132,7 +128,7 @@ const begins = "the process has just begun"
 func (n *node) facts() health.NodeStatus {
 	now, e := n.coord.Now(), n.etcd.Status()
 	if m := &now.Observation.Member; m.Running && e.Running { // what was observed is up to a second old
-		m.Leader, m.HasLead, m.Confirmed, m.Stalled = e.Leader, e.LeaderID != 0, e.Confirmed, e.Stalled
+		m.Status, m.Stalled = e.Status, e.Stalled
 	}
 	s := health.NodeStatus{
 		Node: n.cfg.Node.Name, Address: n.address.String(), Live: true, Reached: true, Version: n.version,
@@ -149,12 +145,11 @@ func (n *node) facts() health.NodeStatus {
 		s.Looked = &ago
 	}
 	if now.Observation.Claim.Held {
-		s.Volume = &health.VolumeStatus{Slot: now.Volume.Slot, ID: now.Volume.Volume, Disk: now.Volume.Disk,
-			Epoch: now.Volume.Epoch, Path: now.Path}
+		s.Volume = &now.Volume
 	}
 	if e.Running {
 		s.Etcd = etcdStatus(e, n.cfg.Etcd.AdvertiseClientURLs)
-		if e.LeaderID == 0 || !e.Confirmed && !e.Stalled { // one that was just elected is not confirmed yet
+		if !e.HasLead || !e.Confirmed && !e.Stalled { // one that was just elected is not confirmed yet
 			since := e.Asked
 			if since.IsZero() {
 				since = now.Since
@@ -186,22 +181,9 @@ func (n *node) facts() health.NodeStatus {
 	return s
 }
 
-func etcdStatus(e embedded.Status, clients []string) *health.EtcdStatus {
-	s := &health.EtcdStatus{
-		Member: fmt.Sprintf("%x", e.MemberID), Cluster: fmt.Sprintf("%x", e.ClusterID), Leader: e.Leader,
-		HasLeader: e.LeaderID != 0, Confirmed: e.Confirmed,
-		Learner: e.Learner, Term: e.Term, Revision: e.Revision, Applied: e.Applied, Space: e.Space,
-		Version: e.ServerVersion, ClusterVersion: e.ClusterVersion, StorageVersion: e.StorageVersion,
-		Downgrade: e.Downgrade, Clients: clients,
-	}
-	for _, a := range e.Alarms {
-		s.Alarms = append(s.Alarms, health.Alarm{Name: a.Name, Member: fmt.Sprintf("%x", a.MemberID)})
-	}
-	for _, h := range e.Hashes {
-		s.Hashes = append(s.Hashes, health.Hash{Revision: h.Revision, Compacted: h.Compacted,
-			Sum: fmt.Sprintf("%08x", h.Sum)})
-	}
-	return s
+// etcdStatus is the member in the words of the status.
+func etcdStatus(m plan.Member, clients []string) *health.EtcdStatus {
+	return &health.EtcdStatus{Member: plan.ID(m.ID), Cluster: plan.ID(m.Cluster), Status: m.Status, Clients: clients}
 }
 
 // clusterStatus is statusOfAll for a server.
@@ -258,7 +240,7 @@ func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStat
 		s.Since = time.Time{} // the gossip knows since when it lives
 	}
 	if f, err := coordinator.ReadFacts(peer.State); err == nil && f.Slot != "" {
-		s.Volume = &health.VolumeStatus{Slot: f.Slot, Disk: f.Disk, Epoch: f.Epoch}
+		s.Volume = &plan.Volume{Slot: f.Slot, Disk: f.Disk, Epoch: f.Epoch}
 		s.Record = f.Record
 	}
 	return s
@@ -306,7 +288,7 @@ func (n *node) readyz(context.Context) []metrics.Check {
 func memberCheck(s health.NodeStatus, stopping bool) metrics.Check {
 	c := metrics.Check{Name: "member"}
 	e := s.Etcd
-	led := e != nil && e.HasLeader && !e.Learner
+	led := e != nil && e.HasLead && !e.Learner
 	switch {
 	case s.Stall != nil:
 		c.Err = errors.New(s.Stalls())

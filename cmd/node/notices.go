@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/volume/ebs"
 )
@@ -29,7 +30,7 @@ type notices struct {
 	confirmed func(context.Context) ebs.Lifecycle // asked for now
 	holds     func() bool
 	standby   func() bool // another node is here that could take the volume at once
-	handBack  func(ctx context.Context, why string, must bool) (id coordinator.Identity, dropped bool, err error)
+	handBack  func(ctx context.Context, why string, must bool) (id plan.Volume, dropped bool, err error)
 	lg        *zap.Logger
 
 	since  time.Time // since when the instance is to go
@@ -83,7 +84,7 @@ func (n *notices) look(ctx context.Context) {
 	case err == nil:
 		n.said = ""
 		n.lg.Warn("gave the volume back",
-			zap.String("slot", id.Slot), zap.String("volume", id.Volume), zap.String("why", why))
+			zap.String("slot", id.Slot), zap.String("volume", id.ID), zap.String("why", why))
 	case err.Error() != n.said && ctx.Err() == nil:
 		n.said = err.Error()
 		n.lg.Warn("the volume could not be given back; trying again", zap.String("why", why), zap.Error(err))

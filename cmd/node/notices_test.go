@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/volume/ebs"
@@ -44,14 +43,14 @@ func TestNotices(t *testing.T) {
 			confirmed: func(context.Context) ebs.Lifecycle { return test.plans },
 			holds:     func() bool { return test.holds },
 			standby:   func() bool { return test.standby },
-			handBack: func(_ context.Context, why string, must bool) (coordinator.Identity, bool, error) {
+			handBack: func(_ context.Context, why string, must bool) (plan.Volume, bool, error) {
 				if calls++; must != test.must || why == "" {
 					t.Errorf("%s: got %q, must: %t", name, why, must)
 				}
 				if calls == 1 {
-					return coordinator.Identity{}, false, errors.New("this node is busy")
+					return plan.Volume{}, false, errors.New("this node is busy")
 				}
-				return coordinator.Identity{Slot: "a"}, true, nil
+				return plan.Volume{Slot: "a"}, true, nil
 			},
 			lg: zap.NewNop(),
 		}
@@ -76,9 +75,9 @@ func TestNoticesOverTime(t *testing.T) {
 			confirmed: func(context.Context) ebs.Lifecycle { return plans },
 			holds:     func() bool { return true },
 			standby:   func() bool { return true },
-			handBack: func(_ context.Context, _ string, m bool) (coordinator.Identity, bool, error) {
+			handBack: func(_ context.Context, _ string, m bool) (plan.Volume, bool, error) {
 				must = append(must, m)
-				return coordinator.Identity{}, dropped, errors.New("it would be a risk")
+				return plan.Volume{}, dropped, errors.New("it would be a risk")
 			},
 			lg: zap.NewNop(),
 		}
@@ -124,9 +123,9 @@ func TestOldNotices(t *testing.T) {
 			confirmed: func(context.Context) ebs.Lifecycle { return test.now },
 			holds:     func() bool { return true },
 			standby:   func() bool { return true },
-			handBack: func(_ context.Context, _ string, m bool) (coordinator.Identity, bool, error) {
+			handBack: func(_ context.Context, _ string, m bool) (plan.Volume, bool, error) {
 				must = append(must, m)
-				return coordinator.Identity{Slot: "a"}, true, nil
+				return plan.Volume{Slot: "a"}, true, nil
 			},
 			lg: zap.NewNop(),
 		}

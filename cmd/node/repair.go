@@ -18,7 +18,7 @@ func (n routes) repair(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, repairTime)
 	defer cancel()
 	offered := health.Facts{Offline: "asked only for what is repaired",
-		Endpoints: n.unleased(ctx, endpointsPrefix, mostEndpoints)}
+		Endpoints: n.unleasedIn(ctx, endpointsPrefix, mostEndpoints)}
 	for _, f := range offered.Judge(nil) {
 		if f.Fix == nil || f.Fix.ID != id {
 			continue

@@ -150,23 +150,23 @@ func (r *rooms) watch(ctx context.Context, look func()) error {
 // tell adds to a checkup what is judged of the file systems: each of them once, and the volume's first.
 func (r *rooms) tell(c *health.Checkup, s coordinator.Situation) {
 	told := map[unix.Fsid]bool{}
-	look := func(path string) (*health.Room, error) {
+	look := func(path string) (*plan.Room, error) {
 		f, err := r.on(path)
 		if err != nil || told[f.id] {
 			return nil, err
 		}
 		told[f.id] = true
-		return &health.Room{Free: f.Free, Total: f.Size}, nil
+		return &f.Room, nil
 	}
 	if s.Observation.Claim.Held {
-		room, err := look(s.Path)
+		room, err := look(s.Volume.Path)
 		if err != nil {
 			c.RoomErr = err.Error()
 		} else { // as it was decided upon
-			room.Reserve, room.Enough = s.Rooms.Volume.Reserve(), s.Rooms.Volume.Enough()
-			room.Short = s.Observation.Claim.Short
+			decided := s.Rooms.Volume
+			c.Room = &health.VolumeRoom{Room: *room, Reserve: decided.Reserve(), Enough: decided.Enough(),
+				Short: s.Observation.Claim.Short}
 		}
-		c.Room = room
 	}
 	if r.spool != "" {
 		c.Spool, _ = look(r.spool) // where it does not answer, backups fail and say why

@@ -84,7 +84,7 @@ func TestRoomsTell(t *testing.T) {
 			"/scratch": {plan.Room{Free: 3, Size: 4}, unix.Fsid{Val: [2]int32{3}}},
 		}
 		r.statfs = func(path string) (fileSystem, error) { return files[path], nil }
-		s := coordinator.Situation{Path: "/volume", Rooms: coordinator.Rooms{Volume: files["/volume"].Room}}
+		s := coordinator.Situation{Volume: plan.Volume{Path: "/volume"}, Rooms: coordinator.Rooms{Volume: files["/volume"].Room}}
 		s.Observation.Claim.Held, s.Observation.Claim.Short = true, true
 		tell := func() (c health.Checkup) {
 			r.tell(new(health.Checkup), s) // asks
@@ -94,10 +94,10 @@ func TestRoomsTell(t *testing.T) {
 			return c
 		}
 		c := tell()
-		if want := (health.Room{Free: 41 << 20, Total: 512 << 20, Reserve: 128 << 20, Enough: 192 << 20, Short: true}); c.Room == nil || *c.Room != want {
+		if want := (health.VolumeRoom{Room: plan.Room{Free: 41 << 20, Size: 512 << 20}, Reserve: 128 << 20, Enough: 192 << 20, Short: true}); c.Room == nil || *c.Room != want {
 			t.Errorf("got %+v, want %+v", c.Room, want)
 		}
-		if c.Spool == nil || c.Scratch == nil || *c.Spool != (health.Room{Free: 1, Total: 2}) || *c.Scratch != (health.Room{Free: 3, Total: 4}) {
+		if c.Spool == nil || c.Scratch == nil || *c.Spool != (plan.Room{Free: 1, Size: 2}) || *c.Scratch != (plan.Room{Free: 3, Size: 4}) {
 			t.Errorf("spool %+v, scratch %+v", c.Spool, c.Scratch)
 		}
 		files["/spool"], files["/scratch"] = files["/volume"], files["/volume"]

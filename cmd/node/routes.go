@@ -115,13 +115,13 @@ type Aside struct {
 
 // setAside sets everything on the volume aside, which another cluster may have written.
 func (n routes) setAside(r *http.Request) (any, error) {
-	slot, path, err := n.coord.MaySetVolumeAside()
+	v, err := n.coord.MaySetVolumeAside()
 	if err != nil {
 		return nil, err
 	}
-	aside := Aside{Slot: slot, Path: path}
+	aside := Aside{Slot: v.Slot, Path: v.Path}
 	if control.Dry(r) {
-		aside.Contents, err = volume.Look(path)
+		aside.Contents, err = volume.Look(v.Path)
 	} else {
 		err = n.coord.SetVolumeAside(r.Context())
 	}
@@ -132,13 +132,13 @@ func (n routes) setAside(r *http.Request) (any, error) {
 func (n routes) release(r *http.Request) (any, error) {
 	if control.Dry(r) {
 		id, err := n.coord.Releasable()
-		return Released{Slot: id.Slot, Volume: id.Volume}, err
+		return Released{Slot: id.Slot, Volume: id.ID}, err
 	}
 	// The caller may go away: what was begun is brought to its end.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
 	defer cancel()
 	id, err := n.coord.GiveUp(ctx)
-	return Released{Slot: id.Slot, Volume: id.Volume}, err
+	return Released{Slot: id.Slot, Volume: id.ID}, err
 }
 
 func (n routes) history(r *http.Request) (any, error) {

@@ -38,16 +38,10 @@ func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 	if err != nil {
 		return nil, snapshot.Meta{}, err
 	}
-	voters := 0
-	for _, m := range now.Observation.Member.Members {
-		if !m.Learner {
-			voters++
-		}
-	}
 	return tx, snapshot.Meta{
 		Cluster: s.cluster, Generation: record.Generation, Record: record.ID, Lineage: record.Lineage(),
 		EtcdClusterID: fmt.Sprintf("%x", now.Observation.Disk.ClusterID), Slot: now.Observation.Claim.Slot, Node: s.node,
-		Members:         voters,
+		Members:         now.Observation.Member.Voters(),
 		HoldfastVersion: s.version, EtcdVersion: etcdversion.Version,
 	}, nil
 }

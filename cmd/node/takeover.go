@@ -191,25 +191,17 @@ func (n routes) resume(r *http.Request) (any, error) {
 // backupFor makes sure of a fresh backup that an etcd of a version can open.
 func (n routes) backupFor(ctx context.Context, to string) (snapshot.Meta, error) {
 	meta, err := n.keeper.Fresh(ctx, DowngradeBackup)
-	if err == nil && health.NewerMinor(meta.StorageVersion, to) { // it is from before the downgrade
+	if err == nil && plan.Older(to, meta.StorageVersion) { // it is from before the downgrade
 		meta, err = n.keeper.Save(ctx, nil)
 	}
-	if err == nil && health.NewerMinor(meta.StorageVersion, to) {
+	if err == nil && plan.Older(to, meta.StorageVersion) {
 		err = fmt.Errorf("%s has the data of etcd %s, which etcd %s cannot open", meta.Name, meta.StorageVersion, to)
 	}
 	return meta, err
 }
 
 // voters is how many the cluster has.
-func (n routes) voters() int {
-	voters := 0
-	for _, m := range n.etcd.Members() {
-		if !m.Learner {
-			voters++
-		}
-	}
-	return voters
-}
+func (n routes) voters() int { return len(plan.Voters(n.etcd.Members())) }
 
 // mayRelease says whether this node's member may be given back to an etcd of a version.
 func (n routes) mayRelease(ctx context.Context, to string) health.Release {
@@ -217,7 +209,7 @@ func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 	in := health.Releasing{To: to, Manager: n.cfg.Snapshot.Format == snapshot.FormatManager, Voters: n.voters()}
 	if e := n.etcd.Status(); e.Running {
 		in.Etcd = etcdStatus(e, nil)
-		in.Own = n.etcd.MemberNames()[e.MemberID]
+		in.Own = n.etcd.MemberNames()[e.ID]
 	}
 	for _, m := range n.takeover(ctx).Members {
 		if m.Connected && !m.Ours {
@@ -225,11 +217,11 @@ func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 		}
 	}
 	var err error
-	if now.Path == "" {
+	if now.Volume.Path == "" {
 		err = errors.New("this node holds no volume")
-	} else if in.Origin, err = (embedded.Disk{Names: MemberNames(n.cfg)}).Left(now.Path); err == nil {
-		in.Path, in.Data = now.Path, filepath.Join(now.Path, coordinator.EtcdDir)
-		in.Was, in.Token, in.Names, in.Problem = managersWord(now.Path)
+	} else if in.Origin, err = (embedded.Disk{Names: MemberNames(n.cfg)}).Left(now.Volume.Path); err == nil {
+		in.Path, in.Data = now.Volume.Path, filepath.Join(now.Volume.Path, coordinator.EtcdDir)
+		in.Was, in.Token, in.Names, in.Problem = managersWord(now.Volume.Path)
 	}
 	if l := now.Observation.Disk.Ledger; l.Record != nil {
 		in.Adopted = l.Record.Adopted
@@ -251,7 +243,7 @@ func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 	if err != nil {
 		r.Why = []string{err.Error()}
 	}
-	r.Slot, r.Path = now.Volume.Slot, now.Path
+	r.Slot, r.Path = now.Volume.Slot, now.Volume.Path
 	return r
 }
 

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"slices"
-
 	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
@@ -14,7 +12,7 @@ func upkeepSample(to *metrics.Sample, s coordinator.Situation) {
 	m, u := s.Observation.Member, s.Upkeep
 	to.Size, to.InUse, to.Quota = m.Space.Size, m.Space.InUse, m.Space.Quota
 	to.Fragmented, to.Full, to.Growth = m.Running && u.Fragmented, m.Running && u.Full, u.Growth
-	to.NoSpace, to.Corrupt = m.Spaceless(), slices.Contains(m.Alarms, plan.Corrupt)
+	to.NoSpace, to.Corrupt = m.Alarmed(plan.NoSpace), m.Alarmed(plan.Corrupt)
 	to.Defragmented, to.DefragFailures, to.Cures = u.Defrags, u.Failures, u.Cures
 	if d := u.Last; d != nil {
 		to.DefragSeconds, to.DefragTime, to.DefragFailed = d.Seconds, d.Time, d.Error != ""

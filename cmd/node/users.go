@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"slices"
 
 	"holdfast/embedded"
 	"holdfast/embedded/auth"
@@ -27,7 +26,7 @@ func (u users) leadership() string {
 	if !s.Running || !s.Ready || !s.Leader || !s.Confirmed {
 		return ""
 	}
-	return fmt.Sprintf("%x of %x in term %d", s.MemberID, s.ClusterID, s.Term)
+	return fmt.Sprintf("%x of %x in term %d", s.ID, s.Cluster, s.Term)
 }
 
 // obstacle says why users and roles may not be changed now. A member that is down is no obstacle, for a password
@@ -38,9 +37,9 @@ func (u users) obstacle(asked bool) string {
 	switch {
 	case !now.Running || !now.Ready:
 		return "this node runs no member that serves: run the command on one that does (see `holdfast status`)"
-	case now.LeaderID == 0:
+	case !now.HasLead:
 		return "etcd has no leader: there is no quorum"
-	case slices.Contains(m.Alarms, plan.Corrupt):
+	case m.Alarmed(plan.Corrupt):
 		return "etcd's alarm CORRUPT is up"
 	case s.Restoring() != nil:
 		return "a restore is under way"

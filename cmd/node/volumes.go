@@ -150,9 +150,9 @@ func (h held) Trouble() (mismatch, missing string) {
 	return mismatch, missing
 }
 
-func (h held) Identity() coordinator.Identity {
+func (h held) Identity() plan.Volume {
 	id := h.Volume()
-	is := coordinator.Identity{Slot: id.Slot, Volume: id.Volume, Disk: id.Disk, Epoch: id.Epoch}
+	is := plan.Volume{Slot: id.Slot, ID: id.Volume, Disk: id.Disk, Epoch: id.Epoch, Path: h.Path()}
 	if l, ok := h.Claim.(volume.Locker); ok {
 		is.Lock = l.Lock()
 	}

@@ -46,7 +46,7 @@ func restoring(t *testing.T, node http.Handler) (o Operator, founding plan.Recor
 // leading is the status of a node that leads.
 func leading(state string) health.NodeStatus {
 	return health.NodeStatus{Node: "n2", Address: "10.0.0.2", Live: true, Reached: true, State: state,
-		Volume: &health.VolumeStatus{Slot: "b", Disk: "d2"}, Etcd: &health.EtcdStatus{Revision: 42}}
+		Volume: &plan.Volume{Slot: "b", Disk: "d2"}, Etcd: &health.EtcdStatus{Status: plan.Status{Revision: 42}}}
 }
 
 func TestLeads(t *testing.T) {
@@ -161,7 +161,7 @@ func TestLivesByItsNodes(t *testing.T) {
 func TestLivesWhoeverIsElected(t *testing.T) {
 	slot := func(name, state string) health.NodeStatus {
 		n := leading(state)
-		n.Node, n.Live, n.Volume = "n"+name, true, &health.VolumeStatus{Slot: name, Disk: "d" + name}
+		n.Node, n.Live, n.Volume = "n"+name, true, &plan.Volume{Slot: name, Disk: "d" + name}
 		return n
 	}
 	looks := 0

@@ -136,7 +136,7 @@ func TestNothingIsRestoredIntoNothing(t *testing.T) {
 func TestRoomForARestore(t *testing.T) {
 	const size = 1 << 30
 	node := func(name string, free int64) health.NodeStatus {
-		return health.NodeStatus{Node: name, Checkup: &health.Checkup{Room: &health.Room{Free: free, Total: 100 << 30}}}
+		return health.NodeStatus{Node: name, Checkup: &health.Checkup{Room: &health.VolumeRoom{Room: plan.Room{Free: free, Size: 100 << 30}}}}
 	}
 	v := view{&health.ClusterStatus{Nodes: []health.NodeStatus{node("n1", 90<<30), node("n2", size), {Node: "n3"}}}}
 	slots := v.weigh([]slotState{{Slot: "a", Node: "n1"}, {Slot: "b", Node: "n2"}, {Slot: "c", Node: "n3"}, {Slot: "d"}}, size)

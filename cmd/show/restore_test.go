@@ -7,6 +7,7 @@ import (
 
 	"holdfast/cmd/show"
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 )
 
 func TestStatusShowsARestore(t *testing.T) {
@@ -15,7 +16,7 @@ func TestStatusShowsARestore(t *testing.T) {
 		{Node: "n1", Restore: &health.RestoreStatus{Title: "restore of b1", Backup: "b1", By: "me", State: health.RestorePreparing, Phase: "verifying", Done: 1 << 20, Total: 4 << 20}},
 		{Node: "n3", Restore: &health.RestoreStatus{ID: "p", Title: "restore of b1", By: "me", State: health.RestoreUnconfirmed}},
 		{Node: "n4", Restore: &health.RestoreStatus{Title: "restore of b1", By: "me", State: health.RestorePrepared, Objecting: 7.2, Leaves: true}},
-		{Node: "n2", Aside: []health.AsideStatus{
+		{Node: "n2", Aside: []plan.Aside{
 			{Path: "/v/aside/1-restored", Since: noon.Add(-3 * time.Hour), Bytes: 5 << 20, Reclaimed: &soon},
 			{Path: "/v/aside/2-by-operator", Since: noon.Add(-3 * time.Hour), Bytes: 5 << 20},
 		}},

@@ -153,7 +153,7 @@ func (p *Plan) steps(s Seen, o plan.Origin) {
 			strings.Join(rest, ", then "))
 	}
 	add("when every member was seen to run under holdfast, the freeze ends")
-	if health.NewerMinor(etcdversion.Version, p.Version) {
+	if plan.Older(p.Version, etcdversion.Version) {
 		add("the cluster rises from etcd %s to %s by itself; an older etcd needs `holdfast "+
 			"downgrade` before it can come back",
 			p.Version, etcdversion.Version)

@@ -191,7 +191,7 @@ func (st *stage) take(ctx context.Context, a actor) error {
 		switch self := s.Self(); {
 		case self == nil:
 			return errors.New("the node does not know itself")
-		case self.Etcd == nil || !self.Etcd.HasLeader || !self.Etcd.Confirmed:
+		case self.Etcd == nil || !self.Etcd.HasLead || !self.Etcd.Confirmed:
 			return fmt.Errorf("the node is %s: %s", self.State, self.Why)
 		}
 		return nil

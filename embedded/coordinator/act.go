@@ -153,7 +153,7 @@ func (ac *actor) replace(ctx context.Context, o plan.Observation, a plan.Action)
 // adopt takes up another program's data: the store is told, the data moves, the disk accepts the record. Killed between
 // any two of these, the other program finds its data where it was, and the next attempt does the rest.
 func (ac *actor) adopt(ctx context.Context, o plan.Observation, a plan.Action) error {
-	path := ac.holding.now().path
+	path := ac.holding.now().id.Path
 	now, err := ac.world.Etcd.Origin(path)
 	if err == nil && !reflect.DeepEqual(now, o.Disk.Origin) { // the record would be of a cluster that is no more
 		err = errors.New("the data has changed since it was looked at")
@@ -199,7 +199,7 @@ func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) e
 	}
 	held := ac.holding.now()
 	trusted := held.ledger.Etcd == ac.cfg.Plan.Etcd
-	r, dir := a.Record, filepath.Join(held.path, EtcdDir)
+	r, dir := a.Record, filepath.Join(held.id.Path, EtcdDir)
 	if !o.Disk.WAL {
 		if err := ac.makeRoom(dir, a); err != nil {
 			return err
@@ -265,7 +265,7 @@ func (ac *actor) makeRoom(dir string, a plan.Action) error {
 	}
 	if reason == emptyLog {
 		soon := time.Now().Add(time.Second) // what is set aside bears the second
-		if _, err := ac.world.Etcd.Reclaim(held.path, soon, []string{emptyLog}); err != nil {
+		if _, err := ac.world.Etcd.Reclaim(held.id.Path, soon, []string{emptyLog}); err != nil {
 			return fmt.Errorf("delete an empty log of etcd: %w", err)
 		}
 	}
@@ -349,7 +349,7 @@ func (ac *actor) retire(ctx context.Context) error {
 		return fmt.Errorf("release the volume of slot %s: %w", id.Slot, err)
 	}
 	ac.lg.Warn("released a volume that the cluster does not need", zap.String("slot", id.Slot),
-		zap.String("volume", id.Volume))
+		zap.String("volume", id.ID))
 	return nil
 }
 
@@ -367,7 +367,7 @@ func (ac *actor) depart(ctx context.Context, a plan.Action) error {
 	if left := *a.Left; len(left.Members) == 0 {
 		var err error
 		// then it counts only as far as its slot is named lost
-		if left.Members, err = ac.world.Etcd.MemberList(filepath.Join(ac.holding.now().path, EtcdDir)); err != nil {
+		if left.Members, err = ac.world.Etcd.MemberList(filepath.Join(ac.holding.now().id.Path, EtcdDir)); err != nil {
 			ac.lg.Error("left without knowing the members of the generation", zap.Error(err))
 		}
 		a.Left = &left

@@ -112,7 +112,7 @@ func TestSetAsideBesideAnEtcd(t *testing.T) {
 		c := w.coordinator("a")
 		stop := live(t, c)
 		time.Sleep(5 * time.Second)
-		if _, _, err := c.MaySetVolumeAside(); err == nil || !strings.Contains(err.Error(), w.inUse) {
+		if _, err := c.MaySetVolumeAside(); err == nil || !strings.Contains(err.Error(), w.inUse) {
 			t.Errorf("may set aside: got %v", err)
 		}
 		if err := c.SetVolumeAside(t.Context()); err == nil || !strings.Contains(err.Error(), w.inUse) {

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
@@ -58,9 +57,9 @@ func (a *asides) collect(ctx context.Context, h *holding) {
 		after, now := a.cfg.ReclaimAfter, time.Now()
 		if after > 0 && !served.IsZero() && now.Sub(served) >= after && now.Sub(last) >= min(after, reclaimAge) {
 			last = now
-			a.reclaim(held.path, now.Add(-after))
+			a.reclaim(held.id.Path, now.Add(-after))
 		}
-		aside, err := a.world.Etcd.Aside(held.path)
+		aside, err := a.world.Etcd.Aside(held.id.Path)
 		if err != nil {
 			a.lg.Warn("cannot list what was set aside", zap.Error(err))
 			continue
@@ -82,20 +81,18 @@ func (a *asides) reclaim(path string, before time.Time) {
 	}
 }
 
-// SetAside tells what was set aside on this node's volume. after is restore.reclaim-after.
-func (s Situation) SetAside(after time.Duration) []health.AsideStatus {
-	var all []health.AsideStatus
-	for _, a := range s.Aside {
-		st := health.AsideStatus{Path: a.Path, Reason: a.Reason, Since: a.Since, Bytes: a.Bytes}
+// SetAside tells what was set aside on this node's volume, and when it is deleted. after is restore.reclaim-after.
+func (s Situation) SetAside(after time.Duration) []plan.Aside {
+	all := slices.Clone(s.Aside)
+	for i, a := range all {
 		if after > 0 && slices.Contains(reclaimable, a.Reason) && !s.Served.IsZero() {
 			at := a.Since
 			if s.Served.After(at) {
 				at = s.Served
 			}
 			at = at.Add(after)
-			st.Reclaimed = &at
+			all[i].Reclaimed = &at
 		}
-		all = append(all, st)
 	}
 	return all
 }

@@ -125,8 +125,7 @@ type Situation struct {
 	Busy        bool      // the action is being carried out
 	Err         string    // why the last action failed, until one succeeds
 	Delay       string    // why Action could not begin when it was last tried
-	Volume      Identity
-	Path        string
+	Volume      plan.Volume
 	Progress    Progress      // of an action with a backup
 	Open        *plan.Restore // that was under way when the store answered last
 	// Objecting is how long a leaderless proposal still waits here for a leader that objects, 0 if none does.

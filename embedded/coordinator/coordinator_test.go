@@ -214,7 +214,7 @@ func replacing(t *testing.T, answer *plan.Facts) *world {
 		t.Fatal(err)
 	}
 	w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 77}
-	w.member = plan.Member{Running: true, Ready: true, HasLead: true, Confirmed: true, Leader: true, ID: 1,
+	w.member = plan.Member{Running: true, Ready: true, Status: plan.Status{HasLead: true, Confirmed: true, Leader: true}, ID: 1,
 		Members: []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c", Connected: true}}}
 	gossiped, err := json.Marshal(plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseVacant, Record: &r, Store: "store"})
 	if err != nil {

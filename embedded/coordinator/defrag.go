@@ -52,7 +52,7 @@ func (t *turn) defragment(ctx context.Context, o plan.Observation) error {
 
 // mayDefragment gets leave: the disruption lock, or where the alarm refuses every write the leader's word.
 func (t *turn) mayDefragment(ctx context.Context, o plan.Observation) (leave func(), err error) {
-	if o.Member.Spaceless() {
+	if o.Member.Alarmed(plan.NoSpace) {
 		t.upkeep.asking.Store(true) // before it asks, and until it is done: see word
 		if refusal := t.askLeave(ctx, o); refusal != "" {
 			t.upkeep.asking.Store(false)

@@ -55,7 +55,7 @@ func (w *world) Raise(context.Context, string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.db.raises++
-	w.member.Alarms = []string{plan.NoSpace}
+	w.member.Alarms = []plan.Alarm{{Name: plan.NoSpace}}
 	return nil
 }
 
@@ -144,7 +144,7 @@ func TestDefragmentationLeavesABackupAlone(t *testing.T) {
 func TestNoSpaceIsCured(t *testing.T) {
 	w, now := caring(t, func(w *world) {
 		w.member.Space.Size, w.member.Space.InUse, w.db.history = 950<<20, 950<<20, 500<<20
-		w.member.Alarms = []string{plan.NoSpace}
+		w.member.Alarms = []plan.Alarm{{Name: plan.NoSpace}}
 	})
 	if w.db.compacts != 1 || w.db.disarms != 1 || w.db.defrags != 1 {
 		t.Errorf("compacted %d, defragmented %d, disarmed %d times; want each once", w.db.compacts, w.db.defrags, w.db.disarms)
@@ -164,7 +164,7 @@ func TestReserve(t *testing.T) {
 		t.Errorf("rooms %+v, short: %t: %s", now.Rooms, now.Observation.Claim.Short, now.Action.Text())
 	}
 	w, now = caring(t, func(w *world) {
-		w.room, w.member.Alarms, w.member.Space.InUse = plan.Room{Free: 200 << 20, Size: 4 << 30}, []string{plan.NoSpace}, 700<<20
+		w.room, w.member.Alarms, w.member.Space.InUse = plan.Room{Free: 200 << 20, Size: 4 << 30}, []plan.Alarm{{Name: plan.NoSpace}}, 700<<20
 	})
 	if w.db.raises != 0 || w.db.disarms != 1 || now.Upkeep.Cures != 1 {
 		t.Errorf("raised %d, disarmed %d times; want never and once", w.db.raises, w.db.disarms)
@@ -174,7 +174,7 @@ func TestReserve(t *testing.T) {
 func TestNoSpaceStaysWhereAllIsLive(t *testing.T) {
 	w, now := caring(t, func(w *world) {
 		w.member.Space.Size, w.member.Space.InUse = 950<<20, 950<<20
-		w.member.Alarms = []string{plan.NoSpace}
+		w.member.Alarms = []plan.Alarm{{Name: plan.NoSpace}}
 	})
 	if w.db.compacts != 1 || w.db.disarms != 0 || w.db.defrags != 1 {
 		t.Errorf("compacted %d, defragmented %d, disarmed %d times; want once, once, never", w.db.compacts, w.db.defrags, w.db.disarms)
@@ -196,7 +196,7 @@ func TestNoSpaceIsCuredSoonAfterDeletions(t *testing.T) {
 		change := func(f func()) { w.mu.Lock(); defer w.mu.Unlock(); f() }
 		change(func() {
 			w.member.Revision, w.member.Space = 100, plan.Space{Size: 950 << 20, InUse: 950 << 20, Quota: 1000 << 20}
-			w.member.Alarms = []string{plan.NoSpace}
+			w.member.Alarms = []plan.Alarm{{Name: plan.NoSpace}}
 		})
 		time.Sleep(time.Minute)
 		for range 40 { // 950 to 630 MiB
@@ -230,7 +230,7 @@ func spaceless(t *testing.T, leads bool, answer plan.Facts) *world {
 	answer.Member, answer.Disk = 3, "disk-c"
 	w := replacing(t, &answer)
 	r := record("a", "b", "c")
-	w.member.Leader, w.member.Alarms, w.member.Members[1].Connected = leads, []string{plan.NoSpace}, true
+	w.member.Leader, w.member.Alarms, w.member.Members[1].Connected = leads, []plan.Alarm{{Name: plan.NoSpace}}, true
 	w.nodes = nil
 	for i, slot := range []string{"b", "c"} {
 		f := plan.Facts{Version: 1, Slot: slot, Disk: "disk-" + slot, Phase: plan.PhaseData, Record: &r, Store: "store",
@@ -330,7 +330,7 @@ func TestDefragmentationIsSaidBeforeItIsAsked(t *testing.T) {
 
 // The leader asks every member before it disarms: what the gossip says may be old.
 func TestDisarmAsksTheOthers(t *testing.T) {
-	o := plan.Observation{Member: plan.Member{Leader: true}}
+	o := plan.Observation{Member: plan.Member{Status: plan.Status{Leader: true}}}
 	o.Peers = []plan.Peer{{Node: "n2", Live: true, Facts: &plan.Facts{Member: 2}}}
 	for name, tc := range map[string]struct {
 		says plan.Facts

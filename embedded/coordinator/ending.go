@@ -132,7 +132,7 @@ func (e *ending) tell(o *plan.Observation, began time.Time, live map[string]stri
 		}
 	}
 	for _, id := range ids { // given where puts are refused
-		if slices.Contains(o.Member.Marks, plan.Mark(mine.ID, id)) {
+		if o.Member.Marked(mine.ID, id) {
 			o.Member.Consent = &plan.Consent{Record: mine.ID, Proposal: id}
 		}
 	}

@@ -21,7 +21,7 @@ func serving(t *testing.T) (*world, plan.Record) {
 		t.Fatal(err)
 	}
 	w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 77, Log: plan.LogEnd{Term: 2, Index: 9}}
-	w.member = plan.Member{Running: true, Ready: true, HasLead: true, Confirmed: true, Leader: true, ID: 1, Revision: 40,
+	w.member = plan.Member{Running: true, Ready: true, Status: plan.Status{HasLead: true, Confirmed: true, Leader: true, Revision: 40}, ID: 1,
 		Members: []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}, {ID: 3, Slot: "c", Connected: true}}}
 	w.knows = plan.Store{Record: &r}
 	return w, r
@@ -129,7 +129,7 @@ func TestAbortIsDeleted(t *testing.T) {
 		}
 		w.set(func() {
 			w.marked = []uint64{7, plan.Mark(r.ID, p.ID)}
-			w.member.Marks = w.marked
+			w.mark()
 			w.knows.Restore, w.knows.Aborted = nil, []plan.Abort{{ID: p.ID, Why: "no"}}
 		})
 		time.Sleep(storeAge + forgetEvery + tick)
@@ -169,8 +169,10 @@ func TestAlone(t *testing.T) {
 			e.tell(&o, time.Now(), nil)
 			return o.Alone
 		}
-		serves := func(o *plan.Observation) { o.Member = plan.Member{Running: true, HasLead: true, Confirmed: true} }
-		remembers := func(o *plan.Observation) { o.Member = plan.Member{Running: true, HasLead: true} }
+		serves := func(o *plan.Observation) {
+			o.Member = plan.Member{Running: true, Status: plan.Status{HasLead: true, Confirmed: true}}
+		}
+		remembers := func(o *plan.Observation) { o.Member = plan.Member{Running: true, Status: plan.Status{HasLead: true}} }
 		unknown := func(o *plan.Observation) { o.Store = plan.Store{Unknown: "timeout"} }
 		ordered := func(o *plan.Observation) { unknown(o); o.Orders.Alone = second }
 		for i, s := range []struct {
@@ -290,7 +292,7 @@ func TestLate(t *testing.T) {
 func TestLeaderless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := ending{blind: map[string]bool{}}
-		follows := plan.Observation{Member: plan.Member{Running: true, HasLead: true}}
+		follows := plan.Observation{Member: plan.Member{Running: true, Status: plan.Status{HasLead: true}}}
 		hears := plan.Observation{Peers: []plan.Peer{{Live: true, Facts: &plan.Facts{Leader: true}}}}
 		lost := plan.Observation{Peers: []plan.Peer{{Facts: &plan.Facts{Leader: true}}}}
 		for i, s := range []struct {

@@ -24,8 +24,7 @@ type holding struct {
 // held is what is held, at one moment.
 type held struct {
 	volume  Volume // nil: none
-	id      Identity
-	path    string
+	id      plan.Volume
 	none    string // why no volume is free
 	failed  string // why none could be claimed all the same
 	content        // of the volume
@@ -102,13 +101,13 @@ func (c content) lookAgain(path string, etcd Foreign) foreign {
 
 // hold takes up a claimed volume and reads what is on it.
 func (h *holding) hold(v Volume) {
-	is, path := content{}, v.Path()
+	is, id := content{}, v.Identity()
 	if sound(v) {
-		is = readContent(path, h.world.Etcd)
-		h.names.learn(readAddresses(path))
+		is = readContent(id.Path, h.world.Etcd)
+		h.names.learn(readAddresses(id.Path))
 	}
 	h.set(func(now *held) {
-		now.volume, now.id, now.path, now.content, now.fresh = v, v.Identity(), path, is, ""
+		now.volume, now.id, now.content, now.fresh = v, id, is, ""
 		now.none, now.failed = "", ""
 	})
 	h.names.write() // those that were heard of before there was a volume
@@ -121,7 +120,7 @@ func (h *holding) without(none, failed string) {
 
 // forget notes that the volume is not held any more.
 func (h *holding) forget() {
-	h.set(func(now *held) { now.volume, now.id, now.path, now.leaving = nil, Identity{}, "", false })
+	h.set(func(now *held) { now.volume, now.id, now.leaving = nil, plan.Volume{}, false })
 }
 
 // leave ends the use of the volume, for the end of the process. It returns nil if there is none to release.
@@ -199,7 +198,7 @@ func (h *holding) record(a plan.Action) error {
 	if forgets { // an empty ledger would keep the disk from being yielded
 		l, write = ledgerV1{}, removeLedger
 	}
-	if err := write(now.path); err != nil {
+	if err := write(now.id.Path); err != nil {
 		return err
 	}
 	h.set(func(now *held) {
@@ -217,7 +216,7 @@ func (h *holding) record(a plan.Action) error {
 
 // restate writes promises again that were to be forgotten with the disk, which is not given up after all.
 func (h *holding) restate(promised ledgerV1) error {
-	if err := promised.write(h.now().path); err != nil {
+	if err := promised.write(h.now().id.Path); err != nil {
 		return err
 	}
 	h.set(func(now *held) { now.ledger, now.found = promised, true })
@@ -226,7 +225,7 @@ func (h *holding) restate(promised ledgerV1) error {
 
 // asideEtcd sets etcd's data aside.
 func (h *holding) asideEtcd(reason string) error {
-	path := h.now().path
+	path := h.now().id.Path
 	h.world.Step("before-rename")
 	to, err := h.world.Etcd.SetAside(filepath.Join(path, EtcdDir), reason)
 	if err != nil {
@@ -245,7 +244,7 @@ func (h *holding) house(o plan.Observation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := h.held; now.readable() && now.ledger.Record != nil && !now.gate.dead && !now.gate.closed {
-		h.history.keep(now.path)
+		h.history.keep(now.id.Path)
 	} else {
 		h.history.keep("")
 	}
@@ -275,7 +274,7 @@ func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 	if o.Claim.Mismatch == "" {
 		o.Disk = now.disk(id.Slot, data, h.world.Etcd)
 	}
-	return now.path
+	return now.id.Path
 }
 
 // look reads again what another program left, unless our member runs on it: an etcd may have begun or ended since.
@@ -284,7 +283,7 @@ func (h *holding) look() {
 	if m, _ := h.world.Etcd.State(); m.Running || !was.usable() || was.gate.busy {
 		return
 	}
-	is := was.lookAgain(was.path, h.world.Etcd) // a disk may take its time
+	is := was.lookAgain(was.id.Path, h.world.Etcd) // a disk may take its time
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := h.held; now.volume == was.volume && now.ledger.Record == was.ledger.Record {

@@ -60,7 +60,7 @@ func (d *dataDir) inspect(m plan.Member) inspected {
 	if m.Running && before.Member != 0 && !look {
 		return inspected{DataDir: plan.DataDir{WAL: true, Member: before.Member, ClusterID: before.ClusterID}, log: known}
 	}
-	data, err := d.world.Etcd.Inspect(filepath.Join(held.path, EtcdDir))
+	data, err := d.world.Etcd.Inspect(filepath.Join(held.id.Path, EtcdDir))
 	if m.Running && (!look || err != nil) {
 		return inspected{data, err, known}
 	}

@@ -33,7 +33,7 @@ func TestLearnerIsStuck(t *testing.T) {
 		{"for five minutes", 65, 10, false, false, true},
 	} {
 		told := []plan.MemberInfo{{ID: 1, Slot: "a", Matched: 100}, {ID: 2, Slot: "b", Matched: 3}, {ID: 9, Slot: "c", Learner: true, Matched: at.matched, Receiving: at.receiving}}
-		o := plan.Observation{Member: plan.Member{Running: true, Leader: !at.follows, ID: 1, Members: told}}
+		o := plan.Observation{Member: plan.Member{Running: true, Status: plan.Status{Leader: !at.follows}, ID: 1, Members: told}}
 		l.tell(&o, start.Add(time.Duration(at.minute)*time.Minute))
 		if m := o.Member.Members; m[2].Stuck != at.want || m[0].Stuck || m[1].Stuck {
 			t.Errorf("%s: got %+v, want stuck %v", at.name, m, at.want)
@@ -49,7 +49,7 @@ func TestLearnerIsStuck(t *testing.T) {
 func TestLearnerWithoutProgressKnown(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		var l learners
-		o := plan.Observation{Member: plan.Member{Leader: true, ID: 1, Members: []plan.MemberInfo{{ID: 1}, {ID: 9, Learner: true, Connected: connected}}}}
+		o := plan.Observation{Member: plan.Member{Status: plan.Status{Leader: true}, ID: 1, Members: []plan.MemberInfo{{ID: 1}, {ID: 9, Learner: true, Connected: connected}}}}
 		start := time.Now()
 		l.tell(&o, start)
 		if l.tell(&o, start.Add(stuckAfter)); o.Member.Members[1].Stuck == connected {

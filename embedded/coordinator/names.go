@@ -161,7 +161,7 @@ func (n *names) keep(ctx context.Context, h *holding) {
 		if !held.begun() {
 			continue
 		}
-		if err := writeAddresses(held.path, known); err != nil {
+		if err := writeAddresses(held.id.Path, known); err != nil {
 			n.lg.Warn("the last known addresses could not be stored", zap.Error(err))
 		}
 	}

@@ -23,7 +23,7 @@ func TestNewestBackupOfTheLeaderless(t *testing.T) {
 		lead := func(has bool) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.member = plan.Member{Running: true, Ready: true, HasLead: has, Confirmed: has, ID: 1, Members: []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}}
+			w.member = plan.Member{Running: true, Ready: true, Status: plan.Status{HasLead: has, Confirmed: has}, ID: 1, Members: []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}}
 		}
 		time.Sleep(time.Hour)
 		if asked() != 0 || known() != nil {

@@ -95,7 +95,7 @@ func TestPauseOfAnEarlierGeneration(t *testing.T) {
 	w, _ := restorable(t)
 	c := w.holding()
 	w.set(func() {
-		w.member = plan.Member{Running: true, HasLead: true, Confirmed: true, Paused: &plan.Pause{Record: "old"}}
+		w.member = plan.Member{Running: true, Status: plan.Status{HasLead: true, Confirmed: true}, Paused: &plan.Pause{Record: "old"}}
 		w.kept = map[string][]byte{plan.KeyPaused: encoded(t, plan.Pause{By: "me", Record: "old"})}
 	})
 	if o := look(t, c); o.Member.Paused != nil {

@@ -18,7 +18,7 @@ func (c *Coordinator) Pause(ctx context.Context, p plan.Pause, dry bool) error {
 	if err != nil {
 		return err
 	}
-	if m, _ := c.world.Etcd.State(); m.Spaceless() {
+	if m, _ := c.world.Etcd.State(); m.Alarmed(plan.NoSpace) {
 		return errors.New("a pause is a write, and etcd refuses writes under the alarm NOSPACE: make room first (see " +
 			"`holdfast status --why`)")
 	}

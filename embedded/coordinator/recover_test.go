@@ -22,7 +22,7 @@ func TestLogOfTheLeaderless(t *testing.T) {
 		if o := look(t, c); o.Disk.Log == nil || *o.Disk.Log != w.data.Log {
 			t.Errorf("etcd does not run: the log ends at %v", o.Disk.Log)
 		}
-		w.member = plan.Member{Running: true, HasLead: true, Confirmed: true, ID: 1}
+		w.member = plan.Member{Running: true, Status: plan.Status{HasLead: true, Confirmed: true}, ID: 1}
 		look(t, c)
 		w.member.HasLead = false
 		for _, s := range []struct {

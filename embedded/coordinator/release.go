@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
 )
 
 // GiveUp is the operator's order to release the held volume, so that another node can take it: the leadership
 // is handed over, etcd is stopped, and the volume given up. From then on this process claims none. An error
 // after that says what is left to do; the volume is not used any more all the same.
-func (c *Coordinator) GiveUp(ctx context.Context) (Identity, error) {
+func (c *Coordinator) GiveUp(ctx context.Context) (plan.Volume, error) {
 	v, err := c.holding.beginRelease(c.status)
 	if err != nil {
-		return Identity{}, err
+		return plan.Volume{}, err
 	}
 	id, dropped, err := c.letGo(ctx, v, "as an operator has ordered")
 	if dropped {
@@ -31,10 +33,10 @@ func (c *Coordinator) GiveUp(ctx context.Context) (Identity, error) {
 // it must, the disruption lock is needed, and where the cluster would be at risk without this member, or an operator
 // has paused what nodes do by themselves, nothing is done, and the error says why. dropped says that the volume is not
 // held any more, whatever the error says is left to do about it.
-func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id Identity, dropped bool, err error) {
+func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id plan.Volume, dropped bool, err error) {
 	v, err := c.holding.beginRelease(c.status)
 	if err != nil {
-		return Identity{}, false, err
+		return plan.Volume{}, false, err
 	}
 	if o, _ := c.turn.observer.observe(); o.Member.Paused != nil && !must {
 		c.holding.unpark()
@@ -89,9 +91,9 @@ func (l left) avoided(also map[string]string) map[string]string {
 }
 
 // letGo stops etcd and gives the volume up. A volume whose member cannot be stopped stays held, and is not dropped.
-func (c *Coordinator) letGo(ctx context.Context, v Volume, why string) (id Identity, dropped bool, err error) {
+func (c *Coordinator) letGo(ctx context.Context, v Volume, why string) (id plan.Volume, dropped bool, err error) {
 	id = v.Identity()
-	c.lg.Warn("releasing the volume", zap.String("why", why), zap.String("slot", id.Slot), zap.String("volume", id.Volume))
+	c.lg.Warn("releasing the volume", zap.String("why", why), zap.String("slot", id.Slot), zap.String("volume", id.ID))
 	if err := c.world.Etcd.Stop(ctx, c.cfg.StopWait); err != nil {
 		c.holding.unpark()
 		return id, false, fmt.Errorf("stop etcd: %w; the volume stays held", err)
@@ -113,10 +115,10 @@ func (h *holding) drop(ctx context.Context, v Volume) error {
 }
 
 // Releasable returns an error if GiveUp would be refused, and else what would be released.
-func (c *Coordinator) Releasable() (Identity, error) {
+func (c *Coordinator) Releasable() (plan.Volume, error) {
 	held := c.holding.now()
 	if err := held.releasable(c.Now()); err != nil {
-		return Identity{}, err
+		return plan.Volume{}, err
 	}
 	return held.volume.Identity(), nil
 }

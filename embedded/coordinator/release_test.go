@@ -25,8 +25,8 @@ func TestReleasedVolumeIsNotClaimedAgain(t *testing.T) {
 			t.Fatalf("got %+v, %v", id, err)
 		}
 		time.Sleep(time.Minute)
-		if now := c.Now(); now.Action.Kind != plan.Wait || !strings.Contains(now.Action.Text(), "released") || now.Path != "" {
-			t.Errorf("a minute later: got %s: %s, path %q", now.Action.Kind, now.Action.Text(), now.Path)
+		if now := c.Now(); now.Action.Kind != plan.Wait || !strings.Contains(now.Action.Text(), "released") || now.Volume.Path != "" {
+			t.Errorf("a minute later: got %s: %s, path %q", now.Action.Kind, now.Action.Text(), now.Volume.Path)
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -145,7 +145,7 @@ func TestHandBack(t *testing.T) {
 					t.Errorf("started %d times, released %v: want %d and %d times", len(w.starts), w.released, starts, drops)
 				}
 				w.mu.Unlock()
-				if now := c.Now(); now.Path == "" {
+				if now := c.Now(); now.Volume.Path == "" {
 					t.Errorf("a minute later: got %s: %s, want a volume held", now.Action.Kind, now.Action.Text())
 				}
 				if err := stop(); err != nil {
@@ -169,11 +169,11 @@ func TestHandBackLeavesTheSlot(t *testing.T) {
 			t.Fatal(dropped, err)
 		}
 		time.Sleep(leftTime - time.Second)
-		if now := c.Now(); now.Path != "" || !strings.Contains(now.Action.Text(), "was given back for another node to take") {
-			t.Errorf("before its time: held %q, %s: %s", now.Path, now.Action.Kind, now.Action.Text())
+		if now := c.Now(); now.Volume.Path != "" || !strings.Contains(now.Action.Text(), "was given back for another node to take") {
+			t.Errorf("before its time: held %q, %s: %s", now.Volume.Path, now.Action.Kind, now.Action.Text())
 		}
 		time.Sleep(leftTime)
-		if now := c.Now(); now.Path == "" {
+		if now := c.Now(); now.Volume.Path == "" {
 			t.Errorf("nobody has taken it: %s: %s, want the volume held", now.Action.Kind, now.Action.Text())
 		}
 		if err := stop(); err != nil {

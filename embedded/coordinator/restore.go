@@ -90,7 +90,7 @@ func (rs *restorer) build(ctx context.Context, o plan.Observation, r *plan.Resto
 	if err := rs.discard(plan.Action{Kind: plan.Discard}); err != nil {
 		return err
 	}
-	path := rs.holding.now().path
+	path := rs.holding.now().id.Path
 	dir, err := rs.makeBuilt(path, r.ID)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (rs *restorer) discard(a plan.Action) error {
 			return err
 		}
 	}
-	entries, err := os.ReadDir(held.path)
+	entries, err := os.ReadDir(held.id.Path)
 	if err != nil {
 		return fmt.Errorf("look for what was built: %w", err)
 	}
@@ -209,12 +209,12 @@ func (rs *restorer) discard(a plan.Action) error {
 		if !strings.HasPrefix(e.Name(), builtPrefix) {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(held.path, e.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(held.id.Path, e.Name())); err != nil {
 			return fmt.Errorf("remove what was built: %w", err)
 		}
 	}
 	rs.holding.built("")
-	return durable.SyncDir(held.path)
+	return durable.SyncDir(held.id.Path)
 }
 
 // findBuilt returns the ID of the proposal whose directory lies on the volume: of several, one that is not prepared.
@@ -271,7 +271,7 @@ func (rs *restorer) enter(ctx context.Context, a plan.Action) error {
 // swap puts what was built in the place of the old generation's data. After a crash at any line it is done again: what
 // is renamed already is known by the cluster ID in its log.
 func (rs *restorer) swap(a plan.Action) error {
-	path, r := rs.holding.now().path, a.Record
+	path, r := rs.holding.now().id.Path, a.Record
 	built, etcd := filepath.Join(path, builtPrefix+r.ID), filepath.Join(path, EtcdDir)
 	rs.world.Step("before-swap-aside")
 	data, err := rs.world.Etcd.Inspect(etcd)

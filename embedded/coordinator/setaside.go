@@ -16,7 +16,7 @@ func (c *Coordinator) SetVolumeAside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = c.holding.unused(v.Path()); err == nil {
+	if err = c.holding.unused(v.Identity().Path); err == nil {
 		err = v.SetAllAside(ctx)
 	}
 	if err == nil {
@@ -27,17 +27,16 @@ func (c *Coordinator) SetVolumeAside(ctx context.Context) error {
 	return err
 }
 
-// MaySetVolumeAside returns an error if SetVolumeAside would be refused, and else the volume: its slot, and where it
-// is mounted.
-func (c *Coordinator) MaySetVolumeAside() (slot, path string, err error) {
-	held, now := c.holding.now(), c.Now()
-	if err := held.keepsContent(now); err != nil {
-		return "", "", err
+// MaySetVolumeAside returns an error if SetVolumeAside would be refused, and else the volume.
+func (c *Coordinator) MaySetVolumeAside() (plan.Volume, error) {
+	held := c.holding.now()
+	if err := held.keepsContent(c.Now()); err != nil {
+		return plan.Volume{}, err
 	}
-	if err := c.holding.unused(held.path); err != nil {
-		return "", "", err
+	if err := c.holding.unused(held.id.Path); err != nil {
+		return plan.Volume{}, err
 	}
-	return now.Observation.Claim.Slot, held.path, nil
+	return held.id, nil
 }
 
 // beginSetAside makes sure that no action begins until everything is set aside.

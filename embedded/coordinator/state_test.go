@@ -9,7 +9,7 @@ import (
 
 // A member that answers nothing serves nobody, whatever raft has shown it.
 func TestStalledState(t *testing.T) {
-	m := plan.Member{Running: true, HasLead: true, Confirmed: true, Leader: true}
+	m := plan.Member{Running: true, Status: plan.Status{HasLead: true, Confirmed: true, Leader: true}}
 	for _, tc := range []struct {
 		change func()
 		want   string
@@ -33,7 +33,7 @@ func TestNextAfterAPause(t *testing.T) {
 	s := Situation{Observation: plan.Observation{
 		Claim: plan.Claim{Held: true, Slot: "a", Disk: "d1"},
 		Disk:  plan.Disk{WAL: true, Member: 1, Ledger: plan.Ledger{Record: &record, Role: plan.RoleFounder, Started: "d1"}},
-		Member: plan.Member{Running: true, Ready: true, Leader: true, HasLead: true, Confirmed: true, ID: 1, Members: []plan.MemberInfo{
+		Member: plan.Member{Running: true, Ready: true, Status: plan.Status{Leader: true, HasLead: true, Confirmed: true}, ID: 1, Members: []plan.MemberInfo{
 			{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}, {ID: 3, Slot: "c"}}},
 		Peers: []plan.Peer{{Node: "n3", Live: true, Facts: &plan.Facts{Slot: "c", Disk: "d4", Phase: plan.PhaseVacant, Record: &record}}},
 	}}

@@ -33,8 +33,8 @@ func (s *status) said() Situation {
 
 // get returns the latest situation.
 func (s *status) get() Situation {
-	now, held := s.said(), s.holding.now()
-	now.Volume, now.Path = held.id, held.path
+	now := s.said()
+	now.Volume = s.holding.now().id
 	if now.Delay != "" {
 		now.Action.Obstacles = append(slices.Clone(now.Action.Obstacles), now.Delay)
 	}

@@ -57,8 +57,8 @@ func (u *upkeep) tell(o *plan.Observation, now time.Time) {
 	if m.Compacted != u.history {
 		u.history, u.compacted = m.Compacted, now
 	}
-	if m.Spaceless() != u.spaceless { // what failed before says nothing of what is possible now
-		u.spaceless, u.tried, u.compacted, u.until, u.failed = m.Spaceless(), false, time.Time{}, time.Time{}, 0
+	if m.Alarmed(plan.NoSpace) != u.spaceless { // what failed before says nothing of what is possible now
+		u.spaceless, u.tried, u.compacted, u.until, u.failed = m.Alarmed(plan.NoSpace), false, time.Time{}, time.Time{}, 0
 	}
 	u.judged = o.Config.Upkeep.Judge(u.judged, *m, u.tried)
 	u.growth.add(now, m.Space.InUse)
@@ -77,7 +77,7 @@ func (u *upkeep) status() health.UpkeepStatus {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := u.done
-	s.Fragmented, s.Full, s.Growth = u.judged.Fragmented, u.judged.Full, u.growth.perDay()
+	s.Judgement, s.Growth = u.judged, u.growth.perDay()
 	return s
 }
 

@@ -20,15 +20,6 @@ var ErrUseless = errors.New("the backup is of no use")
 // or that it takes what it must refuse.
 var ErrUnread = errors.New("the store cannot be believed")
 
-// Identity is who a held volume is.
-type Identity struct {
-	Slot   string
-	Volume string // the provider's ID of it
-	Disk   string // UUID
-	Epoch  uint64 // of this claim
-	Lock   string // the name of the operating system's lock that the claim holds, "" where it has none
-}
-
 // Volumes gives this node a volume.
 type Volumes interface {
 	// Claim tries once. slots are those of the configuration, known are others that the cluster has. The error wraps
@@ -43,8 +34,7 @@ type Volumes interface {
 
 // Volume is a held volume.
 type Volume interface {
-	Identity() Identity
-	Path() string
+	Identity() plan.Volume
 	// Trouble says why the volume is not what it says it is, and which disk this node held last and does not find
 	// where it was; "" for neither.
 	Trouble() (mismatch, missing string)
@@ -66,9 +56,7 @@ const (
 // Rooms are what the file systems have that a node writes to. Where it is not known, or the node does not write there,
 // the size is 0.
 type Rooms struct {
-	Volume  plan.Room `json:"volume"`
-	Spool   plan.Room `json:"spool"`
-	Scratch plan.Room `json:"scratch"`
+	Volume, Spool, Scratch plan.Room
 }
 
 // Node is a node of the gossip mesh.
@@ -179,7 +167,7 @@ type Keys interface {
 	PutKey(ctx context.Context, name string, value []byte, version int64) error
 	// Key is the value as applied here and its version, 0 for none.
 	Key(name string) (value []byte, version int64, err error)
-	// Mark commits a mark where PutKey is refused because of an alarm: State shows it in Member.Marks.
+	// Mark commits a mark where PutKey is refused because of an alarm: State shows it among the alarms.
 	Mark(ctx context.Context, mark uint64) error
 	// Unmark takes a mark back; again is fine.
 	Unmark(ctx context.Context, mark uint64) error

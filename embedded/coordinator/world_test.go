@@ -131,10 +131,9 @@ func (w *world) Witnesses() []plan.Witness {
 }
 func (w *world) Standby() string        { return "zone-1" }
 func (w *world) SetRecord(token string) { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
-func (w *world) Identity() Identity {
-	return Identity{Slot: "a", Volume: "test:a", Disk: "disk-a", Epoch: 1, Lock: w.bolt}
+func (w *world) Identity() plan.Volume {
+	return plan.Volume{Slot: "a", ID: "test:a", Disk: "disk-a", Epoch: 1, Lock: w.bolt, Path: w.dir}
 }
-func (w *world) Path() string                        { return w.dir }
 func (w *world) Trouble() (mismatch, missing string) { return "", "" }
 func (w *world) SetAllAside(context.Context) error   { return nil }
 func (w *world) Watch(ctx context.Context) error {
@@ -230,18 +229,26 @@ func (w *world) PutKey(_ context.Context, name string, value []byte, _ int64) er
 	}
 	return nil
 }
+
+// mark shows the marks among the alarms.
+func (w *world) mark() {
+	w.member.Alarms = nil
+	for _, m := range w.marked {
+		w.member.Alarms = append(w.member.Alarms, plan.Alarm{Name: plan.NoSpace, Member: plan.ID(m)})
+	}
+}
 func (w *world) Mark(_ context.Context, mark uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.marked = append(w.marked, mark)
-	w.member.Marks = w.marked
+	w.mark()
 	return nil
 }
 func (w *world) Unmark(_ context.Context, mark uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.marked = slices.DeleteFunc(slices.Clone(w.marked), func(m uint64) bool { return m == mark })
-	w.member.Marks = w.marked
+	w.mark()
 	return nil
 }
 func (w *world) Glance() plan.Glance {
@@ -335,7 +342,7 @@ func (w *world) Start(ctx context.Context, s plan.Spec) error {
 	if err == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.member = plan.Member{Running: true, Ready: true, HasLead: true, Confirmed: true, Leader: true, ID: 1, Members: []plan.MemberInfo{{ID: 1, Slot: s.Slot}}}
+		w.member = plan.Member{Running: true, Ready: true, Status: plan.Status{HasLead: true, Confirmed: true, Leader: true}, ID: 1, Members: []plan.MemberInfo{{ID: 1, Slot: s.Slot}}}
 		w.data = plan.DataDir{WAL: true, Unborn: w.data.Unborn, Member: 1, ClusterID: 77}
 		w.lock(w.locked)
 	}

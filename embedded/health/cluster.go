@@ -22,39 +22,33 @@ func (s judged) leading() *NodeStatus {
 // judgeMembers compares etcd's member list, as the leader has it, with the cluster's slots. It offers no repair: what
 // can be removed without a risk the leader removes by itself, and what it leaves alone it does for a reason that it
 // gives.
-func (s judged) judgeMembers() (out []Finding) {
+func (s judged) judgeMembers(out *findings) {
 	leader := s.leading()
 	if leader == nil || s.Record == nil {
-		return nil
+		return
 	}
-	voters, connected := 0, 0
+	voters, connected := len(plan.Voters(leader.Checkup.Members)), 0
 	for _, m := range leader.Checkup.Members {
-		here := m.Connected || m.ID == leader.Checkup.Member
-		if !m.Learner {
-			voters++
-			if here {
-				connected++
-			}
-		}
-		if m.ID != leader.Checkup.Member {
-			out = append(out, s.judgeMember(*leader, m)...)
+		self := m.ID == leader.Checkup.Member
+		connected += boolCount(!m.Learner && (m.Connected || self))
+		if !self {
+			s.judgeMember(out, *leader, m)
 		}
 	}
 	for _, slot := range s.slots {
 		if !slices.ContainsFunc(leader.Checkup.Members, func(m plan.MemberInfo) bool { return m.Slot == slot }) {
-			out = append(out, New(MemberMissing, "slot "+slot,
-				"slot %s has no member, so the cluster survives fewer losses than it should", slot))
+			out.add(MemberMissing, "slot "+slot,
+				"slot %s has no member, so the cluster survives fewer losses than it should", slot)
 		}
 	}
 	if connected < voters {
-		out = append(out, New(MemberCutOff, "", "%d of %d voters are connected, and %d are needed for a quorum", connected,
-			voters, voters/2+1))
+		out.add(MemberCutOff, "", "%d of %d voters are connected, and %d are needed for a quorum", connected, voters,
+			voters/2+1)
 	}
-	return out
 }
 
 // judgeMember judges an entry of the member list. What is wrong with a slot itself is said there.
-func (s judged) judgeMember(leader NodeStatus, m plan.MemberInfo) []Finding {
+func (s judged) judgeMember(out *findings, leader NodeStatus, m plan.MemberInfo) {
 	subject := fmt.Sprintf("%x, %s", m.ID, nameOf(m, leader.Checkup.Names[m.ID]))
 	wait := fmt.Sprintf("The leader (%s) removes it as soon as that is safe; `holdfast status --why` says what "+
 		"holds it back.", leader.Node)
@@ -65,22 +59,20 @@ func (s judged) judgeMember(leader NodeStatus, m plan.MemberInfo) []Finding {
 	h := s.holder(m.Slot)
 	switch ours := slices.Contains(s.slots, m.Slot); {
 	case !ours && m.Connected:
-		return []Finding{New(MemberStale, subject,
-			"this member belongs to no slot of the cluster, but it is connected and counts").then("%s", wait)}
+		out.add(MemberStale, subject, "this member belongs to no slot of the cluster, but it is connected and counts").
+			then("%s", wait)
 	case !ours:
-		return []Finding{New(MemberStale, subject,
-			"this member belongs to no slot of the cluster and is not connected: it only "+
-				"makes a quorum harder to reach").then("%s", wait)}
+		out.add(MemberStale, subject,
+			"this member belongs to no slot of the cluster and is not connected: it only makes a quorum harder to reach").
+			then("%s", wait)
 	case m.Connected && !m.Started:
-		return []Finding{New(MemberUnnamed, subject, "this member is connected and has not published its name yet")}
+		out.add(MemberUnnamed, subject, "this member is connected and has not published its name yet")
 	case !m.Connected && h == nil && !m.Started:
-		return []Finding{New(MemberCutOff, subject,
-			"this member was added and has never started, and no live node holds its slot")}
+		out.add(MemberCutOff, subject, "this member was added and has never started, and no live node holds its slot")
 	case !m.Connected && h != nil && h.serves():
-		return []Finding{New(MemberCutOff, subject, "this member is not connected to the leader, though %s serves its slot",
-			h.Node).then("`holdfast status --why`, and the log of %s.", h.Node)}
+		out.add(MemberCutOff, subject, "this member is not connected to the leader, though %s serves its slot", h.Node).
+			then("`holdfast status --why`, and the log of %s.", h.Node)
 	}
-	return nil
 }
 
 func nameOf(m plan.MemberInfo, name string) string {
@@ -95,8 +87,8 @@ func nameOf(m plan.MemberInfo, name string) string {
 	return "without a name"
 }
 
-func (s judged) judgeAlarms() (out []Finding) {
-	var alarms []Alarm
+func (s judged) judgeAlarms(out *findings) {
+	var alarms []plan.Alarm
 	var short []string // nodes whose volume has no room
 	curing := false
 	for _, n := range s.Nodes {
@@ -115,73 +107,65 @@ func (s judged) judgeAlarms() (out []Finding) {
 	for _, a := range alarms {
 		switch a.Name {
 		case plan.NoSpace:
-			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every put of every client until it is disarmed; it serves reads and deletes", a)
+			f := out.add(AlarmNoSpace, a.String(),
+				"alarm %s: etcd refuses every put of every client until it is disarmed; it serves reads and deletes", a)
 			switch on := strings.Join(short, ", "); {
 			case len(short) > 0 && curing:
-				f = f.then("Make room on the volume of %s, or make it larger: then the leader disarms the alarm.", on)
+				f.then("Make room on the volume of %s, or make it larger: then the leader disarms the alarm.", on)
 			case len(short) > 0:
-				f = f.then("Make room on the volume of %s, or make it larger, then run `holdfast etcdctl alarm disarm`: "+
+				f.then("Make room on the volume of %s, or make it larger, then run `holdfast etcdctl alarm disarm`: "+
 					"upkeep.cure-nospace is off.", on)
 			case curing:
-				f = f.then("If history takes the room, nothing: the leader is curing it (`holdfast status --why`). If live " +
+				f.then("If history takes the room, nothing: the leader is curing it (`holdfast status --why`). If live " +
 					"data does, delete keys or raise etcd.quota-backend-bytes on all nodes.")
 			}
-			out = append(out, f)
 		case plan.Corrupt:
 			what := "etcd says that the data of this member differs from the others'"
-			if a.Member == "0" {
+			if a.Member == 0 {
 				what = "the members' data differs, and etcd could not tell whose is right"
 			}
-			out = append(out, New(AlarmCorrupt, a.String(), "alarm %s: %s; it refuses writes and linearizable reads", a, what))
+			out.add(AlarmCorrupt, a.String(), "alarm %s: %s; it refuses writes and linearizable reads", a, what)
 		default:
-			out = append(out, New(AlarmUnknown, a.String(), "alarm %s, which is unknown to holdfast", a))
+			out.add(AlarmUnknown, a.String(), "alarm %s, which is unknown to holdfast", a)
 		}
 	}
-	return out
 }
 
-func (s judged) judgeVersions() (out []Finding) {
-	ours, etcds, agreed := map[string][]string{}, map[string][]string{}, map[string][]string{}
-	lowest, downgrade := "", ""
+func (s judged) judgeVersions(out *findings) {
+	ours, etcds, agreed := map[string][]string{}, map[string][]string{}, map[plan.Minor][]string{}
+	lowest, downgrade := plan.Minor{}, ""
 	for _, n := range s.Nodes {
 		if n.Reached && n.Version != "" {
 			ours[n.Version] = append(ours[n.Version], n.Node)
 		}
 		if m := n.Etcd; m != nil && m.Version != "" {
-			v := minorOf(m.Version)
-			etcds[v], downgrade = append(etcds[v], n.Node), cmp.Or(downgrade, m.Downgrade)
-			if lowest == "" || NewerMinor(lowest, v) {
+			v, _ := plan.MinorOf(m.Version)
+			etcds[v.String()], downgrade = append(etcds[v.String()], n.Node), cmp.Or(downgrade, m.Downgrade)
+			if lowest == (plan.Minor{}) || v.Older(lowest) {
 				lowest = v
 			}
-			if m.ClusterVersion != "" {
-				agreed[minorOf(m.ClusterVersion)] = append(agreed[minorOf(m.ClusterVersion)], n.Node)
+			if at, known := plan.MinorOf(m.ClusterVersion); known {
+				agreed[at] = append(agreed[at], n.Node)
 			}
 		}
 	}
 	if len(etcds) > 1 {
-		out = append(out, New(VersionsDiffer, "",
-			"members run different minors of etcd (%s), which is only meant for an upgrade", listText(etcds)))
+		out.add(VersionsDiffer, "",
+			"members run different minors of etcd (%s), which is only meant for an upgrade", listText(etcds))
 	}
 	if len(ours) > 1 {
-		out = append(out, New(VersionsDiffer, "", "the nodes run different versions of holdfast (%s)", listText(ours)))
+		out.add(VersionsDiffer, "", "the nodes run different versions of holdfast (%s)", listText(ours))
 	}
 	if downgrade != "" {
-		out = append(out, New(DowngradeOpen, "", "the cluster is being downgraded to etcd %s", downgrade))
+		out.add(DowngradeOpen, "", "the cluster is being downgraded to etcd %s", downgrade)
 	}
 	for v, nodes := range agreed {
-		if NewerMinor(lowest, v) && downgrade == "" {
-			out = append(out, New(ClusterVersion, "",
+		if v.Older(lowest) && downgrade == "" {
+			out.add(ClusterVersion, "",
 				"the cluster version is %s, although all members run etcd %s or newer, according to %s", v, lowest,
-				strings.Join(nodes, ", ")))
+				strings.Join(nodes, ", "))
 		}
 	}
-	return out
-}
-
-// minorOf is 3.7 of 3.7.3.
-func minorOf(version string) string {
-	parts := strings.SplitN(version, ".", 3)
-	return strings.Join(parts[:min(2, len(parts))], ".")
 }
 
 // listText is "3.6 on n1, n2; 3.7 on n3", or the only one without the nodes.
@@ -203,7 +187,7 @@ const apart, farApart = time.Second, time.Minute
 
 // judgeClocks compares each node's clock with that of the node that asked, within the time that the question took. etcd
 // needs none of them to be right; names of backups, the ends of certificates, and people who read logs do.
-func (s judged) judgeClocks() (out []Finding) {
+func (s judged) judgeClocks(out *findings) {
 	for _, n := range s.Nodes {
 		if n.Checkup == nil || n.Asked.IsZero() {
 			continue
@@ -215,21 +199,17 @@ func (s judged) judgeClocks() (out []Finding) {
 			least, which = -hi, "behind"
 		}
 		if lo > apart || hi < -apart {
-			f := New(ClockApart, n.Node,
-				"the clock of %s is at least %s %s that of %s: backups are named and kept by time, and certificates "+
-					"expire by it",
-				n.Node, least.Round(time.Millisecond), which, s.Asked)
+			f := out.add(ClockApart, n.Node, "the clock of %s is at least %s %s that of %s: backups are named and kept "+
+				"by time, and certificates expire by it", n.Node, least.Round(time.Millisecond), which, s.Asked)
 			if least > farApart {
 				f.Severity = Degrading
 			}
-			out = append(out, f)
 		}
 	}
-	return out
 }
 
 // judgeSchedule says that nobody is known to make backups. What the node that does says is said of the node.
-func (s judged) judgeSchedule() []Finding {
+func (s judged) judgeSchedule(out *findings) {
 	keeps, leads := false, false
 	for _, n := range s.Nodes {
 		if b := n.Backup; n.Reached && b != nil {
@@ -237,9 +217,9 @@ func (s judged) judgeSchedule() []Finding {
 		}
 	}
 	if !keeps || leads || s.Leader == "" {
-		return nil
+		return
 	}
-	return []Finding{New(BackupUnknown, "", "the leader makes the scheduled backups, and no node reports that it does")}
+	out.add(BackupUnknown, "", "the leader makes the scheduled backups, and no node reports that it does")
 }
 
 const (
@@ -248,19 +228,17 @@ const (
 )
 
 // judgeOperator lists what operators have switched off.
-func (s judged) judgeOperator() (out []Finding) {
+func (s judged) judgeOperator(out *findings) {
 	if p := s.Paused; p != nil {
-		f := New(Paused, "", "the cluster is paused %s", PauseText(*p, s.now))
+		f := out.add(Paused, "", "the cluster is paused %s", PauseText(*p, s.now))
 		if s.now.Sub(p.Since) > longPause {
-			f = f.as(Warning)
+			f.as(Warning)
 		}
-		out = append(out, f)
 	}
 	if l := s.Lock; l != nil && s.now.Sub(l.Since) > longLock {
-		out = append(out, New(LockLong, l.Node, "%s, for %s, and no other member can be taken down meanwhile", l,
-			Age(s.now, l.Since)).then("End the %s on %s.", l.Purpose, l.Node))
+		out.add(LockLong, l.Node, "%s, for %s, and no other member can be taken down meanwhile", l, Age(s.now, l.Since)).
+			then("End the %s on %s.", l.Purpose, l.Node)
 	}
-	return out
 }
 
 // PauseText says who has paused the cluster.
@@ -273,42 +251,41 @@ func PauseText(p plan.Pause, now time.Time) string {
 }
 
 // judge says what is wrong with what a store holds.
-func (h *Holdings) judge() (out []Finding) {
+func (h *Holdings) judge(out *findings) {
 	if h.Err != "" {
-		return []Finding{unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).
-			then("`holdfast snapshot list` shows whether it can be read now; check snapshot.store and the access to it.")}
+		out.unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).
+			then("`holdfast snapshot list` shows whether it can be read now; check snapshot.store and the access to it.")
+		return
 	}
 	if h.Good == 0 {
-		out = append(out, New(BackupNone, "",
-			"there is no verified backup of this cluster in the store: if a majority of the disks is lost, nothing "+
-				"can be restored"))
+		out.add(BackupNone, "", "there is no verified backup of this cluster in the store: if a majority of the disks is "+
+			"lost, nothing can be restored")
 	}
 	if len(h.Skipped) > 0 {
-		out = append(out, New(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; ")))
+		out.add(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; "))
 	}
 	if h.Broken.Count > 0 {
-		out = append(out, New(BackupBroken, "", "the store holds %s that cannot be used, damaged or "+
-			"never verified, such as %s",
-			Count(int64(h.Broken.Count), "backup"), h.Broken.Example))
+		out.add(BackupBroken, "", "the store holds %s that cannot be used, damaged or never verified, such as %s",
+			Count(int64(h.Broken.Count), "backup"), h.Broken.Example)
 	}
 	if h.Unproven.Count > 0 {
-		out = append(out, New(BackupUnproven, "", "the proofs of %s cannot be read, such as %s",
-			Count(int64(h.Unproven.Count), "backup"), h.Unproven.Example))
+		out.add(BackupUnproven, "", "the proofs of %s cannot be read, such as %s",
+			Count(int64(h.Unproven.Count), "backup"), h.Unproven.Example)
 	}
 	if h.Foreign > 0 {
-		out = append(out, New(BackupForeign, "", "the store holds %s of another cluster", Count(int64(h.Foreign), "backup")))
+		out.add(BackupForeign, "", "the store holds %s of another cluster", Count(int64(h.Foreign), "backup"))
 	}
 	if h.Left > 0 {
-		out = append(out, New(BackupLeft, "", "the store holds %s that began more than a day ago and never finished",
-			Count(int64(h.Left), "backup")))
+		out.add(BackupLeft, "", "the store holds %s that began more than a day ago and never finished",
+			Count(int64(h.Left), "backup"))
 	}
-	return out
 }
 
-func (l *Leases) judgeEndpoints() (out []Finding) {
+func judgeEndpoints(out *findings, l *plan.Unleased) {
 	if l.Err != "" {
-		return []Finding{unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).
-			then("Run it on a node whose member serves.")}
+		out.unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).
+			then("Run it on a node whose member serves.")
+		return
 	}
 	for _, k := range l.Keys {
 		name := strings.TrimPrefix(k.Key, l.Prefix)
@@ -316,32 +293,28 @@ func (l *Leases) judgeEndpoints() (out []Finding) {
 		if k.Lease != 0 {
 			why = fmt.Sprintf("bound to lease %x, which is gone", k.Lease)
 		}
-		f := New(EndpointStale, name,
-			"%s is %s, so Kubernetes sends clients to the API server at %s even when it is gone "+
-				"(kubernetes#86812)", k.Key, why,
-			name)
+		f := out.add(EndpointStale, name,
+			"%s is %s, so Kubernetes sends clients to the API server at %s even when it is gone (kubernetes#86812)", k.Key,
+			why, name)
 		f.Fix = &Repair{ID: fmt.Sprintf("delete %s at revision %d", k.Key, k.Revision), Key: k.Key, Revision: k.Revision,
 			Question: fmt.Sprintf("delete the stale endpoint %s (key %s, %s, written at revision %d)?", name, k.Key, why,
 				k.Revision)}
-		out = append(out, f)
 	}
-	if len(out) == 0 && l.Read < l.Total {
-		out = append(out, unexamined(areaKubernetes, "",
+	if len(l.Keys) == 0 && l.Read < l.Total {
+		out.unexamined(areaKubernetes, "",
 			"only %d of %d keys below %s were checked: there are far more than there can be API servers", l.Read, l.Total,
-			l.Prefix).then("Check them with etcdctl."))
+			l.Prefix).then("Check them with etcdctl.")
 	}
-	return out
 }
 
 // judgeEvents only counts: events are many and of no consequence, and Kubernetes lets them expire.
-func (l *Leases) judgeEvents() []Finding {
+func judgeEvents(out *findings, l *plan.Unleased) {
 	switch {
 	case l.Err != "":
-		return []Finding{unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).
-			then("Run it on a node whose member serves.")}
+		out.unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).
+			then("Run it on a node whose member serves.")
 	case len(l.Keys) > 0:
-		return []Finding{New(EventsStale, "",
-			"of the first %d of %d events %d are bound to no living lease, and will never expire", l.Read, l.Total, len(l.Keys))}
+		out.add(EventsStale, "", "of the first %d of %d events %d are bound to no living lease, and will never expire",
+			l.Read, l.Total, len(l.Keys))
 	}
-	return nil
 }

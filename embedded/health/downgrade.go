@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coreos/go-semver/semver"
-
 	"holdfast/embedded/plan"
 )
 
@@ -38,55 +36,55 @@ type Downgrade struct {
 func AssessDowngrade(s ClusterStatus, members []plan.MemberInfo, names map[uint64]string, cluster, under,
 	to string) (Downgrade, error) {
 	d := Downgrade{Cluster: cluster, Target: under}
-	target, err := parseMinor(to)
-	if err != nil {
+	target, known := plan.MinorOf(to)
+	if !known {
 		return d, fmt.Errorf("--to: %q is no version of etcd; say it as 3.6", to)
 	}
-	d.To = fmt.Sprintf("%d.%d", target.Major, target.Minor)
-	agreed, err := parseMinor(cluster)
-	if err != nil {
+	d.To = target.String()
+	agreed, known := plan.MinorOf(cluster)
+	if !known {
 		return d, errors.New("the cluster has not agreed on a version yet; ask again in a few seconds")
 	}
 	nodes, missing := runners(s, members, names)
 	behind, higher := []string{}, 0
 	for _, n := range nodes {
-		v, err := parseMinor(n.Etcd.Version)
-		if err != nil || target.LessThan(v) {
+		v, known := plan.MinorOf(n.Etcd.Version)
+		if !known || target.Older(v) {
 			d.Replace = append(d.Replace, n.Node)
-			higher += boolCount(err == nil && v.Equal(agreed))
+			higher += boolCount(v == agreed)
 		}
 		for _, at := range []string{n.Etcd.ClusterVersion, n.Etcd.StorageVersion} {
-			if v, err := parseMinor(at); err != nil || !v.Equal(target) {
+			if v, _ := plan.MinorOf(at); v != target {
 				behind = append(behind, fmt.Sprintf("%s is still at %s", n.Node, at))
 				break
 			}
 		}
 	}
-	switch below := (semver.Version{Major: agreed.Major, Minor: agreed.Minor - 1}); {
-	case d.Target != "" && !sameMinor(d.Target, target):
+	begun, _ := plan.MinorOf(d.Target)
+	switch {
+	case d.Target != "" && begun != target:
 		d.refuse("a downgrade to %s is under way: finish it, or give it up with `holdfast downgrade --cancel`", d.Target)
-	case agreed.Equal(target) && len(d.Replace) == 0 && len(missing) == 0:
+	case agreed == target && len(d.Replace) == 0 && len(missing) == 0:
 		d.Phase = DowngradeDone
 		if d.Target != "" { // until etcd has noticed, newer members would be kept down
 			d.Phase, d.Why = DowngradeWaiting, []string{"every member runs it, and etcd ends the downgrade within seconds"}
 		}
 	case d.Target != "" && len(behind)+len(missing) > 0:
 		d.Phase, d.Why = DowngradeWaiting, append(behind, missing...)
-	case agreed.Equal(target) && (d.Target != "" || len(d.Replace) < len(nodes)):
+	case agreed == target && (d.Target != "" || len(d.Replace) < len(nodes)):
 		d.Phase, d.Why = DowngradeReady, missing
 	case d.Target != "":
 		d.Phase, d.Why = DowngradeWaiting, []string{fmt.Sprintf("the cluster is still at %s", d.Cluster)}
-	case agreed.Equal(target):
+	case agreed == target:
 		d.refuse("the cluster is at %s and every member runs a newer etcd, to which it rises any moment: ask again in a "+
 			"few seconds", d.Cluster)
-	case !target.Equal(below):
+	case !target.Adjacent(agreed):
 		d.refuse("the cluster is at %s, and a downgrade goes one minor at a time: only %d.%d is possible", d.Cluster,
-			below.Major, below.Minor)
+			agreed.Major, agreed.Minor-1)
 	default:
 		d.Why = append(missing, s.Reasons()...)
 		if higher < len(nodes) {
-			d.Why = append(d.Why, fmt.Sprintf("not every member runs etcd %d.%d: finish the upgrade first", agreed.Major,
-				agreed.Minor))
+			d.Why = append(d.Why, fmt.Sprintf("not every member runs etcd %s: finish the upgrade first", agreed))
 		}
 		d.Phase = DowngradePossible
 		if len(d.Why) > 0 {
@@ -105,7 +103,7 @@ func (d *Downgrade) refuse(format string, args ...any) {
 func runners(s ClusterStatus, members []plan.MemberInfo,
 	names map[uint64]string) (nodes []NodeStatus, missing []string) {
 	for _, m := range members {
-		id := fmt.Sprintf("%x", m.ID)
+		id := plan.ID(m.ID)
 		i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return n.Reached && n.Etcd != nil && n.Etcd.Member == id })
 		switch {
 		case i < 0:
@@ -123,30 +121,6 @@ func runners(s ClusterStatus, members []plan.MemberInfo,
 		return strings.Compare(a.Node, b.Node)
 	})
 	return nodes, missing
-}
-
-// parseMinor reads a version and forgets its patch level, which it may lack.
-func parseMinor(text string) (semver.Version, error) {
-	if strings.Count(text, ".") == 1 {
-		text += ".0"
-	}
-	v, err := semver.NewVersion(strings.TrimPrefix(text, "v"))
-	if err != nil {
-		return semver.Version{}, err
-	}
-	return semver.Version{Major: v.Major, Minor: v.Minor}, nil
-}
-
-// NewerMinor reports whether a version is of a later minor than another. What is no version is not.
-func NewerMinor(a, b string) bool {
-	x, err1 := parseMinor(a)
-	y, err2 := parseMinor(b)
-	return err1 == nil && err2 == nil && y.LessThan(x)
-}
-
-func sameMinor(text string, v semver.Version) bool {
-	m, err := parseMinor(text)
-	return err == nil && m.Equal(v)
 }
 
 func boolCount(b bool) int {

@@ -19,7 +19,7 @@ func running(etcds [3]string, cluster, storage, downgrade string) (s ClusterStat
 		id := uint64(i + 1)
 		members = append(members, plan.MemberInfo{ID: id})
 		s.Nodes = append(s.Nodes, NodeStatus{Node: fmt.Sprintf("n%d", id), Live: true, Reached: version != "", Etcd: &EtcdStatus{
-			Member: fmt.Sprintf("%x", id), Leader: i == 0, Version: version, ClusterVersion: cluster, StorageVersion: storage, Downgrade: downgrade}})
+			Member: plan.ID(id), Status: plan.Status{Leader: i == 0, Version: version, ClusterVersion: cluster, StorageVersion: storage, Downgrade: downgrade}}})
 	}
 	return s, members, versions{cluster, downgrade}
 }

@@ -64,17 +64,17 @@ func TestExplain(t *testing.T) {
 // The leader's word goes before that of a member that may be behind; without a leader that of any counts.
 func TestSummarize(t *testing.T) {
 	behind := NodeStatus{Node: "n1", Reached: true, Etcd: &EtcdStatus{}, Paused: &plan.Pause{By: "old"}}
-	leader := NodeStatus{Node: "n2", Reached: true, Etcd: &EtcdStatus{Leader: true, HasLeader: true, Confirmed: true, Term: 3}, Lock: &plan.Lock{Slot: "a"}}
+	leader := NodeStatus{Node: "n2", Reached: true, Etcd: &EtcdStatus{Status: plan.Status{Leader: true, HasLead: true, Confirmed: true, Term: 3}}, Lock: &plan.Lock{Slot: "a"}}
 	s := ClusterStatus{Nodes: []NodeStatus{behind, leader}}
 	s.summarize()
 	if s.Leader != "n2" || s.Paused != nil || s.Lock == nil {
 		t.Errorf("with a leader: got %+v", s)
 	}
-	for what, etcd := range map[string]EtcdStatus{ // which has not heard yet that it no longer leads
-		"one that is not confirmed": {Leader: true, HasLeader: true, Term: 4}, "one of an earlier term": {Leader: true, HasLeader: true, Confirmed: true, Term: 2},
+	for what, etcd := range map[string]plan.Status{ // which has not heard yet that it no longer leads
+		"one that is not confirmed": {Leader: true, HasLead: true, Term: 4}, "one of an earlier term": {Leader: true, HasLead: true, Confirmed: true, Term: 2},
 	} {
 		old := behind
-		old.Etcd = &etcd
+		old.Etcd = &EtcdStatus{Status: etcd}
 		for _, nodes := range [][]NodeStatus{{old, leader}, {leader, old}} {
 			s = ClusterStatus{Nodes: nodes}
 			if s.summarize(); s.Leader != "n2" || s.Paused != nil || s.Lock == nil {

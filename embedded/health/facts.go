@@ -2,6 +2,7 @@ package health
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"holdfast/embedded/plan"
@@ -13,26 +14,10 @@ type Facts struct {
 	Offline   string // not empty: no node answers on this machine, and why
 	Hangs     bool   // with Offline: its process is there, and says nothing
 	Ended     string // with Offline: its process ended by itself, and why
-	Endpoints *Leases
-	Events    *Leases
+	Endpoints *plan.Unleased
+	Events    *plan.Unleased
 	Store     *Holdings
 	Now       time.Time
-}
-
-// Leases are the keys of Kubernetes below a prefix that should be bound to one.
-type Leases struct {
-	Prefix string
-	Keys   []Unleased // those that are not
-	Read   int64      // keys that were looked at
-	Total  int64
-	Err    string // why they could not be read
-}
-
-// Unleased is a key that is bound to no living lease.
-type Unleased struct {
-	Key      string
-	Revision int64 // that wrote it
-	Lease    int64 // 0: to none
 }
 
 // Holdings is what a backup store was found to hold.
@@ -63,12 +48,17 @@ type Checkup struct {
 	Names   map[uint64]string `json:"names,omitempty"`   // of members, as they have told
 	Fsync   *Quantile         `json:"fsync,omitempty"`   // of the write-ahead log
 	Commit  *Quantile         `json:"commit,omitempty"`  // of the database
-	Room    *Room             `json:"room,omitempty"`    // on the volume
+	Room    *VolumeRoom       `json:"room,omitempty"`
 	RoomErr string            `json:"room_error,omitempty"`
-	Spool   *Room             `json:"spool_room,omitempty"`   // nil where it lies on the volume's file system, as the next
-	Scratch *Room             `json:"scratch_room,omitempty"` // or on the spool's
+	Spool   *plan.Room        `json:"spool_room,omitempty"`   // nil where it lies on the volume's file system, as the next
+	Scratch *plan.Room        `json:"scratch_room,omitempty"` // or on the spool's
 	Files   []File            `json:"files,omitempty"`
 	Cures   bool              `json:"cures,omitempty"` // upkeep.cure-nospace
+}
+
+// reaches reports whether the member of the node is connected to another, no matter who leads.
+func (c *Checkup) reaches(m plan.MemberInfo) bool {
+	return m.Connected || slices.Contains(c.Near, m.ID)
 }
 
 // Quantile is the 99th percentile of a histogram, in seconds, of Count samples.
@@ -77,12 +67,10 @@ type Quantile struct {
 	Count   uint64  `json:"count"`
 }
 
-// Room is what a file system has, in bytes.
-type Room struct {
-	Free  int64 `json:"free"`
-	Total int64 `json:"total"`
-	// Reserve is what etcd needs free on a volume to keep running. Short: it is not free, and writes are refused until
-	// Enough is.
+// VolumeRoom is the room on a volume, with what its node has decided by. Reserve is what etcd needs free to keep
+// running. Short: it is not free, and writes are refused until Enough is.
+type VolumeRoom struct {
+	plan.Room
 	Reserve int64 `json:"reserve,omitempty"`
 	Enough  int64 `json:"enough,omitempty"`
 	Short   bool  `json:"short,omitempty"`

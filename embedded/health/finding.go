@@ -54,16 +54,31 @@ func New(code Code, subject, format string, args ...any) Finding {
 		Do: k.Do}
 }
 
+// found is New for one of which more is to be said.
+func found(code Code, subject, format string, args ...any) *Finding {
+	f := New(code, subject, format, args...)
+	return &f
+}
+
 // as changes the severity.
-func (f Finding) as(s Severity) Finding {
+func (f *Finding) as(s Severity) *Finding {
 	f.Severity = s
 	return f
 }
 
 // then changes what to do.
-func (f Finding) then(format string, args ...any) Finding {
+func (f *Finding) then(format string, args ...any) *Finding {
 	f.Do = fmt.Sprintf(format, args...)
 	return f
+}
+
+// findings are gathered one by one.
+type findings []Finding
+
+// add adds one, and returns it for more to be said of it before the next.
+func (all *findings) add(code Code, subject, format string, args ...any) *Finding {
+	*all = append(*all, New(code, subject, format, args...))
+	return &(*all)[len(*all)-1]
 }
 
 // String is the sentence with the subject in front, where it is not in it.

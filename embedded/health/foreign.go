@@ -40,36 +40,35 @@ func (s judged) near(slot string) bool {
 	return slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool {
 		c := n.Checkup
 		return n.Reached && n.Etcd != nil && c != nil && slices.ContainsFunc(c.Members, func(m plan.MemberInfo) bool {
-			return m.Slot == slot && !m.Learner && (m.Connected || slices.Contains(c.Near, m.ID))
+			return m.Slot == slot && !m.Learner && c.reaches(m)
 		})
 	})
 }
 
 // judgeForeign judges a slot that holdfast does not run yet.
-func (s judged) judgeForeign(slot string) []Finding {
+func (s judged) judgeForeign(out *findings, slot string) {
 	subject := "slot " + slot
 	if s.near(slot) {
-		return []Finding{New(SlotForeign, subject,
-			"slot %s is not taken over: another program runs its member, and raft is connected to it, so it "+
-				"counts", slot)}
+		out.add(SlotForeign, subject,
+			"slot %s is not taken over: another program runs its member, and raft is connected to it, so it counts", slot)
+		return
 	}
-	return []Finding{
-		New(SlotForeign, subject, "slot %s is not taken over: no holdfast node has ever run its member", slot),
-		New(SlotDown, subject, "slot %s is not taken over, and raft is not connected to its member", slot).
-			then("Start etcd or its manager there again, or take that machine over. If it runs, check that its name " +
-				"resolves to the right address here (docs/migrate.md)."),
-	}
+	out.add(SlotForeign, subject, "slot %s is not taken over: no holdfast node has ever run its member", slot)
+	out.add(SlotDown, subject, "slot %s is not taken over, and raft is not connected to its member", slot).
+		then("Start etcd or its manager there again, or take that machine over. If it runs, check that its name " +
+			"resolves to the right address here (docs/migrate.md).")
 }
 
 // judgeReleased judges a slot that holdfast does not run any more.
-func (s judged) judgeReleased(slot string) []Finding {
+func (s judged) judgeReleased(out *findings, slot string) {
 	subject := "slot " + slot
 	if s.near(slot) {
-		return []Finding{New(SlotReleased, subject,
-			"slot %s was given back: another program runs its member, and raft is connected to it, so it counts", slot)}
+		out.add(SlotReleased, subject,
+			"slot %s was given back: another program runs its member, and raft is connected to it, so it counts", slot)
+		return
 	}
-	return []Finding{New(SlotDown, subject, "slot %s is run by no node while the cluster goes back, and raft is not "+
-		"connected to its member", slot).
-		then("If it was released, start etcd or its manager on that machine, and wait until its member serves. To take it " +
-			"back, start holdfast there, or run `holdfast undrain` where it still runs.")}
+	out.add(SlotDown, subject,
+		"slot %s is run by no node while the cluster goes back, and raft is not connected to its member", slot).
+		then("If it was released, start etcd or its manager on that machine, and wait until its member serves. To take " +
+			"it back, start holdfast there, or run `holdfast undrain` where it still runs.")
 }

@@ -5,7 +5,7 @@ import "holdfast/embedded/plan"
 // FullAdvice says what to do about a full database, "" where the cure of NOSPACE says it.
 func FullAdvice(u plan.Upkeep, m plan.Member) string {
 	switch {
-	case m.Spaceless() && u.Cure:
+	case m.Alarmed(plan.NoSpace) && u.Cure:
 		return ""
 	case u.Roomy(m.Space):
 		return ": what is free is used before the file grows"

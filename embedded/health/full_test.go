@@ -24,9 +24,9 @@ func TestFullDatabaseAdvice(t *testing.T) {
 		{"nobody cures it", 15, true, false, ": delete keys, or raise"},
 	} {
 		space := plan.Space{Size: 15 * mib, InUse: c.inUse * mib, Quota: 16 * mib}
-		m := plan.Member{Running: true, Space: space}
+		m := plan.Member{Running: true, Status: plan.Status{Space: space}}
 		if c.alarm {
-			m.Alarms = []string{plan.NoSpace}
+			m.Alarms = []plan.Alarm{{Name: plan.NoSpace}}
 		}
 		got := FullAdvice(plan.Upkeep{FullPercent: 90, Cure: c.cure}, m)
 		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {

@@ -32,57 +32,55 @@ func (f *Facts) Judge(wanted []string) []Finding {
 	if s.Record != nil {
 		slots = s.Slots()
 	}
-	var found []Finding
-	add := func(more ...Finding) { found = append(found, more...) }
+	var found findings
 	if f.Offline != "" {
-		add(f.offline()...)
+		f.offline(&found)
 		for i := range s.Nodes {
-			add(s.Nodes[i].files(f.Now)...)
+			s.Nodes[i].files(&found, f.Now)
 		}
 	} else {
 		all, own := judged{s, slots, leader, f.Now}, judged{s.own(), slots, leader, f.Now}
-		add(own.quorum()...)
-		add(all.contradictions()...)
+		own.quorum(&found)
+		all.contradictions(&found)
 		for i := range s.Nodes {
-			add(s.Nodes[i].Judge(f.Now)...)
-			add(all.missing(s.Nodes[i])...)
+			found = append(found, s.Nodes[i].Judge(f.Now)...)
+			all.missing(&found, s.Nodes[i])
 		}
-		add(own.judgeSlots()...)
-		add(own.judgeMembers()...)
-		add(own.judgeAlarms()...)
-		add(own.judgeData()...)
-		add(own.judgeVersions()...)
-		add(all.judgeClocks()...)
-		add(own.judgeSchedule()...)
-		add(own.judgeRotation()...)
-		add(JudgeIssued(all.issued(), f.Now)...)
-		add(all.judgeOperator()...)
+		own.judgeSlots(&found)
+		own.judgeMembers(&found)
+		own.judgeAlarms(&found)
+		own.judgeData(&found)
+		own.judgeVersions(&found)
+		all.judgeClocks(&found)
+		own.judgeSchedule(&found)
+		own.judgeRotation(&found)
+		found = append(found, JudgeIssued(all.issued(), f.Now)...)
+		all.judgeOperator(&found)
 	}
 	if f.Store != nil {
-		add(f.Store.judge()...)
+		f.Store.judge(&found)
 	}
 	if f.Endpoints != nil {
-		add(f.Endpoints.judgeEndpoints()...)
+		judgeEndpoints(&found, f.Endpoints)
 	}
 	if f.Events != nil {
-		add(f.Events.judgeEvents()...)
+		judgeEvents(&found, f.Events)
 	}
 	return ordered(found)
 }
 
 // offline says that no node answers on this machine. None need run here; one that hangs is another matter.
-func (f *Facts) offline() []Finding {
+func (f *Facts) offline(out *findings) {
 	if f.Hangs {
-		return []Finding{New(NodeSilent, "", "%s", f.Offline).as(Critical).
-			then("Let the process continue, or restart it."),
-			unexamined(areaNodes, "", "the cluster is not known here").then("Run the command on another node.")}
+		out.add(NodeSilent, "", "%s", f.Offline).as(Critical).then("Let the process continue, or restart it.")
+		out.unexamined(areaNodes, "", "the cluster is not known here").then("Run the command on another node.")
+		return
 	}
-	out := []Finding{unexamined(areaNodes, "", "no node was asked: %s", f.Offline).
-		then("Start holdfast here, or run the command on a machine where it runs.")}
+	out.unexamined(areaNodes, "", "no node was asked: %s", f.Offline).
+		then("Start holdfast here, or run the command on a machine where it runs.")
 	if f.Ended != "" {
-		out = append(out, New(NodeEnded, "", "%s", f.Ended))
+		out.add(NodeEnded, "", "%s", f.Ended)
 	}
-	return out
 }
 
 // judged is what is judged of a cluster: what its nodes say, the slots that it should serve, the node that leads, nil
@@ -150,9 +148,9 @@ func (s *ClusterStatus) verdict() Verdict {
 	return Healthy
 }
 
-// unexamined is for what could not be looked at.
-func unexamined(area, subject, format string, args ...any) Finding {
-	f := New(NotExamined, subject, format, args...)
+// unexamined adds what could not be looked at.
+func (all *findings) unexamined(area, subject, format string, args ...any) *Finding {
+	f := all.add(NotExamined, subject, format, args...)
 	f.Area = area
 	return f
 }
@@ -160,7 +158,7 @@ func unexamined(area, subject, format string, args ...any) Finding {
 // confirmed returns a node whose member a quorum has just answered through, nil for none. That is what a quorum is,
 // no matter who leads and what the gossip says of the others.
 func (s judged) confirmed() *NodeStatus {
-	return s.informed(func(n NodeStatus) bool { return n.Etcd.Confirmed && n.Etcd.HasLeader && n.Stall == nil })
+	return s.informed(func(n NodeStatus) bool { return n.Etcd.Confirmed && n.Etcd.HasLead && n.Stall == nil })
 }
 
 // longElection is for how many seconds a majority that runs may be without a leader before that is more than an
@@ -168,10 +166,10 @@ func (s judged) confirmed() *NodeStatus {
 const longElection = 10.0
 
 // quorum says whether there is one, by what raft tells the members.
-func (s judged) quorum() []Finding {
+func (s judged) quorum(out *findings) {
 	var claims []string
 	for _, n := range s.Nodes {
-		if !n.Reached || n.Etcd == nil || !n.Etcd.Leader || !n.Etcd.HasLeader || s.leader != nil && n.Node == s.leader.Node {
+		if !n.Reached || n.Etcd == nil || !n.Etcd.Leader || !n.Etcd.HasLead || s.leader != nil && n.Node == s.leader.Node {
 			continue
 		}
 		answered := "no read through it is answered"
@@ -183,11 +181,12 @@ func (s judged) quorum() []Finding {
 	said := strings.Join(claims, "; ")
 	switch {
 	case s.leader != nil && said != "":
-		return []Finding{New(LeaderDisputed, s.leader.Node,
-			"%d nodes claim to lead: %s does, at term %d, because a read through it was just answered; %s",
-			len(claims)+1, s.leader.Node, s.leader.Etcd.Term, said)}
+		out.add(LeaderDisputed, s.leader.Node,
+			"%d nodes claim to lead: %s does, at term %d, because a read through it was just answered; %s", len(claims)+1,
+			s.leader.Node, s.leader.Etcd.Term, said)
+		return
 	case s.leader != nil || s.confirmed() != nil:
-		return nil
+		return
 	}
 	var running, away []string
 	electing := false
@@ -206,20 +205,20 @@ func (s judged) quorum() []Finding {
 	}
 	switch {
 	case electing && len(running) > len(s.slots)/2:
-		return []Finding{New(Electing, "", "the members of %s are electing a leader", strings.Join(running, ", "))}
+		out.add(Electing, "", "the members of %s are electing a leader", strings.Join(running, ", "))
 	case s.begins() && len(away) > 0:
-		return []Finding{unexamined(areaQuorum, "", "%s has just started, and has not yet heard of a leader or of "+
-			"who runs %s",
-			s.Asked, strings.Join(away, ", ")).then("Ask again in some seconds.")}
+		out.unexamined(areaQuorum, "", "%s has just started, and has not yet heard of a leader or of who runs %s", s.Asked,
+			strings.Join(away, ", ")).then("Ask again in some seconds.")
 	case said != "":
-		return []Finding{New(QuorumLost, "", "no leader can be relied on: %s", said)}
+		out.add(QuorumLost, "", "no leader can be relied on: %s", said)
 	case len(running) == 0:
-		return []Finding{New(QuorumLost, "", "no member of the slots %s runs", strings.Join(s.slots, ", "))}
+		out.add(QuorumLost, "", "no member of the slots %s runs", strings.Join(s.slots, ", "))
 	case len(away) == 0:
-		return []Finding{New(QuorumLost, "", "all members (%s) run, and none has a leader", strings.Join(running, ", "))}
+		out.add(QuorumLost, "", "all members (%s) run, and none has a leader", strings.Join(running, ", "))
+	default:
+		out.add(QuorumLost, "", "%d of %d members run (%s), and none has a leader; missing: %s", len(running), len(s.slots),
+			strings.Join(running, ", "), strings.Join(away, ", "))
 	}
-	return []Finding{New(QuorumLost, "", "%d of %d members run (%s), and none has a leader; missing: %s", len(running),
-		len(s.slots), strings.Join(running, ", "), strings.Join(away, ", "))}
 }
 
 // begins reports whether the node that was asked has just begun: what it has not heard of may be there.
@@ -229,7 +228,7 @@ func (s *ClusterStatus) begins() bool {
 }
 
 // contradictions are what nodes say that cannot all be true of one cluster.
-func (s judged) contradictions() (out []Finding) {
+func (s judged) contradictions(out *findings) {
 	holders := map[string][]string{}
 	for i, n := range s.Nodes {
 		if n.Live && n.Volume != nil {
@@ -237,34 +236,31 @@ func (s judged) contradictions() (out []Finding) {
 		}
 		for _, m := range s.Nodes[:i] {
 			if a, b := m.Record, n.Record; a != nil && b != nil && a.Generation == b.Generation && a.ID != b.ID {
-				out = append(out, New(TwoClusters, "", "two clusters claim the name %q: %s (%s) and %s (%s)", s.Cluster, a.Token(),
-					m.Node, b.Token(), n.Node))
+				out.add(TwoClusters, "", "two clusters claim the name %q: %s (%s) and %s (%s)", s.Cluster, a.Token(), m.Node,
+					b.Token(), n.Node)
 			}
 		}
 	}
 	for _, slot := range slices.Sorted(maps.Keys(holders)) {
 		if nodes := holders[slot]; len(nodes) > 1 {
-			out = append(out, New(SlotTwice, "slot "+slot, "slot %s is held by %s", slot, strings.Join(nodes, " and by ")))
+			out.add(SlotTwice, "slot "+slot, "slot %s is held by %s", slot, strings.Join(nodes, " and by "))
 		}
 	}
-	return out
 }
 
 // missing says that a node is not there.
-func (s judged) missing(n NodeStatus) []Finding {
+func (s judged) missing(out *findings, n NodeStatus) {
 	switch {
 	case n.Live && !n.Reached:
-		return []Finding{New(NodeSilent, n.Node, "%s is in the gossip but does not answer", n.Node)}
+		out.add(NodeSilent, n.Node, "%s is in the gossip but does not answer", n.Node)
 	case !n.Live && n.Blocks != "":
-		return []Finding{New(LostBlocks, n.Node, "%s is lost: %s", n.Node, n.Blocks)}
+		out.add(LostBlocks, n.Node, "%s is lost: %s", n.Node, n.Blocks)
 	case !n.Live && n.Volume != nil && s.elsewhere(n.Volume.Slot): // the slot says it
 	case !n.Live && n.Volume != nil && !slices.Contains(s.slots, n.Volume.Slot): // which the cluster has given up
 	case !n.Live && n.Volume != nil && s.holder(n.Volume.Slot) == nil:
-		return []Finding{New(NodeLost, n.Node, "%s, which holds slot %s, has "+
-			"not been heard of since %s", n.Node, n.Volume.Slot,
-			n.Since.UTC().Format(timeFormat))}
+		out.add(NodeLost, n.Node, "%s, which holds slot %s, has not been heard of since %s", n.Node, n.Volume.Slot,
+			n.Since.UTC().Format(timeFormat))
 	}
-	return nil
 }
 
 // holder returns the live node that holds a slot, one that answers before others; nil for none.
@@ -290,7 +286,7 @@ func (s judged) connected(slot string) bool {
 }
 
 // judgeSlots says which slots are not served as they should be.
-func (s judged) judgeSlots() (out []Finding) {
+func (s judged) judgeSlots(out *findings) {
 	var learners []string
 	if s.leader != nil {
 		learners = s.leader.Etcd.Learners
@@ -299,32 +295,30 @@ func (s judged) judgeSlots() (out []Finding) {
 		n, subject := s.holder(slot), "slot "+slot
 		switch {
 		case s.isReleased(slot):
-			out = append(out, s.judgeReleased(slot)...)
+			s.judgeReleased(out, slot)
 		case s.isForeign(slot):
-			out = append(out, s.judgeForeign(slot)...)
+			s.judgeForeign(out, slot)
 		case (n == nil || !n.Reached) && s.connected(slot):
 			who := "no known node"
 			if n != nil {
 				who = n.Node + ", which does not answer,"
 			}
-			out = append(out, New(SlotUnseen, subject, "slot %s: raft is connected to its member, and according "+
-				"to the gossip %s holds it",
-				slot, who))
+			out.add(SlotUnseen, subject,
+				"slot %s: raft is connected to its member, and according to the gossip %s holds it", slot, who)
 		case n == nil && s.begins() && s.confirmed() == nil: // nor is the quorum known
 		case n == nil:
-			out = append(out, New(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot)))
+			out.add(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot))
 		case n.Stall != nil: // which its own finding explains
-			out = append(out, New(SlotDown, subject, "slot %s is stalled on %s", slot, n.Node).
-				then("See the finding about the member of %s.", n.Node))
+			out.add(SlotDown, subject, "slot %s is stalled on %s", slot, n.Node).
+				then("See the finding about the member of %s.", n.Node)
 		case !n.serves():
-			out = append(out, New(SlotDown, subject, "slot %s is %s on %s: %s", slot, n.State, n.Node, n.Why).
-				then("`holdfast status --why` says what %s waits for.", n.Node))
+			out.add(SlotDown, subject, "slot %s is %s on %s: %s", slot, n.State, n.Node, n.Why).
+				then("`holdfast status --why` says what %s waits for.", n.Node)
 		case slices.Contains(learners, slot): // which it may not know yet
-			out = append(out, New(SlotLearner, subject, "slot %s on %s has no vote yet: according to the leader it is a learner",
-				slot, n.Node))
+			out.add(SlotLearner, subject, "slot %s on %s has no vote yet: according to the leader it is a learner", slot,
+				n.Node)
 		}
 	}
-	return out
 }
 
 // lastHeard says since when a slot's last holder is lost, where that is known.

@@ -27,10 +27,10 @@ func sound() *Facts {
 			members = append(members, plan.MemberInfo{ID: uint64(j + 1), Slot: slot, Started: true, Connected: i != j})
 		}
 		f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: fmt.Sprintf("n%d", i+1), Live: true, Reached: true, State: state, Version: "1.0", Since: now,
-			Record: &r, Volume: &VolumeStatus{Slot: slot}, Upkeep: &UpkeepStatus{}, Backup: &BackupStatus{Leading: i == 0, Due: &due},
-			Etcd: &EtcdStatus{Version: "3.7.3", ClusterVersion: "3.7.0", Space: plan.Space{Size: 1 << 20, InUse: 1 << 20, Quota: 2 << 30}, Leader: i == 0, HasLeader: true, Confirmed: true, Term: 2},
+			Record: &r, Volume: &plan.Volume{Slot: slot}, Upkeep: &UpkeepStatus{}, Backup: &BackupStatus{Leading: i == 0, Due: &due},
+			Etcd: &EtcdStatus{Status: plan.Status{Version: "3.7.3", ClusterVersion: "3.7.0", Space: plan.Space{Size: 1 << 20, InUse: 1 << 20, Quota: 2 << 30}, Leader: i == 0, HasLead: true, Confirmed: true, Term: 2}},
 			Checkup: &Checkup{Time: now, Member: uint64(i + 1), Leader: i == 0, Members: members, Names: map[uint64]string{1: "a", 2: "b", 3: "c"}, Cures: true,
-				Fsync: &Quantile{0.002, 1000}, Commit: &Quantile{0.004, 1000}, Room: &Room{Free: 50 << 30, Total: 100 << 30}},
+				Fsync: &Quantile{0.002, 1000}, Commit: &Quantile{0.004, 1000}, Room: &VolumeRoom{Room: plan.Room{Free: 50 << 30, Size: 100 << 30}}},
 			Asked: now.Add(-time.Millisecond), Answered: now.Add(time.Millisecond)})
 	}
 	return f
@@ -129,7 +129,7 @@ func (f *Facts) found() {
 func (f *Facts) leaderless(seconds float64) {
 	for i := range f.Status.Nodes {
 		if e := f.Status.Nodes[i].Etcd; e != nil {
-			e.Leader, e.HasLeader, e.Confirmed, e.Leaderless = false, false, false, &seconds
+			e.Leader, e.HasLead, e.Confirmed, e.Leaderless = false, false, false, &seconds
 			f.Status.Nodes[i].State, f.Status.Nodes[i].Why = "waiting", "no quorum"
 			f.Status.Nodes[i].Checkup.Leader = false
 		}
@@ -179,7 +179,7 @@ func TestSituations(t *testing.T) {
 			for i, sum := range sums {
 				for at, s := range strings.Fields(sum) {
 					if s != "-" {
-						h := Hash{Revision: int64(10 + 10*at), Compacted: int64(10 * at), Sum: s}
+						h := plan.Hash{Revision: int64(10 + 10*at), Compacted: int64(10 * at), Sum: s}
 						f.node(i).Etcd.Hashes = append(f.node(i).Etcd.Hashes, h)
 					}
 				}
@@ -205,7 +205,7 @@ func TestSituations(t *testing.T) {
 		{"a node is down, the node", func(f *Facts) { f.lose(2) }, NodeLost, Warning, "n3, which holds slot c, has not been heard of", Degraded},
 		{"a node is down, the voters", func(f *Facts) { f.lose(2) }, MemberCutOff, Degrading, "2 of 3 voters are connected, and 2 are needed", Degraded},
 		{"one is down whose slot was given up", func(f *Facts) {
-			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", State: "lost", Since: now, Volume: &VolumeStatus{Slot: "d"}, Record: f.node(0).Record})
+			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", State: "lost", Since: now, Volume: &plan.Volume{Slot: "d"}, Record: f.node(0).Record})
 		}, "", "", "", Healthy},
 		{"two are down", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(1) }, QuorumLost, Critical, "1 of 3 members run (a), and none has a leader; missing: b, c", NoQuorum},
 		{"its process has just begun", func(f *Facts) { f.begin() }, NotExamined, Warning, "n1 has just started, and has not yet heard of a leader or of who runs a, b, c", Unknown},
@@ -222,7 +222,7 @@ func TestSituations(t *testing.T) {
 		{"one that was elected just now", func(f *Facts) {
 			f.lose(2)
 			f.leaderless(1)
-			f.node(1).Etcd.Leader, f.node(1).Etcd.HasLeader = true, true
+			f.node(1).Etcd.Leader, f.node(1).Etcd.HasLead = true, true
 		}, Electing, Critical, "the members of a, b are electing a leader", NoLeaderYet},
 		{"a member was added and never started", func(f *Facts) { f.lose(2); f.node(0).Checkup.Members[2].Started = false }, MemberCutOff, Degrading, "was added and has never started", Degraded},
 		{"a disk is replaced", func(f *Facts) { f.node(2).State = "learner" }, SlotDown, Degrading, "slot c is learner on n3", Degraded},
@@ -233,7 +233,7 @@ func TestSituations(t *testing.T) {
 			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", Live: true, Reached: true})
 		}, "", "", "", Healthy},
 		{"another one took the slot", func(f *Facts) {
-			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n0", State: "lost", Volume: &VolumeStatus{Slot: "a"}})
+			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n0", State: "lost", Volume: &plan.Volume{Slot: "a"}})
 		}, "", "", "", Healthy},
 
 		// A cluster that is taken over: another program runs what no node does.
@@ -306,14 +306,14 @@ func TestSituations(t *testing.T) {
 		{"a slot that the cluster gave up", func(f *Facts) {
 			f.node(0).Set = &plan.SlotSet{Record: f.node(0).Record.ID, Serial: 1, Slots: []string{"a", "b"}}
 		}, MemberStale, Degrading, "3, slot c: this member belongs to no slot of the cluster, but it is connected", Degraded},
-		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every put", Degraded},
+		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 1}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every put", Degraded},
 		{"one differs", hashes("1 2", "1 x", "1 2"), MemberDiffers, Critical, "at revision 20 the data of n2 differs from what n1, n3 have", Degraded},
 		{"one differs, as far as a majority tells", hashes("1 2", "x", "1"), MemberDiffers, Critical, "at revision 10 the data of n2 differs from what n1, n3 have", Degraded},
 		{"all differ", hashes("1 2", "1 x", "1 y"), MemberDiffers, Critical, "the data of n1, n2, n3 differs at revision 20, and no majority", Degraded},
 		{"two differ and the third tells nothing", hashes("1 2", "1 x", "1"), MemberDiffers, Critical, "the data of n1, n2 differs at revision 20, and no majority", Degraded},
-		{"CORRUPT of nobody", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.Corrupt, "0"}} }, AlarmCorrupt, Critical, "CORRUPT of member 0: the members' data differs, and etcd could not tell", Degraded},
-		{"CORRUPT", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.Corrupt, "2"}} }, AlarmCorrupt, Critical, "CORRUPT of member 2: etcd says that the data of this member differs", Degraded},
-		{"an alarm of tomorrow", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{"MOON", "2"}} }, AlarmUnknown, Critical, "MOON", Degraded},
+		{"CORRUPT of nobody", func(f *Facts) { f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.Corrupt, Member: 0}} }, AlarmCorrupt, Critical, "CORRUPT of member 0: the members' data differs, and etcd could not tell", Degraded},
+		{"CORRUPT", func(f *Facts) { f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.Corrupt, Member: 2}} }, AlarmCorrupt, Critical, "CORRUPT of member 2: etcd says that the data of this member differs", Degraded},
+		{"an alarm of tomorrow", func(f *Facts) { f.node(0).Etcd.Alarms = []plan.Alarm{{Name: "MOON", Member: 2}} }, AlarmUnknown, Critical, "MOON", Degraded},
 
 		// Versions and clocks.
 		{"etcd's minors", func(f *Facts) { f.node(1).Etcd.Version = "3.6.9" }, VersionsDiffer, Warning, "3.6 on n2; 3.7 on n1, n3", Healthy},
@@ -334,26 +334,28 @@ func TestSituations(t *testing.T) {
 		{"a young process", func(f *Facts) { f.node(1).Checkup.Fsync.Count = 99 }, DiskUnmeasured, Info, "fewer than 100 times", Healthy},
 		{"a disk that is nearly full", func(f *Facts) { f.node(1).Checkup.Room.Free = 4 << 30 }, DiskFull, Degrading, "4.0 GiB of 100.0 GiB are free on the volume of n2", Degraded},
 		{"a disk that is rather full", func(f *Facts) { f.node(1).Checkup.Room.Free = 9 << 30 }, DiskLow, Warning, "9.0 GiB of 100.0 GiB are free", Healthy},
-		{"no room to defragment", func(f *Facts) { *f.node(1).Checkup.Room = Room{Free: 100 << 20, Total: 200 << 20} }, DiskLow, Warning, "a defragmentation needs 129.0 MiB", Healthy},
+		{"no room to defragment", func(f *Facts) {
+			*f.node(1).Checkup.Room = VolumeRoom{Room: plan.Room{Free: 100 << 20, Size: 200 << 20}}
+		}, DiskLow, Warning, "a defragmentation needs 129.0 MiB", Healthy},
 		{"a disk with little more than its reserve", func(f *Facts) {
-			*f.node(1).Checkup.Room = Room{Free: 190 << 20, Total: 1 << 30, Reserve: 128 << 20, Enough: 192 << 20}
+			*f.node(1).Checkup.Room = VolumeRoom{Room: plan.Room{Free: 190 << 20, Size: 1 << 30}, Reserve: 128 << 20, Enough: 192 << 20}
 		}, DiskLow, Warning, "190.0 MiB of 1.0 GiB are free on the volume of n2, and with less than 128.0 MiB the cluster refuses writes", Healthy},
 		{"a disk without its reserve", func(f *Facts) {
-			*f.node(1).Checkup.Room = Room{Free: 100 << 20, Total: 1 << 30, Reserve: 128 << 20, Enough: 192 << 20, Short: true}
+			*f.node(1).Checkup.Room = VolumeRoom{Room: plan.Room{Free: 100 << 20, Size: 1 << 30}, Reserve: 128 << 20, Enough: 192 << 20, Short: true}
 		}, DiskReserve, Critical, "100.0 MiB of 1.0 GiB are free on the volume of n2, and etcd needs a reserve of 128.0 MiB to keep running: the cluster refuses writes until 192.0 MiB", Degraded},
 		{"a small spool", func(f *Facts) {
-			f.node(1).Checkup.Spool = &Room{Free: 1 << 20, Total: 2 << 20}
+			f.node(1).Checkup.Spool = &plan.Room{Free: 1 << 20, Size: 2 << 20}
 			f.node(1).Etcd.Size = 2 << 20
 		}, SpoolLow, Warning,
 			"1.0 MiB of 2.0 MiB are free on the disk of the spool of the backups of n2, and the database takes 2.0 MiB", Healthy},
-		{"a spool that is nearly full", func(f *Facts) { f.node(1).Checkup.Spool = &Room{Free: 9 << 30, Total: 100 << 30} }, SpoolLow, Warning, "9.0 GiB of 100.0 GiB", Healthy},
-		{"a scratch directory that is nearly full", func(f *Facts) { f.node(2).Checkup.Scratch = &Room{Free: 9 << 30, Total: 100 << 30} }, ScratchLow, Warning,
+		{"a spool that is nearly full", func(f *Facts) { f.node(1).Checkup.Spool = &plan.Room{Free: 9 << 30, Size: 100 << 30} }, SpoolLow, Warning, "9.0 GiB of 100.0 GiB", Healthy},
+		{"a scratch directory that is nearly full", func(f *Facts) { f.node(2).Checkup.Scratch = &plan.Room{Free: 9 << 30, Size: 100 << 30} }, ScratchLow, Warning,
 			"9.0 GiB of 100.0 GiB are free on the disk of the scratch directory of n3", Healthy},
 		{"a spool and a scratch directory with room", func(f *Facts) {
-			f.node(1).Checkup.Spool, f.node(1).Checkup.Scratch = &Room{Free: 11 << 30, Total: 100 << 30}, &Room{Free: 11 << 30, Total: 100 << 30}
+			f.node(1).Checkup.Spool, f.node(1).Checkup.Scratch = &plan.Room{Free: 11 << 30, Size: 100 << 30}, &plan.Room{Free: 11 << 30, Size: 100 << 30}
 		}, "", "", "", Healthy},
 		{"a disk that hangs", func(f *Facts) { f.node(1).Checkup.Room, f.node(1).Checkup.RoomErr = nil, "no answer" }, DiskUnread, Warning, "no answer", Healthy},
-		{"much is set aside", func(f *Facts) { f.node(1).Aside = []AsideStatus{{Bytes: 30 << 30}} }, AsideLarge, Warning, "set aside takes 30.0 GiB", Healthy},
+		{"much is set aside", func(f *Facts) { f.node(1).Aside = []plan.Aside{{Bytes: 30 << 30}} }, AsideLarge, Warning, "set aside takes 30.0 GiB", Healthy},
 		{"a database near its quota", func(f *Facts) { f.node(1).Upkeep.Full = true }, DatabaseFull, Warning, "of its quota of 2.0 GiB", Healthy},
 		{"a database that grows", func(f *Facts) { grows := int64(400 << 20); f.node(1).Upkeep.Growth = &grows }, DatabaseGrows, Warning, "full within a week", Healthy},
 		{"a defragmentation that failed", func(f *Facts) { f.node(1).Upkeep.Last = &DefragStatus{Error: "no room"} }, DefragFails, Warning, "failed, 0 so far: no room", Healthy},
@@ -449,19 +451,19 @@ func TestSituations(t *testing.T) {
 
 		// Kubernetes.
 		{"a stale endpoint", func(f *Facts) {
-			f.Endpoints = &Leases{Prefix: "/registry/masterleases/", Keys: []Unleased{{Key: "/registry/masterleases/10.0.0.3", Revision: 7}}, Read: 3, Total: 3}
+			f.Endpoints = &plan.Unleased{Prefix: "/registry/masterleases/", Keys: []plan.UnleasedKey{{Key: "/registry/masterleases/10.0.0.3", Revision: 7}}, Read: 3, Total: 3}
 		}, EndpointStale, Degrading, "/registry/masterleases/10.0.0.3 is bound to no lease", Healthy},
 		{"one with a lease that is gone", func(f *Facts) {
-			f.Endpoints = &Leases{Prefix: "/l/", Keys: []Unleased{{Key: "/l/10.0.0.3", Lease: 0xab}}}
+			f.Endpoints = &plan.Unleased{Prefix: "/l/", Keys: []plan.UnleasedKey{{Key: "/l/10.0.0.3", Lease: 0xab}}}
 		}, EndpointStale, Degrading, "bound to lease ab, which is gone", Healthy},
-		{"unread endpoints", func(f *Facts) { f.Endpoints = &Leases{Err: "no member runs"} }, NotExamined, Warning, "no member runs", Healthy},
-		{"too many endpoints", func(f *Facts) { f.Endpoints = &Leases{Read: 1, Total: 2} }, NotExamined, Warning, "only 1 of 2", Healthy},
-		{"events", func(f *Facts) { f.Events = &Leases{Keys: []Unleased{{Key: "x"}}, Read: 10, Total: 20} }, EventsStale, Warning, "of the first 10 of 20 events 1 are bound to no living lease", Healthy},
+		{"unread endpoints", func(f *Facts) { f.Endpoints = &plan.Unleased{Err: "no member runs"} }, NotExamined, Warning, "no member runs", Healthy},
+		{"too many endpoints", func(f *Facts) { f.Endpoints = &plan.Unleased{Read: 1, Total: 2} }, NotExamined, Warning, "only 1 of 2", Healthy},
+		{"events", func(f *Facts) { f.Events = &plan.Unleased{Keys: []plan.UnleasedKey{{Key: "x"}}, Read: 10, Total: 20} }, EventsStale, Warning, "of the first 10 of 20 events 1 are bound to no living lease", Healthy},
 
 		// Several at once: the worst decides, and none hides another.
 		{"a lost node and a bad backup", func(f *Facts) { f.lose(2); f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "NO good one", Degraded},
 		{"no quorum and a full disk", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(60); f.node(0).Checkup.Room.Free = 1 << 30 }, DiskFull, Degrading, "1.0 GiB of 100.0 GiB", NoQuorum},
-		{"NOSPACE in an election", func(f *Facts) { f.leaderless(2); f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE", NoLeaderYet},
+		{"NOSPACE in an election", func(f *Facts) { f.leaderless(2); f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 1}} }, AlarmNoSpace, Critical, "NOSPACE", NoLeaderYet},
 		{"a partition beside an expired certificate", func(f *Facts) {
 			f.lose(1)
 			f.lose(2)
@@ -515,7 +517,7 @@ func TestNoSpaceAdvice(t *testing.T) {
 		"a disk without room, no cure": {true, false, "Make room on the volume of n2, or make it larger, then run `holdfast etcdctl alarm disarm`"},
 	} {
 		f := sound()
-		f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "2"}}
+		f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 2}}
 		f.node(0).Checkup.Leader, f.node(0).Checkup.Cures, f.node(1).Checkup.Room.Short = true, c.cures, c.short
 		got := f.Judge([]string{"a", "b", "c"})
 		i := slices.IndexFunc(got, func(f Finding) bool { return f.Code == AlarmNoSpace })
@@ -543,8 +545,8 @@ func TestIssuedCertificates(t *testing.T) {
 		"an authority of days": {File{Kind: Authorities, Certs: certs(900*24*time.Hour, 3*24*time.Hour)}, Degrading},
 	} {
 		got := Severity("")
-		if v, found := tt.f.judge(now); found {
-			got = v.Severity
+		if f := tt.f.judge(now); f != nil {
+			got = f.Severity
 		}
 		if got != tt.want {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
@@ -563,10 +565,10 @@ func TestLocal(t *testing.T) {
 		"one is down":  {func(f *Facts) { f.lose(2) }, []Code{MemberCutOff}},
 		"two are down": {func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(60) }, []Code{QuorumLost}},
 		"an election":  {func(f *Facts) { f.leaderless(1); f.node(0).Checkup.Near = []uint64{2} }, []Code{Electing}},
-		"NOSPACE":      {func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{plan.NoSpace, "1"}} }, []Code{AlarmNoSpace}},
+		"NOSPACE":      {func(f *Facts) { f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 1}} }, []Code{AlarmNoSpace}},
 		"no room":      {func(f *Facts) { f.node(0).Checkup.Room.Free = 1 }, []Code{DiskFull}},
 		"no reserve":   {func(f *Facts) { f.node(0).Checkup.Room.Free, f.node(0).Checkup.Room.Short = 1, true }, []Code{DiskReserve}},
-		"no scratch":   {func(f *Facts) { f.node(0).Checkup.Scratch = &Room{Free: 1, Total: 100} }, []Code{ScratchLow}},
+		"no scratch":   {func(f *Facts) { f.node(0).Checkup.Scratch = &plan.Room{Free: 1, Size: 100} }, []Code{ScratchLow}},
 		"a rotation": {func(f *Facts) { f.node(0).TLS = &TLSStatus{Rotation: rotating("issuing")} },
 			[]Code{RotationWaits, AuthorityRotation}},
 		"a client": {func(f *Facts) {
@@ -594,7 +596,7 @@ func TestAnotherClusterOfOurName(t *testing.T) {
 	other := record("x")
 	with := func(f *Facts) *Facts {
 		m := sound().Status.Nodes[0]
-		m.Node, m.Record, m.Volume = "m1", &other, &VolumeStatus{Slot: "x"}
+		m.Node, m.Record, m.Volume = "m1", &other, &plan.Volume{Slot: "x"}
 		m.Etcd.Term = 9
 		f.Status.Nodes = slices.Insert(f.Status.Nodes, 0, m)
 		return f

@@ -19,8 +19,8 @@ func record(slots ...string) plan.Record {
 
 // voter is a node whose member serves.
 func voter(node, slot string, leader bool) NodeStatus {
-	return NodeStatus{Node: node, Live: true, Reached: true, State: "follower", Volume: &VolumeStatus{Slot: slot},
-		Etcd: &EtcdStatus{Leader: leader, HasLeader: true, Confirmed: true, Term: 2}}
+	return NodeStatus{Node: node, Live: true, Reached: true, State: "follower", Volume: &plan.Volume{Slot: slot},
+		Etcd: &EtcdStatus{Status: plan.Status{Leader: leader, HasLead: true, Confirmed: true, Term: 2}}}
 }
 
 // Only a lost node whose facts keep others waiting is said to be in the way.
@@ -28,7 +28,7 @@ func TestLostNodeInTheWay(t *testing.T) {
 	ours, theirs := record("a", "b"), record("x", "y")
 	with := func(n NodeStatus, r *plan.Record) NodeStatus { n.Record = r; return n }
 	blank := func(node string) NodeStatus {
-		return NodeStatus{Node: node, Live: true, Reached: true, State: "founding", Volume: &VolumeStatus{Slot: "a"}}
+		return NodeStatus{Node: node, Live: true, Reached: true, State: "founding", Volume: &plan.Volume{Slot: "a"}}
 	}
 	lost := func(r *plan.Record) NodeStatus {
 		return NodeStatus{Node: "n9", State: "lost", Why: "not heard of", Record: r}

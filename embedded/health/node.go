@@ -22,49 +22,46 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 	if !n.Reached {
 		return nil
 	}
-	var all []Finding
-	add := func(more ...Finding) { all = append(all, more...) }
+	var all findings
 	if n.Looked != nil && *n.Looked > stuck {
-		add(New(LoopStuck, n.Node, "the main loop of %s has been stuck for %.0f s", n.Node, *n.Looked))
+		all.add(LoopStuck, n.Node, "the main loop of %s has been stuck for %.0f s", n.Node, *n.Looked)
 	}
 	for _, f := range n.Found {
 		f.Subject = cmp.Or(f.Subject, n.Node)
-		add(f)
+		all = append(all, f)
 	}
 	if n.Error != "" && !n.unable() {
-		add(New(ActionFails, n.Node, "the last attempt to %s failed: %s", cmp.Or(string(n.Action), "act"), n.Error))
+		all.add(ActionFails, n.Node, "the last attempt to %s failed: %s", cmp.Or(string(n.Action), "act"), n.Error)
 	}
 	if text := n.Stalls(); text != "" {
-		add(New(Stalled, n.Node, "%s", text))
+		all.add(Stalled, n.Node, "%s", text)
 	}
 	if r := n.Restore; r != nil {
-		f := New(RestoreOpen, n.Node, "%s", r.Text())
 		switch r.State {
 		case RestoreUnable:
-			f = New(RestoreStuck, n.Node, "%s", r.Text())
+			all.add(RestoreStuck, n.Node, "%s", r.Text())
 		case RestoreUnconfirmed: // the cluster serves as before, and nothing has begun
-			f = f.as(Warning)
+			all.add(RestoreOpen, n.Node, "%s", r.Text()).as(Warning)
+		default:
+			all.add(RestoreOpen, n.Node, "%s", r.Text())
 		}
-		add(f)
 	}
 	if n.State == "drained" {
-		add(New(Drained, n.Node, "an operator drained %s %s ago, and its member is stopped", n.Node,
-			Age(now, n.Since)).
-			then("`holdfast undrain` on %s.", n.Node))
+		all.add(Drained, n.Node, "an operator drained %s %s ago, and its member is stopped", n.Node, Age(now, n.Since)).
+			then("`holdfast undrain` on %s.", n.Node)
 	}
 	if n.State == "learner" && now.Sub(n.Since) > longJoin {
-		add(New(LearnerSlow, n.Node, "the member of %s has been a learner for %s, and is still not in sync with "+
-			"the leader",
-			n.Node, Age(now, n.Since)))
+		all.add(LearnerSlow, n.Node, "the member of %s has been a learner for %s, and is still not in sync with the leader",
+			n.Node, Age(now, n.Since))
 	}
 	if t := n.TLS; t != nil && t.Insecure {
-		add(New(Insecure, n.Node,
-			"other machines reach etcd on %s without TLS, and can read and write everything, as tls.insecure allows", n.Node))
+		all.add(Insecure, n.Node,
+			"other machines reach etcd on %s without TLS, and can read and write everything, as tls.insecure allows", n.Node)
 	}
-	add(n.disks()...)
-	add(n.database()...)
-	add(n.backups(now)...)
-	add(n.files(now)...)
+	n.disks(&all)
+	n.database(&all)
+	n.backups(&all, now)
+	n.files(&all, now)
 	return all
 }
 
@@ -76,28 +73,29 @@ func (n *NodeStatus) unable() bool {
 // Local finds what is wrong with a node and, as far as its own member tells, with the cluster, without asking anybody.
 // slots are those of the configuration.
 func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
-	all := n.Judge(now)
+	all := findings(n.Judge(now))
 	s := ClusterStatus{Nodes: []NodeStatus{*n}, Record: n.Record, Paused: n.Paused, Lock: n.Lock}
 	s.Rotation = openRotation(s.Nodes)
 	if n.Record != nil {
 		slots = s.Slots()
 	}
 	own := judged{ClusterStatus: &s, slots: slots, now: now}
-	all = append(all, own.judgeAlarms()...)
-	all = append(all, own.judgeMembers()...)
-	all = append(all, own.judgeRotation()...)
+	own.judgeAlarms(&all)
+	own.judgeMembers(&all)
+	own.judgeRotation(&all)
 	all = append(all, JudgeIssued(own.issued(), now)...)
-	all = append(all, own.judgeOperator()...)
+	own.judgeOperator(&all)
 	if e := n.Etcd; e != nil && e.Leaderless != nil {
-		f := New(Electing, "", "the member of %s has had no leader for %.0f s", n.Node, *e.Leaderless)
+		text := fmt.Sprintf("the member of %s has had no leader for %.0f s", n.Node, *e.Leaderless)
 		near, voters := n.near()
 		switch cut := voters > 0 && near <= voters/2; {
 		case cut && !n.Early:
-			f = New(QuorumLost, "", "%s, and reaches %d of %d voters, itself included", f.Text, near, voters)
+			all.add(QuorumLost, "", "%s, and reaches %d of %d voters, itself included", text, near, voters)
 		case *e.Leaderless >= longElection:
-			f = New(QuorumLost, "", "%s", f.Text)
+			all.add(QuorumLost, "", "%s", text)
+		default:
+			all.add(Electing, "", "%s", text)
 		}
-		all = append(all, f)
 	}
 	return ordered(all)
 }
@@ -107,16 +105,11 @@ func (n *NodeStatus) near() (near, voters int) {
 	if n.Checkup == nil {
 		return 0, 0
 	}
-	for _, m := range n.Checkup.Members {
-		if m.Learner {
-			continue
-		}
-		voters++
-		if m.ID == n.Checkup.Member || slices.Contains(n.Checkup.Near, m.ID) {
-			near++
-		}
+	all := plan.Voters(n.Checkup.Members)
+	for _, m := range all {
+		near += boolCount(m.ID == n.Checkup.Member || slices.Contains(n.Checkup.Near, m.ID))
 	}
-	return near, voters
+	return near, len(all)
 }
 
 // What etcd's documentation of hardware and its FAQ ask of a disk, in seconds, as the 99th percentile; and how many
@@ -130,17 +123,17 @@ const (
 // roomToDefragment is what a defragmentation wants beside the data in use: two segments of the log.
 const roomToDefragment = 128 << 20
 
-func (n *NodeStatus) disks() (out []Finding) {
+func (n *NodeStatus) disks(out *findings) {
 	c := n.Checkup
 	if c == nil {
-		return nil
+		return
 	}
 	few := func(q *Quantile) bool { return q == nil || q.Count < leastSample }
 	switch {
 	case n.Etcd == nil:
 	case few(c.Fsync) || few(c.Commit):
-		out = append(out, New(DiskUnmeasured, n.Node,
-			"etcd on %s has measured its disk fewer than %d times since the process started", n.Node, leastSample))
+		out.add(DiskUnmeasured, n.Node,
+			"etcd on %s has measured its disk fewer than %d times since the process started", n.Node, leastSample)
 	default:
 		for _, d := range []struct {
 			what  string
@@ -149,26 +142,24 @@ func (n *NodeStatus) disks() (out []Finding) {
 		}{{"a write to etcd's log (wal fsync)", c.Fsync, slowFsync},
 			{"a commit of etcd's database (backend commit)", c.Commit, slowCommit}} {
 			if d.of.Seconds > d.limit {
-				out = append(out, New(DiskSlow, n.Node,
-					"on %s %s takes up to %.0f ms (99th percentile of %d since the process started), and etcd needs "+
-						"less than %.0f ms",
-					n.Node, d.what, d.of.Seconds*1e3, d.of.Count, d.limit*1e3))
+				out.add(DiskSlow, n.Node, "on %s %s takes up to %.0f ms (99th percentile of %d since the process started), "+
+					"and etcd needs less than %.0f ms", n.Node, d.what, d.of.Seconds*1e3, d.of.Count, d.limit*1e3)
 			}
 		}
 	}
 	switch {
 	case n.Volume == nil:
 	case c.Room == nil:
-		out = append(out, New(DiskUnread, n.Node, "the free room of the volume of %s is unknown: %s", n.Node,
-			cmp.Or(c.RoomErr, "the node does not say")))
+		out.add(DiskUnread, n.Node, "the free room of the volume of %s is unknown: %s", n.Node,
+			cmp.Or(c.RoomErr, "the node does not say"))
 	default:
-		out = append(out, n.room(*c.Room)...)
+		n.room(out, *c.Room)
 	}
-	return append(out, n.beside(c)...)
+	n.beside(out, c)
 }
 
 // beside judges the disks of the backups, where they are not the volume's.
-func (n *NodeStatus) beside(c *Checkup) (out []Finding) {
+func (n *NodeStatus) beside(out *findings, c *Checkup) {
 	var size int64
 	if n.Etcd != nil {
 		size = n.Etcd.Size
@@ -176,24 +167,23 @@ func (n *NodeStatus) beside(c *Checkup) (out []Finding) {
 	for _, d := range []struct {
 		code Code
 		what string
-		of   *Room
+		of   *plan.Room
 	}{{SpoolLow, "spool of the backups", c.Spool}, {ScratchLow, "scratch directory", c.Scratch}} {
 		if d.of == nil {
 			continue
 		}
-		has := fmt.Sprintf("%s of %s are free on the disk of the %s of %s", Bytes(d.of.Free), Bytes(d.of.Total), d.what,
+		has := fmt.Sprintf("%s of %s are free on the disk of the %s of %s", Bytes(d.of.Free), Bytes(d.of.Size), d.what,
 			n.Node)
 		switch {
 		case d.of.Free < size:
-			out = append(out, New(d.code, n.Node, "%s, and the database takes %s", has, Bytes(size)))
-		case d.of.Free*10 < d.of.Total:
-			out = append(out, New(d.code, n.Node, "%s", has))
+			out.add(d.code, n.Node, "%s, and the database takes %s", has, Bytes(size))
+		case d.of.Free*10 < d.of.Size:
+			out.add(d.code, n.Node, "%s", has)
 		}
 	}
-	return out
 }
 
-func (n *NodeStatus) room(r Room) (out []Finding) {
+func (n *NodeStatus) room(out *findings, r VolumeRoom) {
 	var inUse, aside int64
 	if n.Etcd != nil {
 		inUse = n.Etcd.InUse
@@ -201,57 +191,53 @@ func (n *NodeStatus) room(r Room) (out []Finding) {
 	for _, a := range n.Aside {
 		aside += a.Bytes
 	}
-	has := fmt.Sprintf("%s of %s are free on the volume of %s", Bytes(r.Free), Bytes(r.Total), n.Node)
+	has := fmt.Sprintf("%s of %s are free on the volume of %s", Bytes(r.Free), Bytes(r.Size), n.Node)
 	switch {
 	case r.Short:
-		out = append(out, New(DiskReserve, n.Node,
-			"%s, and etcd needs a reserve of %s to keep running: the cluster refuses writes until %s are free there",
-			has, Bytes(r.Reserve), Bytes(r.Enough)))
-	case r.Free*20 < r.Total:
-		out = append(out, New(DiskFull, n.Node, "%s", has))
-	case r.Free*10 < r.Total:
-		out = append(out, New(DiskLow, n.Node, "%s", has))
+		out.add(DiskReserve, n.Node,
+			"%s, and etcd needs a reserve of %s to keep running: the cluster refuses writes until %s are free there", has,
+			Bytes(r.Reserve), Bytes(r.Enough))
+	case r.Free*20 < r.Size:
+		out.add(DiskFull, n.Node, "%s", has)
+	case r.Free*10 < r.Size:
+		out.add(DiskLow, n.Node, "%s", has)
 	case r.Free < r.Enough:
-		out = append(out, New(DiskLow, n.Node, "%s, and with less than %s the cluster refuses writes", has, Bytes(r.Reserve)))
+		out.add(DiskLow, n.Node, "%s, and with less than %s the cluster refuses writes", has, Bytes(r.Reserve))
 	case r.Free < inUse+roomToDefragment:
-		out = append(out, New(DiskLow, n.Node, "%s, and a defragmentation needs %s", has, Bytes(inUse+roomToDefragment)).
-			then("Make the volume larger."))
+		out.add(DiskLow, n.Node, "%s, and a defragmentation needs %s", has, Bytes(inUse+roomToDefragment)).
+			then("Make the volume larger.")
 	}
-	if aside > 0 && (aside*4 > r.Total || aside > r.Free) {
-		out = append(out, New(AsideLarge, n.Node, "data that was set aside takes %s, and %s", Bytes(aside), has))
+	if aside > 0 && (aside*4 > r.Size || aside > r.Free) {
+		out.add(AsideLarge, n.Node, "data that was set aside takes %s, and %s", Bytes(aside), has)
 	}
-	return out
 }
 
-func (n *NodeStatus) database() (out []Finding) {
+func (n *NodeStatus) database(out *findings) {
 	m, u := n.Etcd, n.Upkeep
 	if m == nil || u == nil {
-		return nil
+		return
 	}
 	const week = 7
 	switch {
 	case u.Full:
-		f := New(DatabaseFull, n.Node, "the database of %s takes %s of its quota of %s, %s of it in use%s%s", n.Node,
+		f := out.add(DatabaseFull, n.Node, "the database of %s takes %s of its quota of %s, %s of it in use%s%s", n.Node,
 			Bytes(m.Size), Bytes(m.Quota), Bytes(m.InUse), GrowthText(u.Growth), u.Advice)
-		if u.Fragmented || slices.ContainsFunc(m.Alarms, func(a Alarm) bool { return a.Name == plan.NoSpace }) {
-			f = f.then("`holdfast status --why`: room may be made without deleting keys.")
+		if u.Fragmented || m.Alarmed(plan.NoSpace) {
+			f.then("`holdfast status --why`: room may be made without deleting keys.")
 		}
-		out = append(out, f)
 	case u.Growth != nil && *u.Growth > 0 && m.InUse+week**u.Growth > m.Quota:
-		out = append(out, New(DatabaseGrows, n.Node,
+		out.add(DatabaseGrows, n.Node,
 			"the live data of %s takes %s of a quota of %s%s, so it will be full within a week", n.Node, Bytes(m.InUse),
-			Bytes(m.Quota), GrowthText(u.Growth)))
+			Bytes(m.Quota), GrowthText(u.Growth))
 	}
 	switch d := u.Last; {
 	case d != nil && d.Error != "":
-		out = append(out, New(DefragFails, n.Node, "the last defragmentation on %s failed, %d so far: %s", n.Node, u.Failures,
-			d.Error))
+		out.add(DefragFails, n.Node, "the last defragmentation on %s failed, %d so far: %s", n.Node, u.Failures, d.Error)
 	case u.Fragmented && n.Paused != nil:
-		out = append(out, New(DefragPaused, n.Node,
-			"of the %s of the database of %s only %s are in use, and the pause prevents its defragmentation",
-			Bytes(m.Size), n.Node, Bytes(m.InUse)))
+		out.add(DefragPaused, n.Node,
+			"of the %s of the database of %s only %s are in use, and the pause prevents its defragmentation", Bytes(m.Size),
+			n.Node, Bytes(m.InUse))
 	}
-	return out
 }
 
 // GrowthText says by how much live data grows in a day, "" where that is not known.
@@ -266,45 +252,44 @@ func GrowthText(perDay *int64) string {
 }
 
 // backups judges the account of a node's keeper: the schedule by the one that leads.
-func (n *NodeStatus) backups(now time.Time) (out []Finding) {
+func (n *NodeStatus) backups(out *findings, now time.Time) {
 	b := n.Backup
 	if b == nil {
-		return nil
+		return
 	}
 	if len(b.Spooled) > 0 {
-		out = append(out, New(BackupSpooled, n.Node, "only on %s, and not in the store: %s", n.Node,
-			Count(int64(len(b.Spooled)), "backup")))
+		out.add(BackupSpooled, n.Node, "only on %s, and not in the store: %s", n.Node,
+			Count(int64(len(b.Spooled)), "backup"))
 	}
 	if p := b.Prune; p != nil && (p.Error != "" || len(p.Kept) > 0) {
-		out = append(out, New(PruneFails, n.Node, "%s", p.Text()))
+		out.add(PruneFails, n.Node, "%s", p.Text())
 	}
 	if b.StoreError != "" {
-		out = append(out, New(StoreSilent, n.Node, "%s cannot list the store: %s", n.Node, b.StoreError))
+		out.add(StoreSilent, n.Node, "%s cannot list the store: %s", n.Node, b.StoreError)
 	}
 	if !b.Leading {
-		return out
+		return
 	}
 	switch {
 	case b.Failures > 0:
-		out = append(out, New(BackupFails, n.Node, "backups fail, %d in a row so far: %s", b.Failures, b.Error))
+		out.add(BackupFails, n.Node, "backups fail, %d in a row so far: %s", b.Failures, b.Error)
 	case b.Overdue && b.Saving != nil:
-		out = append(out, New(BackupOverdue, "", "the newest verified backup is older than the schedule allows, and %s has "+
-			"been saving one for %s", n.Node, Age(now, *b.Saving)).
-			then("If that takes too long, the store hangs: check snapshot.store, and the log of %s.", n.Node))
+		out.add(BackupOverdue, "", "the newest verified backup is older than the schedule allows, and %s has been saving "+
+			"one for %s", n.Node, Age(now, *b.Saving)).
+			then("If that takes too long, the store hangs: check snapshot.store, and the log of %s.", n.Node)
 	case b.Overdue:
-		out = append(out, New(BackupOverdue, "", "the newest verified backup is older than the schedule allows"))
+		out.add(BackupOverdue, "", "the newest verified backup is older than the schedule allows")
 	case b.Due == nil:
-		out = append(out, New(BackupUnwanted, n.Node, "no backup is planned"))
+		out.add(BackupUnwanted, n.Node, "no backup is planned")
 	}
 	if d := b.Drill; d != nil && d.Error != "" {
-		out = append(out, New(DrillFails, n.Node, "backup %s could not be restored by a drill: %s", d.Name, d.Error))
+		out.add(DrillFails, n.Node, "backup %s could not be restored by a drill: %s", d.Name, d.Error)
 	} else if d != nil && d.Untried != "" {
-		out = append(out, New(DrillUntried, n.Node, "the last drill could not be tried: %s", d.Untried))
+		out.add(DrillUntried, n.Node, "the last drill could not be tried: %s", d.Untried)
 	}
 	if b.Skipped != "" {
-		out = append(out, New(BackupBad, n.Node, "%s", b.SkippedText()))
+		out.add(BackupBad, n.Node, "%s", b.SkippedText())
 	}
-	return out
 }
 
 const (
@@ -313,61 +298,53 @@ const (
 )
 
 // files judges the certificates and the secrets that the configuration of a node names.
-func (n *NodeStatus) files(now time.Time) (out []Finding) {
+func (n *NodeStatus) files(out *findings, now time.Time) {
 	if n.Checkup == nil {
-		return nil
+		return
 	}
 	for _, file := range n.Checkup.Files {
-		if f, found := file.judge(now); found {
+		if f := file.judge(now); f != nil {
 			f.Subject = fmt.Sprintf("%s on %s", file.Path, n.Node)
-			out = append(out, f)
+			*out = append(*out, *f)
 		}
 	}
-	return out
 }
 
-// judge returns what is wrong with a file, if anything.
-func (f File) judge(now time.Time) (Finding, bool) {
+// judge returns what is wrong with a file, nil for nothing.
+func (f File) judge(now time.Time) *Finding {
 	switch {
 	case f.Err != "":
-		return New(FileUnread, "", "%s cannot be read: %s", f.Key, f.Err), true
+		return found(FileUnread, "", "%s cannot be read: %s", f.Key, f.Err)
 	case f.Kind == Secret && f.Mode&0o007 != 0:
-		return New(SecretOpen, "",
+		return found(SecretOpen, "",
 			"%s is open to every user of the machine (mode %04o), who can act as this node or read its backups", f.Key,
-			uint32(f.Mode)).
-			then("`chmod o= %s`, and replace the key if others have accounts there.", f.Path), true
+			uint32(f.Mode)).then("`chmod o= %s`, and replace the key if others have accounts there.", f.Path)
 	case f.Kind == Secret || len(f.Certs) == 0:
-		return Finding{}, false
+		return nil
 	case f.Kind == IssuedCertificate:
 		return f.Certs[0].overdue(f.Key, now)
 	}
 	worst := slices.MinFunc(f.Certs, func(a, b Certificate) int { return a.left(now).Compare(b.left(now)) })
-	found, wrong := worst.judge(f.Key, now)
-	if !wrong {
-		return Finding{}, false
+	wrong := worst.judge(f.Key, now)
+	valid := func(c Certificate) bool { return c.judge(f.Key, now) == nil }
+	if wrong != nil && f.Kind == Authorities && slices.ContainsFunc(f.Certs, valid) {
+		wrong.as(Warning) // as while an authority is replaced
 	}
-	valid := func(c Certificate) bool { _, wrong := c.judge(f.Key, now); return !wrong }
-	if f.Kind == Authorities && slices.ContainsFunc(f.Certs, valid) {
-		found.Severity = Warning // as while an authority is replaced
-	}
-	return found, true
+	return wrong
 }
 
 // overdue judges a certificate that should have been renewed by holdfast itself.
-func (c Certificate) overdue(key string, now time.Time) (Finding, bool) {
-	left := c.Until.Sub(now)
-	switch {
+func (c Certificate) overdue(key string, now time.Time) *Finding {
+	const cure = "`holdfast status` says why the node could not renew it."
+	switch left := c.Until.Sub(now); {
 	case left > c.Until.Sub(c.From)/4:
-		return Finding{}, false
+		return nil
 	case left <= 0:
-		return New(CertificateEnded, "", "%s: %s expired at %s: peers and clients that check it refuse the connection", key,
-			c.Subject, c.Until.UTC().Format(timeFormat)).
-			then("`holdfast status` says why the node could not renew it."), true
+		return c.ended(key).then(cure)
 	}
-	return New(CertificateEnds, "",
+	return found(CertificateEnds, "",
 		"%s: %s should have been renewed at two thirds of its life, and expires in %s, at %s; then connections are refused",
-		key, c.Subject, Age(c.Until, now), c.Until.UTC().Format(timeFormat)).
-		then("`holdfast status` says why the node could not renew it."), true
+		key, c.Subject, Age(c.Until, now), c.Until.UTC().Format(timeFormat)).then(cure)
 }
 
 // left is until when a certificate is of use, which is the past for one that is not valid yet.
@@ -378,22 +355,27 @@ func (c Certificate) left(now time.Time) time.Time {
 	return c.Until
 }
 
-func (c Certificate) judge(key string, now time.Time) (Finding, bool) {
-	at := c.Until.UTC().Format(timeFormat)
+func (c Certificate) judge(key string, now time.Time) *Finding {
 	life := c.Until.Sub(c.From) // of hours, where a program renews it
-	switch left := c.Until.Sub(now); {
+	left := c.Until.Sub(now)
+	switch {
 	case c.From.After(now):
-		return New(CertificateEnded, "", "%s: %s is valid only from %s on, and is refused until then", key, c.Subject,
-			c.From.UTC().Format(timeFormat)), true
+		return found(CertificateEnded, "", "%s: %s is valid only from %s on, and is refused until then", key, c.Subject,
+			c.From.UTC().Format(timeFormat))
 	case left <= 0:
-		return New(CertificateEnded, "", "%s: %s expired at %s: peers and clients that check it refuse the connection", key,
-			c.Subject, at), true
-	case left < min(expiresNow, life/10):
-		return New(CertificateEnds, "", "%s: %s expires in %s, at %s; then connections are refused", key, c.Subject,
-			Age(c.Until, now), at).as(Degrading), true
-	case left < min(expiresSoon, life/2):
-		return New(CertificateEnds, "", "%s: %s expires in %s, at %s; then connections are refused", key, c.Subject,
-			Age(c.Until, now), at), true
+		return c.ended(key)
+	case left >= min(expiresSoon, life/2):
+		return nil
 	}
-	return Finding{}, false
+	f := found(CertificateEnds, "", "%s: %s expires in %s, at %s; then connections are refused", key, c.Subject,
+		Age(c.Until, now), c.Until.UTC().Format(timeFormat))
+	if left < min(expiresNow, life/10) {
+		f.as(Degrading)
+	}
+	return f
+}
+
+func (c Certificate) ended(key string) *Finding {
+	return found(CertificateEnded, "", "%s: %s expired at %s: peers and clients that check it refuse the connection", key,
+		c.Subject, c.Until.UTC().Format(timeFormat))
 }

@@ -158,43 +158,44 @@ func (r *Release) versions(s ClusterStatus, in Releasing) {
 		r.refuse("--to-etcd: must be a version of etcd, as 3.6.12, got %q", r.To)
 		return
 	}
-	to, _ := parseMinor(r.To)
-	agreed, err := parseMinor(r.Cluster)
-	if err != nil {
+	to, _ := plan.MinorOf(r.To)
+	agreed, known := plan.MinorOf(r.Cluster)
+	if !known {
 		r.refuse("the cluster has not agreed on a version yet: ask again in a few seconds")
 		r.Soon = true
 		return
 	}
-	down := fmt.Sprintf("bring the cluster down first: `holdfast downgrade --to %d.%d`", to.Major, to.Minor)
+	down := fmt.Sprintf("bring the cluster down first: `holdfast downgrade --to %s`", to)
 	if to.Major == agreed.Major && to.Minor+1 < agreed.Minor {
 		down = fmt.Sprintf("a downgrade goes one minor at a time, to %d.%d: release it to that etcd", agreed.Major,
 			agreed.Minor-1)
 	}
-	stored, err := parseMinor(in.Etcd.StorageVersion)
+	stored, known := plan.MinorOf(in.Etcd.StorageVersion)
+	downgraded, _ := plan.MinorOf(in.Etcd.Downgrade)
 	switch {
-	case to.LessThan(agreed):
+	case to.Older(agreed):
 		r.refuse("the cluster is at etcd %s, and etcd %s cannot run in it: %s", r.Cluster, r.To, down)
-	case err != nil: // a member that has just begun has not said it yet
+	case !known: // a member that has just begun has not said it yet
 		r.refuse("the version of the data here is not known yet: ask again in a few seconds")
 		r.Soon = true
-	case to.LessThan(stored):
+	case to.Older(stored):
 		r.refuse("the data here is still that of etcd %s, which etcd %s cannot open: wait a few seconds, or %s",
 			in.Etcd.StorageVersion, r.To, down)
 	case agreed.Major != to.Major || to.Minor > agreed.Minor+1:
 		r.refuse("the cluster is at etcd %s, and members more than one minor apart cannot be in one cluster with etcd %s",
 			r.Cluster, r.To)
-	case in.Foreign == 0 && !sameMinor(in.Etcd.Downgrade, to) && rises(s, to):
+	case in.Foreign == 0 && downgraded != to && rises(s, to):
 		r.refuse("every member runs an etcd newer than %s, so the cluster would rise above it: %s", r.To, down)
 	}
 }
 
 // rises reports whether every member that runs here has an etcd above a minor.
-func rises(s ClusterStatus, to semver.Version) bool {
+func rises(s ClusterStatus, to plan.Minor) bool {
 	for _, n := range s.Nodes {
 		if !n.Reached || n.Etcd == nil {
 			continue
 		}
-		if v, err := parseMinor(n.Etcd.Version); err != nil || !to.LessThan(v) {
+		if v, known := plan.MinorOf(n.Etcd.Version); !known || !to.Older(v) {
 			return false
 		}
 	}
@@ -230,13 +231,12 @@ func (r *Release) manager(s ClusterStatus, in Releasing) {
 		r.refuse("a command is queued in the store (%s), and etcd-manager would carry it out while the cluster is mixed, "+
 			"which splits it: `etcd-manager-ctl delete-command`", strings.Join(in.Commands, ", "))
 	}
-	switch spec, err := parseMinor(in.Spec); {
+	switch spec, known := plan.MinorOf(in.Spec); {
 	case in.Spec == "":
-	case err != nil:
+	case !known:
 		r.refuse("etcd-manager's spec in the store names etcd %q, which is not a version: correct it first", in.Spec)
 	default:
-		to, wrong := parseMinor(r.To)
-		if wrong == nil && spec.LessThan(to) {
+		if to, known := plan.MinorOf(r.To); known && spec.Older(to) {
 			r.refuse("etcd-manager's spec in the store says etcd %s, and to go down from %s etcd-manager stops the whole "+
 				"cluster and rebuilds it from its keys: set the version there to %s first", in.Spec, r.To, r.To)
 		} else if in.Spec != r.To {

@@ -19,7 +19,7 @@ func releasing(program plan.Program, token string) (ClusterStatus, Releasing) {
 	f.Status.Judge(nil)
 	return f.Status, Releasing{Adopted: &plan.Adoption{Program: program, Token: token, Cluster: 7}, Path: "/mnt/a", Data: "/mnt/a/etcd",
 		Own: "etcd-a", To: "3.7.3", Voters: 3,
-		Etcd: &EtcdStatus{Version: "3.7.3", ClusterVersion: "3.7.0", StorageVersion: "3.7.0"}}
+		Etcd: &EtcdStatus{Status: plan.Status{Version: "3.7.3", ClusterVersion: "3.7.0", StorageVersion: "3.7.0"}}}
 }
 
 // A member whose disk was replaced is given back as well: the record says to whom.

@@ -151,17 +151,18 @@ const (
 
 // judgeRotation tells of the rotation that is open. That alone is nothing wrong, but it may be forgotten, for it
 // lasts until somebody has seen to the clients.
-func (s judged) judgeRotation() []Finding {
+func (s judged) judgeRotation(out *findings) {
 	r := s.Rotation
 	if r == nil {
-		return nil
+		return
 	}
-	out := []Finding{New(AuthorityRotation, "",
+	out.add(AuthorityRotation, "",
 		"a rotation of the authorities of %s has been open since %s, %s for %s: it waits %s; clients %s",
 		strings.Join(r.Authorities, " and "), r.Began.UTC().Format(timeFormat), r.Phase, Age(s.now, r.Since), r.Waits,
-		r.OldClientsText(s.now))}
+		r.OldClientsText(s.now))
 	if r.Phase == RotationRetiring {
-		return append(out, r.judgeClients(s.now)...)
+		r.judgeClients(out, s.now)
+		return
 	}
 	since := r.Since
 	if r.Hold.After(since) {
@@ -170,19 +171,16 @@ func (s judged) judgeRotation() []Finding {
 	switch {
 	case s.Paused != nil:
 	case s.now.Before(r.Hold) && r.Hold.Sub(s.now) <= min(holdNotice, r.Hold.Sub(r.Since)/2):
-		out = append(out, New(BundleDue, "",
-			"from %[2]s on, in %[3]s, %[1]s signs the servers' certificates: clients that do not trust "+
-				"it then refuse the servers",
-			r.New, r.Hold.UTC().Format(timeFormat), Age(r.Hold, s.now)))
+		out.add(BundleDue, "", "from %[2]s on, in %[3]s, %[1]s signs the servers' certificates: clients that do not "+
+			"trust it then refuse the servers", r.New, r.Hold.UTC().Format(timeFormat), Age(r.Hold, s.now))
 	case s.now.Sub(since) >= rotationPatience:
-		out = append(out, New(RotationWaits, "", "the rotation of the authorities has waited in the phase %s for %s: %s",
-			r.Phase, Age(s.now, since), r.Waits))
+		out.add(RotationWaits, "", "the rotation of the authorities has waited in the phase %s for %s: %s", r.Phase,
+			Age(s.now, since), r.Waits)
 	}
-	return out
 }
 
 // judgeClients names the clients that use a certificate of an authority that only they need.
-func (r *RotationStatus) judgeClients(now time.Time) []Finding {
+func (r *RotationStatus) judgeClients(out *findings, now time.Time) {
 	var still []ClientCertificate
 	for _, c := range r.OldClients {
 		if c.Last.After(r.Since) && now.Sub(c.Last) < stillPresents {
@@ -190,11 +188,10 @@ func (r *RotationStatus) judgeClients(now time.Time) []Finding {
 		}
 	}
 	if len(still) == 0 {
-		return nil
+		return
 	}
-	return []Finding{New(ClientsOld, "",
-		"clients still present certificates of the old authority (%s), which ends at %s: %s",
-		strings.Join(r.Old, ", "), r.Until.UTC().Format(timeFormat), namesText(still, r.Others, now))}
+	out.add(ClientsOld, "", "clients still present certificates of the old authority (%s), which ends at %s: %s",
+		strings.Join(r.Old, ", "), r.Until.UTC().Format(timeFormat), namesText(still, r.Others, now))
 }
 
 // issued are the last certificates that were issued to clients, as far as any node knows, that which ends first
@@ -226,7 +223,8 @@ func (s judged) issued() []IssuedClient {
 const clientMourned = 7 * 24 * time.Hour
 
 // JudgeIssued tells which clients' certificates end soon, or have just ended. all are the last of each client.
-func JudgeIssued(all []IssuedClient, now time.Time) (out []Finding) {
+func JudgeIssued(all []IssuedClient, now time.Time) []Finding {
+	var out findings
 	for _, c := range all {
 		left, end := c.NotAfter.Sub(now), c.NotAfter.UTC().Format(timeFormat)
 		role, to := cmp.Or(c.Role, roleClient), "FILE"
@@ -244,9 +242,9 @@ func JudgeIssued(all []IssuedClient, now time.Time) (out []Finding) {
 		if c.Renewable {
 			text += ": its machine has not renewed it (`holdfast discover`)"
 		}
-		out = append(out, New(ClientEnds, c.Name, "%s, and there is no later one", text).
+		out.add(ClientEnds, c.Name, "%s, and there is no later one", text).
 			then("`holdfast tls %s %s --to %s` issues another one; `holdfast tls forget %s` if the %s is gone.", role,
-				c.Name, to, c.Name, role))
+				c.Name, to, c.Name, role)
 	}
 	return out
 }

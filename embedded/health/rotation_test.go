@@ -20,7 +20,7 @@ func rotating(phase string) *RotationStatus {
 // Of several nodes the one that has seen the newest edition knows best, and of those the leader.
 func TestRotationOfTheCluster(t *testing.T) {
 	node := func(edition uint64, leads bool, waits string) NodeStatus {
-		n := NodeStatus{Etcd: &EtcdStatus{Leader: leads}, TLS: &TLSStatus{Edition: edition}}
+		n := NodeStatus{Etcd: &EtcdStatus{Status: plan.Status{Leader: leads}}, TLS: &TLSStatus{Edition: edition}}
 		if waits != "" {
 			n.TLS.Rotation = &RotationStatus{Waits: waits}
 		}
@@ -131,7 +131,8 @@ func TestRotationThatIsWell(t *testing.T) {
 		f, r := sound(), rotating(tt.phase)
 		tt.change(f, r)
 		f.Status.Rotation = r
-		if got := (judged{ClusterStatus: &f.Status, now: now}).judgeRotation(); len(got) != 1 || got[0].Code != AuthorityRotation || got[0].Severity != Info {
+		var got findings
+		if (judged{ClusterStatus: &f.Status, now: now}).judgeRotation(&got); len(got) != 1 || got[0].Code != AuthorityRotation || got[0].Severity != Info {
 			t.Errorf("%s: got %q", name, Texts(got))
 		}
 	}

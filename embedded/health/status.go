@@ -56,7 +56,7 @@ type NodeStatus struct {
 	Answered time.Time `json:"-"`
 
 	Claim  *ClaimStatus  `json:"claim,omitempty"` // where claiming takes more than a moment
-	Volume *VolumeStatus `json:"volume,omitempty"`
+	Volume *plan.Volume  `json:"volume,omitempty"`
 	Record *plan.Record  `json:"record,omitempty"` // the founding record or a later generation's
 	Etcd   *EtcdStatus   `json:"etcd,omitempty"`
 	Stall  *StallStatus  `json:"stall,omitempty"`  // of the member
@@ -73,7 +73,7 @@ type NodeStatus struct {
 	Store   string         `json:"store,omitempty"`   // ID of the backup store, empty while it does not answer
 	Clock   *ClockStatus   `json:"clock,omitempty"`   // against the store's, where that was measured
 	Restore *RestoreStatus `json:"restore,omitempty"` // under way
-	Aside   []AsideStatus  `json:"aside,omitempty"`   // on the volume, the oldest first
+	Aside   []plan.Aside   `json:"aside,omitempty"`   // on the volume, the oldest first
 }
 
 // ClockStatus is how far the node's clock differs from the backup store's.
@@ -109,15 +109,6 @@ type CertificateStatus struct {
 	File     string    `json:"file,omitempty"`
 }
 
-// VolumeStatus is the held volume.
-type VolumeStatus struct {
-	Slot  string `json:"slot"`
-	ID    string `json:"id"`
-	Disk  string `json:"disk"`
-	Epoch uint64 `json:"epoch"`
-	Path  string `json:"path,omitempty"`
-}
-
 // StallStatus tells that raft shows the member a leader, and yet no read through it is answered: its disk may hang.
 type StallStatus struct {
 	Unwritten float64 `json:"unwritten_seconds"` // since a committed write has reached it, by its node's clock
@@ -125,43 +116,13 @@ type StallStatus struct {
 
 // EtcdStatus is the member in that node's process.
 type EtcdStatus struct {
-	Member         string   `json:"member"` // hexadecimal, as etcdctl prints it
-	Cluster        string   `json:"cluster"`
-	Leader         bool     `json:"leader"`                       // as raft said last
-	HasLeader      bool     `json:"has_leader"`                   // as raft said last
-	Leaderless     *float64 `json:"leaderless_seconds,omitempty"` // since it last saw one; nil while it does
-	Confirmed      bool     `json:"confirmed"`                    // a linearizable read was answered within the last 5 s
-	Learner        bool     `json:"learner"`
-	Learners       []string `json:"learners,omitempty"` // slots whose members have no vote yet, as applied by this member
-	Term           uint64   `json:"term"`
-	Revision       int64    `json:"revision"`
-	Applied        uint64   `json:"applied_index"`
-	plan.Space              // of the database
-	Alarms         []Alarm  `json:"alarms,omitempty"`
-	Hashes         []Hash   `json:"hashes,omitempty"` // of the last compactions
-	Version        string   `json:"version"`
-	ClusterVersion string   `json:"cluster_version,omitempty"`
-	StorageVersion string   `json:"storage_version,omitempty"`
-	Downgrade      string   `json:"downgrade,omitempty"` // version that the cluster is being downgraded to
-	Clients        []string `json:"client_urls"`         // that this node advertises
+	Member  plan.ID `json:"member"`
+	Cluster plan.ID `json:"cluster"`
+	plan.Status
+	Leaderless *float64 `json:"leaderless_seconds,omitempty"` // since it last saw a leader; nil while it does
+	Learners   []string `json:"learners,omitempty"`           // slots whose members have no vote yet, as applied here
+	Clients    []string `json:"client_urls"`                  // that this node advertises
 }
-
-// Hash is a checksum of all that a member has up to a revision: members with the same revision and the same compaction
-// before it have the same data if and only if they have the same sum.
-type Hash struct {
-	Revision  int64  `json:"revision"`
-	Compacted int64  `json:"compacted"`
-	Sum       string `json:"sum"` // hexadecimal
-}
-
-// Alarm is one that etcd has raised: the cluster knows it, and the member it is about.
-type Alarm struct {
-	Name   string `json:"name"`   // NOSPACE or CORRUPT
-	Member string `json:"member"` // hexadecimal
-}
-
-// String is "NOSPACE of member 1f".
-func (a Alarm) String() string { return a.Name + " of member " + a.Member }
 
 // BackupStatus is the account of a node's backup keeper. Every node looks what the store holds; the schedule is the
 // leading one's.
@@ -309,7 +270,7 @@ func (s *ClusterStatus) Self() *NodeStatus {
 
 // leads reports whether the node leads, and a quorum has just confirmed that.
 func (n NodeStatus) leads() bool {
-	return n.Reached && n.Etcd != nil && n.Etcd.Leader && n.Etcd.HasLeader && n.Etcd.Confirmed
+	return n.Reached && n.Etcd != nil && n.Etcd.Leader && n.Etcd.HasLead && n.Etcd.Confirmed
 }
 
 // fresh is how many seconds ago a write may have reached a member whose disk writes.
@@ -342,8 +303,7 @@ func (n NodeStatus) serves() bool {
 
 // UpkeepStatus is the account of a node's care for its database. Sizes are bytes.
 type UpkeepStatus struct {
-	Fragmented bool `json:"fragmented,omitempty"` // worth a defragmentation
-	Full       bool `json:"full,omitempty"`       // at or above the watermark, upkeep.full-percent of the quota
+	plan.Judgement
 	// Growth is by how much the live data grows in a day, as it did in the last day; nil until an hour is known.
 	Growth   *int64        `json:"growth_per_day,omitempty"`
 	Defrags  int           `json:"defragmentations,omitempty"` // since this process began
@@ -361,14 +321,4 @@ type DefragStatus struct {
 	After   int64      `json:"after"`
 	Error   string     `json:"error,omitempty"`
 	Again   *time.Time `json:"again,omitempty"` // not before this time, after a failure
-}
-
-// AsideStatus is data that was set aside on a volume. Reclaimed is when it is deleted, if the member serves until then
-// without a break; nil: never by us.
-type AsideStatus struct {
-	Path      string     `json:"path"`
-	Reason    string     `json:"reason"`
-	Since     time.Time  `json:"since"`
-	Bytes     int64      `json:"bytes"`
-	Reclaimed *time.Time `json:"reclaimed,omitempty"`
 }

@@ -23,7 +23,7 @@ const (
 // Takeover is what a node says of a takeover (R22).
 type Takeover struct {
 	Phase   TakeoverPhase    `json:"phase"`
-	Cluster string           `json:"cluster,omitempty"` // etcd's ID, hexadecimal
+	Cluster plan.ID          `json:"cluster,omitzero"` // etcd's
 	Members []TakeoverMember `json:"members"`
 	Foreign []string         `json:"foreign"`           // slots of voters that no node was ever seen to run
 	Frozen  string           `json:"frozen,omitempty"`  // what is not done until the end, and why
@@ -33,14 +33,14 @@ type Takeover struct {
 
 // TakeoverMember is a voter and who runs it.
 type TakeoverMember struct {
-	Slot      string `json:"slot"`
-	Member    string `json:"member"` // hexadecimal
-	Node      string `json:"node,omitempty"`
-	Ours      bool   `json:"ours"`               // a node that answers runs it
-	Connected bool   `json:"connected"`          // raft messages flow to it, or it answers itself
-	Leader    bool   `json:"leader,omitempty"`   // as the node that runs it says
-	Version   string `json:"version,omitempty"`  // of its etcd, where a node runs it
-	Released  bool   `json:"released,omitempty"` // a node holds its disk and does not run it
+	Slot      string  `json:"slot"`
+	Member    plan.ID `json:"member"`
+	Node      string  `json:"node,omitempty"`
+	Ours      bool    `json:"ours"`               // a node that answers runs it
+	Connected bool    `json:"connected"`          // raft messages flow to it, or it answers itself
+	Leader    bool    `json:"leader,omitempty"`   // as the node that runs it says
+	Version   string  `json:"version,omitempty"`  // of its etcd, where a node runs it
+	Released  bool    `json:"released,omitempty"` // a node holds its disk and does not run it
 }
 
 // AssessTakeover judges how far a takeover is: record is that of the asked node, and foreign and frozen are what its
@@ -60,10 +60,9 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 	if record == nil || record.Adopted == nil {
 		return t
 	}
-	t.Cluster = fmt.Sprintf("%x", record.Adopted.Cluster)
-	voters, near := votersSeen(s, record)
-	for _, v := range voters {
-		t.Members = append(t.Members, s.runs(v, near))
+	t.Cluster = plan.ID(record.Adopted.Cluster)
+	for _, v := range votersSeen(s, record) {
+		t.Members = append(t.Members, s.runs(v))
 	}
 	switch {
 	case s.Paused != nil && s.Paused.Return: // a cluster that goes back is mixed again
@@ -123,22 +122,11 @@ func restOf(members []TakeoverMember) string {
 	return "`holdfast takeover release` on " + strings.Join(rest, ", then ")
 }
 
-// votersSeen are the voters by a member that runs here, the leader's word first, else by the record, and the IDs of
-// those that raft is connected to from anywhere.
-func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo, near []uint64) {
+// votersSeen are the voters by a member that runs here, the leader's word first, else by the record.
+func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo) {
 	led := false
 	for _, n := range s.Nodes {
-		c := n.Checkup
-		if !n.Reached || n.Etcd == nil || c == nil {
-			continue
-		}
-		near = append(near, c.Near...)
-		for _, m := range c.Members {
-			if m.Connected {
-				near = append(near, m.ID)
-			}
-		}
-		if len(c.Members) > 0 && !led {
+		if c := n.Checkup; n.Reached && n.Etcd != nil && c != nil && len(c.Members) > 0 && !led {
 			voters, led = c.Members, c.Leader
 		}
 	}
@@ -147,14 +135,17 @@ func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo,
 			voters = append(voters, plan.MemberInfo{ID: m.ID, Slot: m.Slot, Learner: m.Learner})
 		}
 	}
-	voters = slices.DeleteFunc(slices.Clone(voters), func(m plan.MemberInfo) bool { return m.Learner })
+	voters = plan.Voters(voters)
 	slices.SortFunc(voters, func(a, b plan.MemberInfo) int { return strings.Compare(a.Slot, b.Slot) })
-	return voters, near
+	return voters
 }
 
 // runs says who runs a voter.
-func (s ClusterStatus) runs(v plan.MemberInfo, near []uint64) TakeoverMember {
-	m := TakeoverMember{Slot: v.Slot, Member: fmt.Sprintf("%x", v.ID), Connected: slices.Contains(near, v.ID)}
+func (s ClusterStatus) runs(v plan.MemberInfo) TakeoverMember {
+	m := TakeoverMember{Slot: v.Slot, Member: plan.ID(v.ID)}
+	for _, l := range s.Links() {
+		m.Connected = m.Connected || slices.Contains(l.Peers, m.Member)
+	}
 	for _, n := range s.Nodes {
 		switch {
 		case n.Reached && n.Etcd != nil && n.Etcd.Member == m.Member:
@@ -170,21 +161,21 @@ func (s ClusterStatus) runs(v plan.MemberInfo, near []uint64) TakeoverMember {
 
 // Links are the members that a member says raft is connected to from there.
 type Links struct {
-	Peers []string // IDs, hexadecimal
-	Err   string   // why it could not be asked
+	Peers []plan.ID
+	Err   string // why it could not be asked
 }
 
 // Links returns those of the members that nodes run, by ID.
-func (s ClusterStatus) Links() map[string]Links {
-	all := map[string]Links{}
+func (s ClusterStatus) Links() map[plan.ID]Links {
+	all := map[plan.ID]Links{}
 	for _, n := range s.Nodes {
 		if !n.Reached || n.Etcd == nil || n.Checkup == nil {
 			continue
 		}
 		var l Links
 		for _, m := range n.Checkup.Members {
-			if m.Connected || slices.Contains(n.Checkup.Near, m.ID) {
-				l.Peers = append(l.Peers, fmt.Sprintf("%x", m.ID))
+			if n.Checkup.reaches(m) {
+				l.Peers = append(l.Peers, plan.ID(m.ID))
 			}
 		}
 		all[n.Etcd.Member] = l
@@ -206,7 +197,7 @@ func (t Takeover) Abroad() (all []TakeoverMember) {
 // connected to each of them now: it may be so by way of that one alone, where another program runs them and does not
 // know their names yet. told is what each says of its connections, by ID. One side of two is enough: who can dial the
 // other takes its messages from there, and brings its own.
-func (t Takeover) Severed(without string, told map[string]Links) string {
+func (t Takeover) Severed(without plan.ID, told map[plan.ID]Links) string {
 	left := slices.DeleteFunc(slices.Clone(t.Members),
 		func(m TakeoverMember) bool { return !m.Connected || m.Member == without })
 	for i, m := range left {

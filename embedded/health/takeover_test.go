@@ -38,7 +38,7 @@ func TestReleaseVersions(t *testing.T) {
 		"3.7.3":  "",
 	} {
 		r := AssessRelease(ClusterStatus{}, Releasing{Origin: &plan.Origin{Program: plan.PlainEtcd}, To: to, Foreign: 1,
-			Etcd: &EtcdStatus{ClusterVersion: "3.7.0", StorageVersion: "3.7.0"}})
+			Etcd: &EtcdStatus{Status: plan.Status{ClusterVersion: "3.7.0", StorageVersion: "3.7.0"}}})
 		if got := strings.Join(r.Why, "\n"); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("to %q: got %q, want %q", to, got, want)
 		}
@@ -51,16 +51,16 @@ func TestTakeoverPhase(t *testing.T) {
 	r := plan.AdoptedRecord("main", "https://etcd-{slot}.x.y:2380", plan.Origin{Cluster: 7, Program: plan.EtcdManager,
 		Members: []plan.Elder{{ID: 1, Slot: "a", Name: "etcd-a"}, {ID: 2, Slot: "b", Name: "etcd-b"}, {ID: 3, Slot: "c", Name: "etcd-c"}}})
 	members := []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}
-	node := func(name, id string) NodeStatus {
-		return NodeStatus{Node: name, Live: true, Reached: true, Record: &r, Etcd: &EtcdStatus{Member: id, Version: "3.7.3"},
+	node := func(name string, id plan.ID) NodeStatus {
+		return NodeStatus{Node: name, Live: true, Reached: true, Record: &r, Etcd: &EtcdStatus{Member: id, Status: plan.Status{Version: "3.7.3"}},
 			Checkup: &Checkup{Members: members, Near: []uint64{1, 2, 3}}}
 	}
-	two, three := []NodeStatus{node("n1", "1"), node("n2", "2")}, []NodeStatus{node("n1", "1"), node("n2", "2"), node("n3", "3")}
-	far := []NodeStatus{node("n1", "1")}
+	two, three := []NodeStatus{node("n1", 1), node("n2", 2)}, []NodeStatus{node("n1", 1), node("n2", 2), node("n3", 3)}
+	far := []NodeStatus{node("n1", 1)}
 	far[0].Checkup = &Checkup{Members: members, Near: []uint64{1, 2}}
-	lost := NodeStatus{Node: "n1", State: "lost", Record: &r, Volume: &VolumeStatus{Slot: "a"}}
-	without, led := []NodeStatus{lost, node("n2", "2")}, []NodeStatus{lost, node("n2", "2"), node("n3", "3")}
-	heir := NodeStatus{Node: "n4", Live: true, Record: &r, Volume: &VolumeStatus{Slot: "a"}}
+	lost := NodeStatus{Node: "n1", State: "lost", Record: &r, Volume: &plan.Volume{Slot: "a"}}
+	without, led := []NodeStatus{lost, node("n2", 2)}, []NodeStatus{lost, node("n2", 2), node("n3", 3)}
+	heir := NodeStatus{Node: "n4", Live: true, Record: &r, Volume: &plan.Volume{Slot: "a"}}
 	moved := append([]NodeStatus{heir}, without...)
 	for _, n := range append(without[1:], led[1:]...) {
 		n.Checkup.Near = []uint64{2, 3}
@@ -98,30 +98,30 @@ func TestTakeoverPhase(t *testing.T) {
 
 // A member goes down only if those that are left reach each other without it, where another program runs some.
 func TestSevered(t *testing.T) {
-	links := func(peers ...string) Links { return Links{Peers: peers} }
-	a, b := TakeoverMember{Slot: "a", Member: "1", Connected: true}, TakeoverMember{Slot: "b", Member: "2", Connected: true}
-	c := TakeoverMember{Slot: "c", Member: "3", Connected: true, Ours: true}
+	links := func(peers ...plan.ID) Links { return Links{Peers: peers} }
+	a, b := TakeoverMember{Slot: "a", Member: 1, Connected: true}, TakeoverMember{Slot: "b", Member: 2, Connected: true}
+	c := TakeoverMember{Slot: "c", Member: 3, Connected: true, Ours: true}
 	ours := func(m TakeoverMember) TakeoverMember { m.Ours = true; return m }
 	gone := func(m TakeoverMember) TakeoverMember { m.Connected = false; return m }
 	for name, tc := range map[string]struct {
 		members []TakeoverMember
-		told    map[string]Links
+		told    map[plan.ID]Links
 		want    string
 	}{
 		"all are ours":                {[]TakeoverMember{ours(a), ours(b), c}, nil, ""},
-		"they reach each other":       {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("2", "3"), "2": links("1", "3")}, ""},
-		"one reaches the other":       {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("3"), "2": links("1")}, ""},
-		"they reach this one alone":   {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("3"), "2": links("3")}, "slots a and b, one of which another program runs, are not connected"},
-		"one is not asked":            {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("3"), "2": {Err: "it hangs"}}, "are connected: it hangs"},
-		"one is asked and is enough":  {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("2"), "2": {Err: "it hangs"}}, ""},
-		"none is asked":               {[]TakeoverMember{a, b, c}, map[string]Links{"1": {Err: "one"}, "2": {Err: "two"}}, "are connected: one"},
-		"another of ours reaches it":  {[]TakeoverMember{a, ours(b), c}, map[string]Links{"1": links("3"), "2": links("1")}, ""},
-		"another of ours does not":    {[]TakeoverMember{a, ours(b), c}, map[string]Links{"1": links("3"), "2": links("3")}, "are not connected"},
-		"one is away, as is said":     {[]TakeoverMember{a, gone(b), c}, map[string]Links{"1": links("3")}, ""},
+		"they reach each other":       {[]TakeoverMember{a, b, c}, map[plan.ID]Links{1: links(2, 3), 2: links(1, 3)}, ""},
+		"one reaches the other":       {[]TakeoverMember{a, b, c}, map[plan.ID]Links{1: links(3), 2: links(1)}, ""},
+		"they reach this one alone":   {[]TakeoverMember{a, b, c}, map[plan.ID]Links{1: links(3), 2: links(3)}, "slots a and b, one of which another program runs, are not connected"},
+		"one is not asked":            {[]TakeoverMember{a, b, c}, map[plan.ID]Links{1: links(3), 2: {Err: "it hangs"}}, "are connected: it hangs"},
+		"one is asked and is enough":  {[]TakeoverMember{a, b, c}, map[plan.ID]Links{1: links(2), 2: {Err: "it hangs"}}, ""},
+		"none is asked":               {[]TakeoverMember{a, b, c}, map[plan.ID]Links{1: {Err: "one"}, 2: {Err: "two"}}, "are connected: one"},
+		"another of ours reaches it":  {[]TakeoverMember{a, ours(b), c}, map[plan.ID]Links{1: links(3), 2: links(1)}, ""},
+		"another of ours does not":    {[]TakeoverMember{a, ours(b), c}, map[plan.ID]Links{1: links(3), 2: links(3)}, "are not connected"},
+		"one is away, as is said":     {[]TakeoverMember{a, gone(b), c}, map[plan.ID]Links{1: links(3)}, ""},
 		"another program runs it all": {[]TakeoverMember{a, b, gone(c)}, nil, "are not connected"},
 		"one is left":                 {[]TakeoverMember{a, c}, nil, ""},
 	} {
-		got := Takeover{Members: tc.members}.Severed("3", tc.told)
+		got := Takeover{Members: tc.members}.Severed(3, tc.told)
 		if !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
@@ -132,11 +132,11 @@ func TestSevered(t *testing.T) {
 func TestLinks(t *testing.T) {
 	members := []plan.MemberInfo{{ID: 0xa, Connected: true}, {ID: 0xb}, {ID: 0xc}}
 	s := ClusterStatus{Nodes: []NodeStatus{
-		{Reached: true, Etcd: &EtcdStatus{Member: "c"}, Checkup: &Checkup{Members: members, Near: []uint64{0xb}}},
+		{Reached: true, Etcd: &EtcdStatus{Member: 0xc}, Checkup: &Checkup{Members: members, Near: []uint64{0xb}}},
 		{Reached: true, Checkup: &Checkup{Members: members}},
-		{Etcd: &EtcdStatus{Member: "b"}, Checkup: &Checkup{Members: members}},
+		{Etcd: &EtcdStatus{Member: 0xb}, Checkup: &Checkup{Members: members}},
 	}}
-	if got := s.Links(); len(got) != 1 || !slices.Equal(got["c"].Peers, []string{"a", "b"}) {
+	if got := s.Links(); len(got) != 1 || !slices.Equal(got[0xc].Peers, []plan.ID{0xa, 0xb}) {
 		t.Errorf("got %+v", got)
 	}
 }

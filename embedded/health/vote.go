@@ -63,31 +63,29 @@ func (s *ClusterStatus) Vote() (v Vote) {
 	return v
 }
 
-func (s judged) judgeData() (out []Finding) {
+func (s judged) judgeData(out *findings) {
 	v := s.Vote()
 	if len(v.Right) == 0 && len(v.Differ) > 0 {
-		return []Finding{New(MemberDiffers, "", "the data of %s differs at revision %d, and no "+
-			"majority of the members agrees",
+		out.add(MemberDiffers, "", "the data of %s differs at revision %d, and no majority of the members agrees",
 			strings.Join(v.Differ, ", "), v.Revision).
-			then("Nobody can know what is right. Compare the members by hand, or restore a verified backup: `holdfast restore " +
-				"latest`.")}
+			then("Nobody can know what is right. Compare the members by hand, or restore a verified backup: `holdfast " +
+				"restore latest`.")
+		return
 	}
 	for _, node := range v.Differ {
-		f := New(MemberDiffers, node, "at revision %d the data of %s differs from what %s have", v.Revision, node,
+		f := out.add(MemberDiffers, node, "at revision %d the data of %s differs from what %s have", v.Revision, node,
 			strings.Join(v.Right, ", "))
 		if len(v.Differ) == 1 {
-			f = f.then("Run `holdfast rejoin` on %s: its data is set aside, and it gets the others' data. %s", node,
+			f.then("Run `holdfast rejoin` on %s: its data is set aside, and it gets the others' data. %s", node,
 				s.disarmText())
 		}
-		out = append(out, f)
 	}
-	return out
 }
 
 // disarmText says what is to be done after the members agree again.
 func (s judged) disarmText() string {
 	for _, n := range s.Nodes {
-		if n.Etcd != nil && slices.ContainsFunc(n.Etcd.Alarms, func(a Alarm) bool { return a.Name == plan.Corrupt }) {
+		if n.Etcd != nil && n.Etcd.Alarmed(plan.Corrupt) {
 			return "When it serves again: `holdfast etcdctl alarm disarm`."
 		}
 	}

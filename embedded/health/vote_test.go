@@ -1,13 +1,17 @@
 package health
 
-import "testing"
+import (
+	"testing"
+
+	"holdfast/embedded/plan"
+)
 
 // Data is given up only where a majority of all voters has told otherwise, and of one member only.
 func TestOdd(t *testing.T) {
 	tell := func(f *Facts, sums ...string) {
 		for i, sum := range sums {
 			if sum != "" {
-				f.node(i).Etcd.Hashes = []Hash{{20, 10, sum}}
+				f.node(i).Etcd.Hashes = []plan.Hash{{Revision: 20, Compacted: 10, Sum: sum}}
 			}
 		}
 	}
@@ -30,7 +34,7 @@ func TestOdd(t *testing.T) {
 		{"what was is over", func(f *Facts) {
 			tell(f, "1", "1", "1")
 			for i, sum := range []string{"1", "2", "1"} {
-				f.node(i).Etcd.Hashes = append(f.node(i).Etcd.Hashes, Hash{10, 5, sum})
+				f.node(i).Etcd.Hashes = append(f.node(i).Etcd.Hashes, plan.Hash{Revision: 10, Compacted: 5, Sum: sum})
 			}
 		}, ""},
 		{"no record", func(f *Facts) { tell(f, "1", "2", "1"); f.Status.Record = nil }, ""},

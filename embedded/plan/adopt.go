@@ -177,7 +177,7 @@ func (o adopting) unfit(from *Origin) Said {
 			"remove it, with etcdctl first",
 			cluster, strays[0].ID)
 	case undecided(from.Version):
-	case older(o.Config.Etcd, from.Version):
+	case Older(o.Config.Etcd, from.Version):
 		return say("the %s is at etcd %s, and this holdfast embeds %s, which cannot open its data: run one "+
 			"with that etcd or a newer one",
 			cluster, from.Version, o.Config.Etcd)
@@ -191,15 +191,15 @@ func (o adopting) unfit(from *Origin) Said {
 
 // undecided reports whether a cluster has not agreed on a version: etcd's is 3.0 until all members have told theirs.
 func undecided(version string) bool {
-	m, known := minorOf(version)
-	return !known || m == minor{3, 0}
+	m, known := MinorOf(version)
+	return !known || m == Minor{3, 0}
 }
 
 // distant reports whether etcd a is more than one minor after b.
 func distant(a, b string) bool {
-	x, one := minorOf(a)
-	y, two := minorOf(b)
-	return one && two && x.major == y.major && x.minor > y.minor+1
+	x, one := MinorOf(a)
+	y, two := MinorOf(b)
+	return one && two && x.Major == y.Major && x.Minor > y.Minor+1
 }
 
 // others says what anybody else knows that contradicts the record to be.

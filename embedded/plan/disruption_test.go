@@ -8,7 +8,7 @@ import (
 // observed is a follower of slot a in a healthy cluster of these other slots, and what the leader, b on n2, sees.
 func observed(slots ...string) (Observation, []MemberInfo) {
 	o := Observation{Node: "n1", Claim: Claim{Held: true, Slot: "a"}, Disk: Disk{Ledger: Ledger{Record: &Record{ID: "r"}}},
-		Member: Member{Running: true, Ready: true, HasLead: true, ID: 1}}
+		Member: Member{Running: true, Ready: true, Status: Status{HasLead: true}, ID: 1}}
 	members := []MemberInfo{{ID: 1, Slot: "a", Connected: true}}
 	for i, s := range slots {
 		id := uint64(i + 2)

@@ -325,7 +325,7 @@ func (obs Observation) Withdrawn() (ids []string) {
 		return nil
 	}
 	for _, id := range l.Aborted {
-		if look(&obs).consented(id) || slices.Contains(m.Marks, Mark(l.Record.ID, id)) {
+		if look(&obs).consented(id) || m.Marked(l.Record.ID, id) {
 			ids = append(ids, id)
 		}
 	}
@@ -393,4 +393,10 @@ func (obs Observation) Conflicts() []string {
 func Mark(record, proposal string) uint64 {
 	sum := sha256.Sum256([]byte("consent " + record + " " + proposal))
 	return binary.BigEndian.Uint64(sum[:8]) | 1
+}
+
+// Marked reports whether an alarm bears the mark of a consent.
+func (m Member) Marked(record, proposal string) bool {
+	mark := ID(Mark(record, proposal))
+	return slices.ContainsFunc(m.Alarms, func(a Alarm) bool { return a.Member == mark })
 }

@@ -40,7 +40,7 @@ func TestObject(t *testing.T) {
 		"the disk is of no cluster":                {func(o *Observation) { o.Disk.Ledger.Record = nil }, ""},
 	} {
 		o := Observation{Node: "n1", Claim: Claim{Held: true, Slot: "a", Disk: "d1"}, Disk: Disk{WAL: true, Ledger: Ledger{Record: &ours}},
-			Member: Member{Running: true, Ready: true, HasLead: true, Confirmed: true},
+			Member: Member{Running: true, Ready: true, Status: Status{HasLead: true, Confirmed: true}},
 			Store:  Store{ID: "S", Record: &ours, Restore: &Restore{ID: "r", Generation: 2, Line: []string{ours.ID}, Backup: "b1", Lost: []string{"a"}}}}
 		c.change(&o)
 		if why, ok := Object(o); ok != (c.want != "") || !strings.Contains(why, c.want) {
@@ -54,7 +54,7 @@ func TestObject(t *testing.T) {
 func TestWithdrawn(t *testing.T) {
 	r := Record{ID: "ours", Generation: 1}
 	consented := Observation{
-		Member: Member{Running: true, HasLead: true, Confirmed: true, Leader: true, Marks: []uint64{Mark("ours", "p")}},
+		Member: Member{Running: true, Status: Status{HasLead: true, Confirmed: true, Leader: true, Alarms: []Alarm{{NoSpace, ID(Mark("ours", "p"))}}}},
 		Disk:   Disk{Ledger: Ledger{Record: &r, Aborted: []string{"p", "q"}}},
 	}
 	for name, tc := range map[string]struct {
@@ -63,7 +63,7 @@ func TestWithdrawn(t *testing.T) {
 	}{
 		"aborted":              {func(*Observation) {}, []string{"p"}},
 		"not aborted":          {func(o *Observation) { o.Disk.Ledger.Aborted = []string{"q"} }, nil},
-		"another's consent":    {func(o *Observation) { o.Member.Marks = []uint64{Mark("other", "p")} }, nil},
+		"another's consent":    {func(o *Observation) { o.Member.Alarms = []Alarm{{NoSpace, ID(Mark("other", "p"))}} }, nil},
 		"a follower":           {func(o *Observation) { o.Member.Leader = false }, nil},
 		"a leader no more":     {func(o *Observation) { o.Member.Confirmed = false }, nil},
 		"a disk without a log": {func(o *Observation) { o.Disk.Ledger.Record = nil }, nil},
@@ -87,7 +87,7 @@ func TestConflicts(t *testing.T) {
 		return &Record{Cluster: "main", Generation: 2, ID: id, Line: p.Line, Cause: Restored, Restore: p}
 	}
 	second, other, led := next("second", &Restore{}), next("other", &Restore{}), next("led", &Restore{Led: &Stand{Node: "n2"}})
-	serves := Member{Running: true, HasLead: true, Confirmed: true}
+	serves := Member{Running: true, Status: Status{HasLead: true, Confirmed: true}}
 	peer := func(live bool, f Facts) []Peer { return []Peer{{Node: "n2", Live: live, Facts: &f}} }
 	for name, c := range map[string]struct {
 		change func(*Observation)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The words in which a loop tells etcd's package what to do, and hears what came of it. No decision reads them.
+// The words in which a loop tells etcd's package and the volumes what to do, and hears what came of it. No decision
+// reads them.
 
 // ErrNotReady is wrapped when a learner is not promoted because it has not caught up yet.
 var ErrNotReady = errors.New("learner is not in sync with the leader")
@@ -72,10 +73,39 @@ type DataDir struct {
 	Term      uint64 // the newest that it has noted: it has neither voted nor acknowledged anything in a later one
 }
 
+// Volume is a held volume.
+type Volume struct {
+	Slot  string `json:"slot"`
+	ID    string `json:"id"`    // the provider's
+	Disk  string `json:"disk"`  // UUID
+	Epoch uint64 `json:"epoch"` // of this claim
+	Path  string `json:"path,omitempty"`
+	Lock  string `json:"-"` // the name of the operating system's lock that the claim holds, "" where it has none
+}
+
 // Aside is data that was set aside on a volume.
 type Aside struct {
-	Path   string
-	Reason string    // as it was given when it was set aside, or the volume's own word
-	Since  time.Time // to the second
-	Bytes  int64     // on the disk
+	Path   string    `json:"path"`
+	Reason string    `json:"reason"` // as it was given when it was set aside, or the volume's own word
+	Since  time.Time `json:"since"`  // to the second
+	Bytes  int64     `json:"bytes"`  // on the disk
+	// Reclaimed, in a status, is when it is deleted, if the member serves until then without a break; nil: never by us.
+	Reclaimed *time.Time `json:"reclaimed,omitempty"`
+}
+
+// Unleased are keys of clients below a prefix that should be bound to a lease, as Kubernetes' endpoints, and that no
+// living lease is bound to.
+type Unleased struct {
+	Prefix string
+	Keys   []UnleasedKey
+	Read   int    // keys that were looked at
+	Total  int    // keys below the prefix
+	Err    string // why they could not be read
+}
+
+// UnleasedKey is one of them. etcd keeps no time of a write.
+type UnleasedKey struct {
+	Key      string
+	Revision int64 // of its last write
+	Lease    int64 // that it names; 0: none
 }

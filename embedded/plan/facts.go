@@ -136,13 +136,14 @@ func (o knowledge) facts(removed []uint64) Facts {
 	}
 	f.Confirmed = o.Member.Led()
 	if o.Member.Running {
-		f.Members, f.Holders, f.Clients, f.Agreed = o.Member.Members, o.Holders, o.Config.Clients, o.Member.Cluster
+		f.Members, f.Holders, f.Clients = o.Member.Members, o.Holders, o.Config.Clients
+		f.Agreed = o.Member.ClusterVersion
 		f.Fragmented, f.Full, f.Defragging = o.Member.Fragmented, o.Member.Full, o.Member.Defragging
 		f.Short, f.Control = o.Claim.Short, o.Config.Control
 		f.Trusts, f.Issuer, f.Stale = o.Member.Trusts, o.Member.Issuer, o.Member.Stale
 	}
 	if o.Member.Leader {
-		f.Admitted, f.Term = o.Member.Admitted, o.Member.Term
+		f.Admitted, f.Term = o.Member.Admitted, o.Member.Leads
 	}
 	return f
 }

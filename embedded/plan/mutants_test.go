@@ -349,12 +349,12 @@ var mutants = []mutant{
 		return wait("%s", why)
 	}
 	peers := map`, byStories},
-	{"heed the version of a member that does not run", "versions.go", `f == nil || !f.Running || !f.of(r) || !older`, `f == nil || !f.of(r) || !older`, byStories},
-	{"heed the version of another generation", "versions.go", `!f.of(r) || !older`, `f.Record == nil || !older`, byStories},
-	{"compare minors as text", "versions.go", `return one && two && cmp.Or(cmp.Compare(x.major, y.major), cmp.Compare(x.minor, y.minor)) < 0`, `return one && two && x != y && cmp.Less(a, b)`, byStories},
-	{"change members while minors differ", "versions.go", `if older(f.Etcd, o.Config.Etcd) || older(o.Config.Etcd, f.Etcd) {`, `if older(o.Config.Etcd, f.Etcd) {`, byStories},
+	{"heed the version of a member that does not run", "versions.go", `f == nil || !f.Running || !f.of(r) || !Older`, `f == nil || !f.of(r) || !Older`, byStories},
+	{"heed the version of another generation", "versions.go", `!f.of(r) || !Older`, `f.Record == nil || !Older`, byStories},
+	{"compare minors as text", "versions.go", `return one && two && x.Older(y)`, `return one && two && x != y && cmp.Less(a, b)`, byStories},
+	{"change members while minors differ", "versions.go", `if Older(f.Etcd, o.Config.Etcd) || Older(o.Config.Etcd, f.Etcd) {`, `if Older(o.Config.Etcd, f.Etcd) {`, byStories},
 	{"freeze for a learner's minor", "versions.go", ` || !o.voter(f.Member) {`, ` {`, byStories},
-	{"admit what cannot join", "steady.go", `case older(f.Etcd, o.Member.Cluster):`, `case f.Etcd == "-":`, byStories},
+	{"admit what cannot join", "steady.go", `case Older(f.Etcd, o.Member.ClusterVersion):`, `case f.Etcd == "-":`, byStories},
 	{"go down although it leaves no majority", "disruption.go", `need := voters/2 + 1`, `need := voters / 2`, byLocks},
 	{"go down although another has the lock", "sim_lock_test.go", `l != nil && (l.Slot != n.disk.slot || l.Node != n.name) || `, `l != nil && l.Node == "-" || `, byLocks},
 	{"start although drained", "next.go", `case o.Drained && !o.Member.Running:`, `case o.Drained && o.Member.Removed:`, byLocks},
@@ -509,10 +509,10 @@ var mutants = []mutant{
 	{"defragment although a member is cut off", "upkeep.go", `		case m.Leader && !i.Connected && i.ID != m.ID:`, `		case m.Learner && !i.Connected && i.ID != m.ID:`, byStories},
 	{"the leader is defragmented as it leads", "upkeep.go", `case ours && m.Leader && m.Voters() > 1:`, `case ours && m.Leader && m.Voters() > 9:`, byStories},
 	{"disarm a full database", "upkeep.go", `	case m.Leader && len(full) == 0:`, `	case m.Leader && len(full) < m.Voters():`, byStories},
-	{"cure what is corrupt", "upkeep.go", `	case m.alarmed(Corrupt):
+	{"cure what is corrupt", "upkeep.go", `	case m.Alarmed(Corrupt):
 		return nil, o.corrupt()
 `, ``, byUpkeep},
-	{"give up data that differs without an order", "upkeep.go", `case o.Orders.Differs && !o.Claim.Short:`, `case m.alarmed(Corrupt) && !o.Claim.Short:`, byStories},
+	{"give up data that differs without an order", "upkeep.go", `case o.Orders.Differs && !o.Claim.Short:`, `case m.Alarmed(Corrupt) && !o.Claim.Short:`, byStories},
 	{"give up data that differs while another is away", "upkeep.go", `	obstacle := o.hinders()
 	switch {`, `	obstacle := ""
 	switch {`, byStories},
@@ -524,7 +524,7 @@ var mutants = []mutant{
 	}
 	switch {
 	case obstacle`, byStories},
-	{"give up data beside an alarm that names nobody", "upkeep.go", `	case m.alarmed(Corrupt) && !slices.Contains(m.Corrupt, m.ID):`, `	case m.alarmed(Corrupt) && len(m.Corrupt) > 1:`, byStories},
+	{"give up data beside an alarm that names nobody", "upkeep.go", `	case m.Alarmed(Corrupt) && !m.blames(m.ID):`, `	case m.Alarmed(Corrupt) && len(m.Alarms) > 1:`, byStories},
 	{"order before the reserve", "upkeep.go", `case o.Orders.Differs && !o.Claim.Short:`, `case o.Orders.Differs:`, byStories},
 	{"compact again and again", "upkeep.go", `return !o.Compacted && o.Member.Revision > o.Member.Compacted`, `return o.Member.Revision > 0`, byUpkeep},
 	{"never compact", "upkeep.go", `return !o.Compacted && o.Member.Revision > o.Member.Compacted`, `return false`, byStories},
@@ -785,9 +785,9 @@ var mutants = []mutant{
 	{"take over another slot's member", "adopt.go", `case m.Slot != slot:`, `case m.Slot == "-":`, byStories},
 	{"take over beside a learner", "adopt.go", `return !m.Learner && m.Name != ""`, `return m.Name != ""`, byStories},
 	{"take over beside who never started", "adopt.go", `return !m.Learner && m.Name != ""`, `return !m.Learner`, byStories},
-	{"take over a newer cluster", "adopt.go", `case older(o.Config.Etcd, from.Version):`, `case from.Version == "-":`, byStories},
+	{"take over a newer cluster", "adopt.go", `case Older(o.Config.Etcd, from.Version):`, `case from.Version == "-":`, byStories},
 	{"take over a cluster that is too old", "adopt.go", `case distant(o.Config.Etcd, from.Version):`, `case from.Version == "-":`, byStories},
-	{"a version that is not agreed on is too old", "adopt.go", `return !known || m == minor{3, 0}`, `return !known || m == minor{2, 0}`, byStories},
+	{"a version that is not agreed on is too old", "adopt.go", `return !known || m == Minor{3, 0}`, `return !known || m == Minor{2, 0}`, byStories},
 	{"take over under two names", "adopt.go", `f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() != r.ID {`, `f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() == "-" {`, byStories},
 	{"take over beside another cluster", "adopt.go", `case known != nil && known.Lineage() != r.ID:`, `case known != nil && known.Lineage() == "-":`, byStories},
 	{"take over against the store", "adopt.go", `case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID && !o.over(r):`, `case s != nil && s.Lineage() == "-":`, byStories},
@@ -868,7 +868,7 @@ var mutants = []mutant{
 	{"change URLs while a member goes down", "secure.go", `cmp.Or(o.unpromised(begun), o.lockedBy())`, `o.unpromised(begun)`, byStories},
 	{"change URLs while paused", "secure.go", `cmp.Or(proposals(o).frozen(), upkeep(o).halted()) != ""`, `proposals(o).frozen() != ""`, byStories},
 	{"change URLs during a restore", "secure.go", `cmp.Or(proposals(o).frozen(), upkeep(o).halted()) != ""`, `upkeep(o).halted() != ""`, byStories},
-	{"change URLs beside a corrupt member", "secure.go", `case !begun && o.Member.alarmed(Corrupt):`, `case !begun && o.Member.alarmed("-"):`, byStories},
+	{"change URLs beside a corrupt member", "secure.go", `case !begun && o.Member.Alarmed(Corrupt):`, `case !begun && o.Member.Alarmed("-"):`, byStories},
 	{"admit while the URLs are of two kinds", "secure.go", `	case left > 0:`, `	case left > 9:`, byStories},
 	{"admit who has no TLS", "secure.go", `case said && scheme == "http":`, `case said && scheme == "-":`, byStories},
 	{"accept a URL that is not served", "secure.go", `case pattern == "" || PeerURL(pattern, m.Slot) != m.PeerURL:`, `case pattern == "-":`, byStories},

@@ -115,7 +115,7 @@ func peers(t *rapid.T) Peer {
 
 // A leader whose disk stalls may have been succeeded long ago.
 func TestFactsOfStalledLeader(t *testing.T) {
-	o := Observation{Claim: Claim{Held: true, Slot: "a"}, Member: Member{Running: true, Leader: true}}
+	o := Observation{Claim: Claim{Held: true, Slot: "a"}, Member: Member{Running: true, Status: Status{Leader: true}}}
 	if !o.Facts(nil).Leader {
 		t.Error("a leader does not say so")
 	}
@@ -133,7 +133,7 @@ func observations(t *rapid.T) Observation {
 		Disk: Disk{HasLedger: flip(), WAL: flip(), Member: number.Draw(t, "member"), ClusterID: number.Draw(t, "cid"), Founder: number.Draw(t, "founder"), RecordCID: number.Draw(t, "rcid"),
 			Ledger: Ledger{Promises: rapid.SliceOfN(rapid.Custom(charters), 0, 3).Draw(t, "promises"), Record: records(t), Join: number.Draw(t, "join"),
 				Role: rapid.SampledFrom([]Role{RoleNone, RoleFounder, RoleJoiner, RoleReplacement, "x"}).Draw(t, "role"), Started: name.Draw(t, "started")}},
-		Member: Member{Running: some(), Ready: flip(), Leader: flip(), HasLead: flip(), Learner: flip(), ID: number.Draw(t, "id"), Removed: some(),
+		Member: Member{Running: some(), Ready: flip(), Status: Status{Leader: flip(), HasLead: flip(), Learner: flip()}, ID: number.Draw(t, "id"), Removed: some(),
 			Members: rapid.SliceOfN(rapid.Custom(memberInfo), 0, 4).Draw(t, "members"), Admitted: rapid.SliceOfN(rapid.Custom(admission), 0, 2).Draw(t, "admitted")},
 		Store: Store{ID: name.Draw(t, "store"), Record: records(t), CID: number.Draw(t, "scid"), Restore: restores(t)},
 	}
@@ -144,7 +144,9 @@ func observations(t *rapid.T) Observation {
 	o.Config.Upkeep.Cure, o.Compacted, o.Member.Fragmented, o.Member.Full = flip(), flip(), flip(), flip()
 	o.Claim.Short, o.Claim.Room = flip(), Room{Free: int64(number.Draw(t, "free")), Size: int64(number.Draw(t, "size"))}
 	o.Member.Revision, o.Member.Compacted = int64(number.Draw(t, "revision")), int64(number.Draw(t, "compacted"))
-	o.Member.Alarms, o.Member.Corrupt = rapid.SliceOfN(rapid.SampledFrom([]string{NoSpace, NoSpace, Corrupt}), 0, 2).Draw(t, "alarms"), rapid.SliceOfN(number, 0, 2).Draw(t, "corrupt")
+	o.Member.Alarms = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Alarm {
+		return Alarm{rapid.SampledFrom([]string{NoSpace, NoSpace, Corrupt}).Draw(t, "alarm"), ID(number.Draw(t, "of"))}
+	}), 0, 2).Draw(t, "alarms")
 	if some() {
 		o.Unable = "disk full"
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -211,13 +212,6 @@ type Pause struct {
 	Record string `json:"record,omitempty"`
 }
 
-// Space is the size of a member's database in bytes.
-type Space struct {
-	Size  int64 `json:"db_size"`
-	InUse int64 `json:"db_in_use"` // Size less what a defragmentation would free
-	Quota int64 `json:"quota"`
-}
-
 // MemberInfo is one entry of etcd's member list.
 type MemberInfo struct {
 	ID        uint64 `json:"id"`
@@ -236,6 +230,11 @@ type MemberInfo struct {
 	Acked uint64 `json:"acked,omitempty"`
 }
 
+// Voters are those of a member list that vote.
+func Voters(all []MemberInfo) []MemberInfo {
+	return slices.DeleteFunc(slices.Clone(all), func(m MemberInfo) bool { return m.Learner })
+}
+
 // InSync reports, on the leader, whether a member has as much of the log as etcd demands of a learner to be promoted;
 // where raft tells nothing, whether it is connected.
 func (m Member) InSync(of MemberInfo) bool {
@@ -250,41 +249,33 @@ func (m Member) InSync(of MemberInfo) bool {
 // Member is the state of the etcd member in this process. It is flat, so that one look at etcd fills it, and a story
 // sets a single field of it.
 type Member struct {
-	Running  bool
-	Ready    bool // has joined and seen a leader at least once
-	Leader   bool // is the raft leader
-	HasLead  bool // knows a raft leader now
-	Learner  bool
-	ID       uint64
+	Running bool
+	Ready   bool // has joined and seen a leader at least once
+	ID      uint64
+	Cluster uint64 // etcd's ID of it
+	Status
 	Removed  bool // etcd ended because a quorum has removed this member
 	Members  []MemberInfo
 	Admitted []Admission // what this leader has granted
-	Term     uint64      // in which it leads, 0 if it does not
+	Leads    uint64      // the term in which it leads, 0 if it does not
 	Near     []uint64    // members that raft messages flow to from this one, no matter who leads
 
-	// Confirmed: the member has a leader (R16): a linearizable read through it was answered within the last 5 s, on a
-	// leader since it leads. HasLead and Leader are only what raft said last, and while the disk of this member stalls
-	// it says nothing new. False for a moment after each start, and while the member cannot apply what is committed, as
-	// during a defragmentation.
-	Confirmed bool
-	// Stalled: raft shows a leader, and yet no such read was answered in the last 5 s, or two election timeouts,
-	// although it was asked for. One that is cut off is shown none by then: the disk of this member may hang.
+	// Stalled: raft shows a leader, and yet no read as for Confirmed was answered in the last 5 s, or two election
+	// timeouts, although it was asked for. One that is cut off is shown none by then: the disk of this member may hang,
+	// or it cannot apply what is committed.
 	Stalled bool
+	// Asked is when the last such read was asked for that was answered, zero if none was since the start. Progress is
+	// when the applied index was last seen to grow, which on a leader proves that its disk took a write: while there is
+	// a leader it grows every few seconds, also where no client writes. Both are for people.
+	Asked, Progress time.Time
 
 	// What is applied here of what the cluster remembers for us.
 	Set    *SlotSet
 	Lock   *Lock
 	Paused *Pause
-	// Marks are the numbers that alarms name and that are no member's: consents where puts are refused (see Mark).
-	Marks []uint64
 	// Consent is the leader's word that a proposal may end this generation.
 	Consent *Consent
 
-	Cluster  string // the version that the cluster has agreed on, as 3.7.0; "" while it has not
-	Alarms   []string
-	Corrupt  []uint64 // the members that the alarm CORRUPT names; 0 for nobody in particular
-	Space    Space
-	Revision int64
 	// Compacted is the revision up to which the history is gone from this member's database, 0 for not at all.
 	Compacted int64
 	Snapshot  bool // the database is being read for a backup, ours or a client's

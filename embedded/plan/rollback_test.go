@@ -7,7 +7,7 @@ import "testing"
 func TestQuiet(t *testing.T) {
 	o := Observation{
 		Claim: Claim{Held: true, Slot: "a", Disk: "d1"},
-		Member: Member{Running: true, HasLead: true, Leader: true, ID: 1, Term: 4,
+		Member: Member{Running: true, Status: Status{HasLead: true, Leader: true}, ID: 1, Leads: 4,
 			Members: []MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true, Acked: 7}, {ID: 3, Slot: "c", Acked: 5}}},
 	}
 	asked := o.Facts(nil)

@@ -8,7 +8,7 @@ import (
 // Room is what a file system has, in bytes. Size 0: it is not known.
 type Room struct {
 	Free int64 `json:"free"`
-	Size int64 `json:"size"`
+	Size int64 `json:"total"`
 }
 
 const (

@@ -126,7 +126,7 @@ func (o securing) change(a Action, left []MemberInfo) Action {
 	waits := cmp.Or(o.unpromised(begun), o.lockedBy())
 	switch {
 	case waits != "":
-	case !begun && o.Member.alarmed(Corrupt): // else who is to be cured is not admitted, and the change waits for the cure
+	case !begun && o.Member.Alarmed(Corrupt): // else who is to be cured is not admitted, and the change waits for the cure
 		waits = "the alarm CORRUPT is up"
 	case q.learner != nil:
 		waits = fmt.Sprintf("learner %x of slot %s is under way", q.learner.ID, q.learner.Slot)

@@ -271,7 +271,7 @@ func TestSight(t *testing.T) {
 	o := Observation{Node: "n1", Config: Config{Cluster: "main", Slots: []string{"a", "b", "c"}, PeerURL: simPeerURL},
 		Claim: Claim{Held: true, Slot: "a", Disk: "d1"}, Store: Store{ID: "S", Record: &r},
 		Disk: Disk{Ledger: Ledger{Record: &r, Role: RoleJoiner, Join: 1, Started: "d1"}, WAL: true, Member: 1, ClusterID: 7, RecordCID: 7},
-		Member: Member{Running: true, Ready: true, HasLead: true, Confirmed: true, ID: 1, Near: []uint64{2, 3}, Members: []MemberInfo{
+		Member: Member{Running: true, Ready: true, Status: Status{HasLead: true, Confirmed: true}, ID: 1, Near: []uint64{2, 3}, Members: []MemberInfo{
 			{ID: 1, Slot: "a", Started: true}, {ID: 2, Slot: "b", Started: true}, {ID: 3, Slot: "c", Started: true}}}}
 	for name, c := range map[string]struct {
 		change func(*Observation)
@@ -372,7 +372,7 @@ func TestReturning(t *testing.T) {
 	o := Observation{Node: "na", Config: Config{Cluster: "main", Slots: []string{"a", "b", "c"}, PeerURL: simPeerURL, Foreign: true, Etcd: "3.7.3"},
 		Claim: Claim{Held: true, Slot: "a", Disk: "d1"}, Store: Store{ID: "S", Record: &r}, Peers: []Peer{runs("b", 2, true), runs("c", 3, false)},
 		Disk: Disk{Ledger: Ledger{Record: &r, Role: RoleJoiner, Join: 1, Started: "d1", Taken: r.ID}, WAL: true, Member: 1, ClusterID: 7, RecordCID: 7},
-		Member: Member{Running: true, Ready: true, HasLead: true, Leader: true, Confirmed: true, ID: 1, Cluster: "3.6.0", Paused: &Pause{By: "op", Return: true},
+		Member: Member{Running: true, Ready: true, Status: Status{HasLead: true, Leader: true, Confirmed: true, ClusterVersion: "3.6.0"}, ID: 1, Paused: &Pause{By: "op", Return: true},
 			Members: []MemberInfo{{ID: 1, Slot: "a", Started: true, Connected: true}, {ID: 2, Slot: "b", Started: true, Connected: true}, {ID: 3, Slot: "c", Started: true, Connected: true}}}}
 	if got := o.Foreign(); !slices.Equal(got, []string{"c"}) || o.Mixed() == "" {
 		t.Errorf("adopt_test: given back: foreign %v, mixed %q", got, o.Mixed())
@@ -414,7 +414,7 @@ func TestForbidden(t *testing.T) {
 		Led: &Stand{Node: "n1", Leader: true}}
 	o := Observation{Claim: Claim{Held: true, Slot: "a", Disk: "d1"}, Store: Store{ID: "S", Record: &r},
 		Disk:   Disk{Ledger: Ledger{Record: &r, Role: RoleJoiner, Join: 1, Started: "d1"}, WAL: true, Member: 1},
-		Member: Member{Running: true, HasLead: true, Confirmed: true, ID: 1, Members: []MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}}}
+		Member: Member{Running: true, Status: Status{HasLead: true, Confirmed: true}, ID: 1, Members: []MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}}}
 	for name, c := range map[string]struct {
 		change func(*Restore)
 		abort  bool

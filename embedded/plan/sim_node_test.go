@@ -201,7 +201,7 @@ func (n *node) member() Member {
 	}
 	m.Running, m.Ready, m.Leader, m.HasLead, m.ID = true, p.ready, p.leads, p.hasLead, p.data.id
 	m.Members, m.Paused = slices.Clone(p.members), p.paused
-	m.Cluster, m.Stale = p.cluster, p.trusts != n.files
+	m.ClusterVersion, m.Stale = p.cluster, p.trusts != n.files
 	m.Trusts, m.Issuer = n.papers()
 	m.Confirmed, m.Consent = m.HasLead && n.led(), p.consent
 	m.Admitted, m.Set, m.Lock, m.Near = n.admitted, p.set, p.lock, n.near()
@@ -216,7 +216,7 @@ func (n *node) member() Member {
 		case p.leads && mi.ID == m.ID:
 			mi.Matched = uint64(p.data.match)
 		case p.leads:
-			m.Term, mi.Acked, mi.Matched = p.term, uint64(p.acked[mi.ID]), uint64(p.acked[mi.ID])
+			m.Leads, mi.Acked, mi.Matched = p.term, uint64(p.acked[mi.ID]), uint64(p.acked[mi.ID])
 		}
 	}
 	return m

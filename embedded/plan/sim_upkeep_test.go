@@ -15,8 +15,7 @@ type care struct {
 	members []*cared
 	leader  int
 	lock    *Lock
-	alarms  []string
-	corrupt []uint64
+	alarms  []Alarm
 	rev     int64
 	compact int64
 	want    Upkeep
@@ -82,8 +81,7 @@ func (w *care) observe(i int) Observation {
 	if m.resting {
 		o.Resting = "resting"
 	}
-	o.Member = Member{Running: true, Ready: true, HasLead: w.leader >= 0, Leader: w.leader == i, ID: m.id, Lock: w.lock, Alarms: w.alarms, Corrupt: w.corrupt,
-		Space: m.space, Revision: w.rev, Compacted: w.compact, Snapshot: m.reading, Defragging: m.defragging}
+	o.Member = Member{Running: true, Ready: true, Status: Status{HasLead: w.leader >= 0, Leader: w.leader == i, Alarms: w.alarms, Space: m.space, Revision: w.rev}, ID: m.id, Lock: w.lock, Compacted: w.compact, Snapshot: m.reading, Defragging: m.defragging}
 	for j, other := range w.members {
 		o.Member.Members = append(o.Member.Members, MemberInfo{ID: other.id, Slot: other.slot, Started: true, Connected: other.up})
 		if j != i {
@@ -128,7 +126,7 @@ func (w *care) step(i int) {
 	o := w.observe(i)
 	a := Next(o)
 	w.counted[a.Kind]++
-	if slices.Contains(w.alarms, Corrupt) && a.Kind != Wait {
+	if w.alarmed(Corrupt) && a.Kind != Wait {
 		w.fail("U5: %s decides to %s while CORRUPT is up", m.slot, a.Kind)
 	}
 	switch a.Kind {
@@ -140,7 +138,7 @@ func (w *care) step(i int) {
 		}
 	case Raise:
 		if w.alarms == nil {
-			w.alarms = []string{NoSpace}
+			w.alarms = []Alarm{{Name: NoSpace}}
 		}
 	case Disarm:
 		for _, p := range append(o.Peers, Peer{Node: o.Node, Facts: m.facts}) {
@@ -171,7 +169,7 @@ func (w *care) begin(i int, o Observation) {
 	if o.Member.Snapshot {
 		w.fail("U6: %s defragments while a backup is read", m.slot)
 	}
-	if slices.Contains(w.alarms, NoSpace) {
+	if w.alarmed(NoSpace) {
 		m.asks, m.word, m.asked = true, false, nil
 		return
 	}
@@ -294,12 +292,19 @@ func (w *care) event() {
 	case r < 190:
 		w.write()
 	case r < 191 && w.rng.IntN(4) == 0:
-		w.alarms, w.corrupt = append(slices.Clone(w.alarms), Corrupt), []uint64{m.id}
+		w.alarms = append(slices.Clone(w.alarms), Alarm{Corrupt, ID(m.id)})
 	case r < 194: // somebody else writes to the disk, or it does not answer
 		m.room = []Room{{}, {Free: 100 << 20, Size: 4 << 30}, {Free: 200 << 20, Size: 4 << 30}, roomy}[w.rng.IntN(4)]
 	case r < 196: // the operator has cured it
-		w.alarms, w.corrupt = slices.DeleteFunc(slices.Clone(w.alarms), func(a string) bool { return a == Corrupt }), nil
+		w.cured()
 	}
+}
+
+func (w *care) alarmed(name string) bool { return Status{Alarms: w.alarms}.Alarmed(name) }
+
+// cured ends the alarm CORRUPT.
+func (w *care) cured() {
+	w.alarms = slices.DeleteFunc(slices.Clone(w.alarms), func(a Alarm) bool { return a.Name == Corrupt })
 }
 
 // write fills the databases, or deletes.
@@ -317,7 +322,7 @@ func (w *care) write() {
 			m.fragments += 30
 		}
 		if m.space.Size > 950 && w.alarms == nil {
-			w.alarms = []string{NoSpace}
+			w.alarms = []Alarm{{Name: NoSpace}}
 		}
 	}
 }
@@ -325,8 +330,7 @@ func (w *care) write() {
 // settle ends all trouble and lets the members work. It returns how often each action was taken.
 func (w *care) settle(rounds int) map[Kind]int {
 	w.lock, w.counted = nil, map[Kind]int{}
-	w.alarms = slices.DeleteFunc(slices.Clone(w.alarms), func(a string) bool { return a == Corrupt })
-	w.corrupt = nil
+	w.cured()
 	for _, m := range w.members {
 		m.up, m.reading, m.room = true, false, roomy
 	}
@@ -371,9 +375,9 @@ func TestUpkeep(t *testing.T) {
 		n := len(w.members)
 		switch {
 		case w.broken != "":
-		case slices.Contains(w.alarms, NoSpace) && live < 900:
+		case w.alarmed(NoSpace) && live < 900:
 			w.fail("liveness: NOSPACE stays with at most %d of 1000 in use", live)
-		case !slices.Contains(w.alarms, NoSpace) && w.members[0].judged.Fragmented:
+		case !w.alarmed(NoSpace) && w.members[0].judged.Fragmented:
 			w.fail("liveness: slot a stays fragmented: %+v", w.members[0].space)
 		case counted[Compact] > n+2 || counted[Disarm] > 2 || counted[HandOver] > 3:
 			w.fail("U7: actions without end: %v", counted)

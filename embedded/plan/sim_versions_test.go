@@ -87,8 +87,8 @@ func (w *world) judgeVersions(n *node, o Observation, a Action) {
 		}
 	}
 	for _, p := range o.Peers {
-		if a.Kind == Replace && p.Node == a.Node && p.Facts.Etcd < o.Member.Cluster {
-			w.fail("V3: %s admits %s with etcd %s into a cluster at %s", n.name, p.Node, p.Facts.Etcd, o.Member.Cluster)
+		if a.Kind == Replace && p.Node == a.Node && p.Facts.Etcd < o.Member.ClusterVersion {
+			w.fail("V3: %s admits %s with etcd %s into a cluster at %s", n.name, p.Node, p.Facts.Etcd, o.Member.ClusterVersion)
 		}
 	}
 }

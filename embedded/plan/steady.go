@@ -40,7 +40,7 @@ func (o steady) serve() Action {
 	if a, ok := o.note(); ok {
 		return a
 	}
-	if a, ok := disruption(o).unlock(); ok && !m.alarmed(Corrupt) { // which refuses that as well
+	if a, ok := disruption(o).unlock(); ok && !m.Alarmed(Corrupt) { // which refuses that as well
 		return a
 	}
 	keep, note := upkeep(o).due()
@@ -57,7 +57,7 @@ func (o steady) serve() Action {
 func (o steady) lead(note Said) Action {
 	voters := o.quorum().voters
 	a := wait("serving as the leader")
-	frozen, corrupt := proposals(o).frozen(), o.Member.alarmed(Corrupt)
+	frozen, corrupt := proposals(o).frozen(), o.Member.Alarmed(Corrupt)
 	held := cmp.Or(frozen, upkeep(o).halted())
 	for _, s := range o.steps() {
 		next := s.action
@@ -184,9 +184,9 @@ func (o steady) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Action, st
 	switch {
 	case obstacle != "":
 		return nil, obstacle
-	case older(f.Etcd, o.Member.Cluster):
+	case Older(f.Etcd, o.Member.ClusterVersion):
 		return nil, fmt.Sprintf("slot %s is not admitted: %s embeds etcd %s and the cluster is at %s; run a holdfast with "+
-			"that or a newer etcd there", slot, h.Node, f.Etcd, o.Member.Cluster)
+			"that or a newer etcd there", slot, h.Node, f.Etcd, o.Member.ClusterVersion)
 	case m.Connected:
 		return nil, fmt.Sprintf("slot %s has no data on %s, yet member %x is connected: two holders?", slot, h.Node, m.ID)
 	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left after the removal

@@ -44,10 +44,10 @@ func (r *reader) upkeep(noun string, p map[string]string, has func(string) bool)
 	m.Fragmented, m.Full, m.Snapshot = has("fragmented"), has("full"), has("snapshot")
 	m.Revision, m.Compacted = int64(r.number(p["revision"])), int64(r.number(p["compacted"]))
 	if has("alarm") {
-		m.Alarms = []string{p["alarm"]}
+		m.Alarms = []Alarm{{p["alarm"], 0}}
 	}
 	if has("corrupt") {
-		m.Alarms, m.Corrupt = []string{Corrupt}, []uint64{r.number(p["corrupt"])}
+		m.Alarms = []Alarm{{Corrupt, ID(r.number(p["corrupt"]))}}
 	}
 	if slot, node, ok := strings.Cut(p["lock"], "/"); ok {
 		m.Lock = &Lock{Slot: slot, Node: node, Purpose: "drain"}

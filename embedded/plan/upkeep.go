@@ -3,19 +3,11 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
 // upkeep asks what is due for a member's database, and what is in the way of it.
 type upkeep view
-
-// NoSpace is the alarm that refuses every write because some member's database has reached its quota, or its volume has
-// no room left, Corrupt the one that refuses everything because the members' data differ.
-const (
-	NoSpace = "NOSPACE"
-	Corrupt = "CORRUPT"
-)
 
 // Upkeep is what the operator wants of the care for the databases.
 type Upkeep struct {
@@ -31,8 +23,8 @@ type Upkeep struct {
 
 // Judgement is what a member thinks of its own database.
 type Judgement struct {
-	Fragmented bool // worth a defragmentation
-	Full       bool // at or above the watermark
+	Fragmented bool `json:"fragmented,omitempty"` // worth a defragmentation
+	Full       bool `json:"full,omitempty"`       // at or above the watermark, upkeep.full-percent of the quota
 }
 
 // Judge judges a member's database. before is the last judgement: what is fragmented stays so until half of that is
@@ -44,7 +36,7 @@ func (u Upkeep) Judge(before Judgement, m Member, tried bool) Judgement {
 	s := m.Space
 	free := s.Size - s.InUse
 	j := Judgement{Full: s.Quota > 0 && s.Size >= u.watermark(s)}
-	if m.alarmed(NoSpace) && u.Cure { // what is not full is not in the way
+	if m.Alarmed(NoSpace) && u.Cure { // what is not full is not in the way
 		j.Fragmented = j.Full && (!tried || u.Roomy(s) || free >= s.Quota/20)
 		return j
 	}
@@ -64,20 +56,8 @@ func (u Upkeep) watermark(s Space) int64 { return s.Quota / 100 * int64(u.FullPe
 // Roomy reports whether what is in use would leave the database below the watermark, if all else were given back.
 func (u Upkeep) Roomy(s Space) bool { return s.InUse < u.watermark(s) }
 
-// Spaceless reports whether NOSPACE is up: whatever is written is refused.
-func (m Member) Spaceless() bool { return m.alarmed(NoSpace) }
-
-func (m Member) alarmed(name string) bool { return slices.Contains(m.Alarms, name) }
-
 // Voters counts the members that vote.
-func (m Member) Voters() (n int) {
-	for _, i := range m.Members {
-		if !i.Learner {
-			n++
-		}
-	}
-	return n
-}
+func (m Member) Voters() int { return len(Voters(m.Members)) }
 
 // due is what a serving member does for its own database and with the disruption lock, and what the leader does
 // about the alarm NOSPACE. note tells what it waits for.
@@ -85,9 +65,9 @@ func (o upkeep) due() (a *Action, note Said) {
 	switch m := o.Member; {
 	case o.Orders.Differs && !o.Claim.Short:
 		return noted(o.part())
-	case m.alarmed(Corrupt):
+	case m.Alarmed(Corrupt):
 		return nil, o.corrupt()
-	case m.alarmed(NoSpace):
+	case m.Alarmed(NoSpace):
 		return noted(o.cure())
 	case o.Claim.Short:
 		return o.raise(), Said{}
@@ -109,7 +89,7 @@ func (o upkeep) halted() string { return cmp.Or(o.paused(), o.mixed(), adopting(
 func (o upkeep) corrupt() Said {
 	var who []string
 	for _, m := range o.Member.Members {
-		if slices.Contains(o.Member.Corrupt, m.ID) {
+		if o.Member.blames(m.ID) {
 			h, _ := o.holder(m.Slot, m.ID)
 			switch {
 			case m.ID == o.Member.ID:
@@ -127,7 +107,7 @@ func (o upkeep) corrupt() Said {
 	const cure = "run %s on the node that differs from the majority, which %s names, and %s when it serves again; %s"
 	status := Command("status")
 	switch {
-	case len(who) == 0 && slices.Contains(o.Member.Corrupt, 0):
+	case len(who) == 0 && o.Member.blames(0):
 		return say("alarm CORRUPT: the members' data differ, and etcd could not tell whose is right: "+cure, rejoin, status,
 			disarm, by)
 	case len(who) == 0:
@@ -150,14 +130,14 @@ func (o upkeep) part() (*Action, string) {
 	case obstacle != "":
 	case m.Voters() < 3:
 		obstacle = fmt.Sprintf("of %d voters none is a majority without the other", m.Voters())
-	case !m.alarmed(Corrupt): // beside that nobody can take the lock, or give it back
+	case !m.Alarmed(Corrupt): // beside that nobody can take the lock, or give it back
 		obstacle = o.lockedBy()
 	}
 	switch {
 	case obstacle != "":
 		return nil, fmt.Sprintf("the data of slot %s differs from the others' and is to be "+
 			"set aside; that waits: %s", slot, obstacle)
-	case m.alarmed(Corrupt) && !slices.Contains(m.Corrupt, m.ID):
+	case m.Alarmed(Corrupt) && !m.blames(m.ID):
 		return &Action{Kind: Raise, Alarm: Corrupt,
 			Why: fmt.Sprintf("the operator says that the data of slot %s is what differs: making the alarm CORRUPT "+
 				"name it", slot)}, ""
@@ -170,7 +150,7 @@ func (o upkeep) part() (*Action, string) {
 // heals reports whether an action brings back a member in the place of one that is corrupt.
 func (o upkeep) heals(a *Action) bool {
 	// What is no member, or a learner, was begun to be replaced: nothing else could be since the alarm came up.
-	return a.Kind == Promote || a.Kind == Replace && (a.Member == 0 || slices.Contains(o.Member.Corrupt, a.Member))
+	return a.Kind == Promote || a.Kind == Replace && (a.Member == 0 || o.Member.blames(a.Member))
 }
 
 // defragment lets the members defragment one after the other: those that follow in the order of their slots, the one
@@ -265,7 +245,7 @@ func (obs Observation) Word(slot string) (refusal string) {
 	switch {
 	case !m.Running || !m.HasLead || !m.Leader:
 		return "this member does not lead"
-	case !m.alarmed(NoSpace) || m.alarmed(Corrupt) || !o.Config.Upkeep.Cure:
+	case !m.Alarmed(NoSpace) || m.Alarmed(Corrupt) || !o.Config.Upkeep.Cure:
 		return "NOSPACE is not being cured"
 	}
 	return cmp.Or(proposals(o).frozen(), o.halted(), o.away(), o.lockedBy())

@@ -35,23 +35,23 @@ func TestJudge(t *testing.T) {
 		{"not full, and much was deleted since", 899, 500, true, three, false, true, Judgement{}},
 		{"below the watermark", 899, 880, true, three, false, false, Judgement{}},
 	} {
-		m := Member{Members: c.members, Space: Space{Size: c.size * mib, InUse: c.inUse * mib, Quota: 1000 * mib}}
+		m := Member{Members: c.members, Status: Status{Space: Space{Size: c.size * mib, InUse: c.inUse * mib, Quota: 1000 * mib}}}
 		if c.alarm {
-			m.Alarms = []string{NoSpace}
+			m.Alarms = []Alarm{{Name: NoSpace}}
 		}
 		if got := u.Judge(Judgement{Fragmented: c.before}, m, c.tried); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
 	small := Upkeep{FreePercent: 50, FreeBytes: 32 * mib, FullPercent: 90} // the defaults, and what k3s-io/k3s #13911 tells of
-	if j := small.Judge(Judgement{}, Member{Members: three, Space: Space{Size: 91e6, InUse: 28e6, Quota: 2 << 30}}, false); !j.Fragmented {
+	if j := small.Judge(Judgement{}, Member{Members: three, Status: Status{Space: Space{Size: 91e6, InUse: 28e6, Quota: 2 << 30}}}, false); !j.Fragmented {
 		t.Error("63 of 91 MB are free, and it is not fragmented")
 	}
 	off := Upkeep{FullPercent: 90}
-	if j := off.Judge(Judgement{Fragmented: true}, Member{Members: three, Space: Space{Size: 100, Quota: 1000}}, false); j.Fragmented {
+	if j := off.Judge(Judgement{Fragmented: true}, Member{Members: three, Status: Status{Space: Space{Size: 100, Quota: 1000}}}, false); j.Fragmented {
 		t.Error("0 percent: it is fragmented all the same")
 	}
-	if j := off.Judge(Judgement{}, Member{Alarms: []string{NoSpace}, Members: three, Space: Space{Size: 950, InUse: 10, Quota: 1000}}, false); j.Fragmented {
+	if j := off.Judge(Judgement{}, Member{Status: Status{Alarms: []Alarm{{Name: NoSpace}}, Space: Space{Size: 950, InUse: 10, Quota: 1000}}, Members: three}, false); j.Fragmented {
 		t.Error("without cure: it is to be defragmented, which nobody may")
 	}
 }
@@ -61,7 +61,7 @@ func TestWord(t *testing.T) {
 	fit := func() Observation {
 		return Observation{Node: "n1", Config: Config{Upkeep: Upkeep{Cure: true}}, Claim: Claim{Held: true, Slot: "a"},
 			Disk:   Disk{Ledger: Ledger{Record: &record}},
-			Member: Member{Running: true, HasLead: true, Leader: true, ID: 1, Alarms: []string{NoSpace}, Members: []MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}}},
+			Member: Member{Running: true, Status: Status{HasLead: true, Leader: true, Alarms: []Alarm{{Name: NoSpace}}}, ID: 1, Members: []MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}}},
 			Peers:  []Peer{{Node: "n2", Live: true, Facts: &Facts{Slot: "b", Running: true, Member: 2, Fragmented: true}}}}
 	}
 	if refusal := fit().Word("b"); refusal != "" {
@@ -70,7 +70,7 @@ func TestWord(t *testing.T) {
 	for refusal, spoil := range map[string]func(*Observation){
 		"does not lead":              func(o *Observation) { o.Member.Leader = false },
 		"not being cured":            func(o *Observation) { o.Member.Alarms = nil },
-		"being cured":                func(o *Observation) { o.Member.Alarms = []string{NoSpace, Corrupt} },
+		"being cured":                func(o *Observation) { o.Member.Alarms = []Alarm{{Name: NoSpace}, {Name: Corrupt}} },
 		"NOSPACE is not being cured": func(o *Observation) { o.Config.Upkeep.Cure = false },
 		"disruption lock":            func(o *Observation) { o.Member.Lock = &Lock{Slot: "c", Node: "n3"} },
 		"is not connected":           func(o *Observation) { o.Member.Members[1].Connected = false },

@@ -297,7 +297,7 @@ func (w told) asked(r *rand.Rand) {
 		Disk:  Disk{Ledger: w.Ledger, HasLedger: true, WAL: flip(), Member: 1, ClusterID: 7, RecordCID: 7, Founder: 1, Founders: map[string]uint64{"a": 1, "b": 2, "c": 3}},
 		Store: w.Store, Peers: []Peer{{Node: "n2", Live: true, Facts: &w.Facts}, {Node: "n3", Live: flip(), Facts: &w.Second}}, Alone: flip(), Leaderless: flip(), Blind: flip()}
 	if flip() {
-		o.Member = Member{Running: true, Ready: true, HasLead: flip(), Confirmed: true, Leader: flip(), ID: 1, Members: w.Facts.Members, Set: w.Facts.Set}
+		o.Member = Member{Running: true, Ready: true, Status: Status{HasLead: flip(), Confirmed: true, Leader: flip()}, ID: 1, Members: w.Facts.Members, Set: w.Facts.Set}
 	}
 	if l := w.Facts.Log; flip() {
 		o.Disk.Log = l

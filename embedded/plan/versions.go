@@ -3,21 +3,40 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
-// minor is a version of etcd without its patch level: members of the same minor are alike to each other.
-type minor struct{ major, minor int }
+// Minor is a version of etcd without its patch level: members of the same minor are alike to each other.
+type Minor struct{ Major, Minor int }
 
-func minorOf(version string) (m minor, known bool) {
-	n, _ := fmt.Sscanf(version, "%d.%d", &m.major, &m.minor)
-	return m, n == 2
+// MinorOf reads a version, which may lack its patch level. What is none is not known.
+func MinorOf(version string) (m Minor, known bool) {
+	fields := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(fields) < 2 {
+		return Minor{}, false
+	}
+	major, err1 := strconv.ParseUint(fields[0], 10, 31)
+	minor, err2 := strconv.ParseUint(fields[1], 10, 31)
+	return Minor{int(major), int(minor)}, err1 == nil && err2 == nil
 }
 
-// older reports whether etcd a is of an earlier minor than b. What is not known is not older.
-func older(a, b string) bool {
-	x, one := minorOf(a)
-	y, two := minorOf(b)
-	return one && two && cmp.Or(cmp.Compare(x.major, y.major), cmp.Compare(x.minor, y.minor)) < 0
+// String is "3.7".
+func (m Minor) String() string { return fmt.Sprintf("%d.%d", m.Major, m.Minor) }
+
+// Older reports whether m is earlier than another.
+func (m Minor) Older(than Minor) bool {
+	return cmp.Or(cmp.Compare(m.Major, than.Major), cmp.Compare(m.Minor, than.Minor)) < 0
+}
+
+// Adjacent reports whether two minors follow each other, m first: members more than one apart cannot be in one cluster.
+func (m Minor) Adjacent(next Minor) bool { return m.Major == next.Major && m.Minor+1 == next.Minor }
+
+// Older reports whether etcd a is of an earlier minor than b. What is not known is not older.
+func Older(a, b string) bool {
+	x, one := MinorOf(a)
+	y, two := MinorOf(b)
+	return one && two && x.Older(y)
 }
 
 // outdated says why etcd here must not be started in a generation: its cluster is at a version above it, and it would
@@ -25,15 +44,15 @@ func older(a, b string) bool {
 func (o resuming) outdated(r *Record) Said {
 	for _, p := range o.live() {
 		f := p.Facts
-		if f == nil || !f.Running || !f.of(r) || !older(o.Config.Etcd, f.Agreed) {
+		if f == nil || !f.Running || !f.of(r) || !Older(o.Config.Etcd, f.Agreed) {
 			continue
 		}
-		m, _ := minorOf(f.Agreed)
+		m, _ := MinorOf(f.Agreed)
 		why := say("slot %s does not start: as node %s says the cluster is at etcd %s, and this holdfast embeds %s, which "+
-			"cannot open its data: run one with etcd %d.%d or newer here",
-			o.Claim.Slot, p.Node, f.Agreed, o.Config.Etcd, m.major, m.minor)
-		if ours, _ := minorOf(o.Config.Etcd); ours.major == m.major && ours.minor == m.minor-1 {
-			why = say("%s, or %s on a running node first", why, command("downgrade --to %d.%d", ours.major, ours.minor))
+			"cannot open its data: run one with etcd %s or newer here",
+			o.Claim.Slot, p.Node, f.Agreed, o.Config.Etcd, m)
+		if ours, _ := MinorOf(o.Config.Etcd); ours.Adjacent(m) {
+			why = say("%s, or %s on a running node first", why, command("downgrade --to %s", ours))
 		}
 		return why
 	}
@@ -49,7 +68,7 @@ func (o upkeep) mixed() string {
 		if f == nil || !f.Running || !f.of(o.Disk.Ledger.Record) || !o.voter(f.Member) {
 			continue
 		}
-		if older(f.Etcd, o.Config.Etcd) || older(o.Config.Etcd, f.Etcd) {
+		if Older(f.Etcd, o.Config.Etcd) || Older(o.Config.Etcd, f.Etcd) {
 			return fmt.Sprintf("%s runs etcd %s and %s %s: the member list stays as it is until the minors are the same", p.Node,
 				f.Etcd, o.Node, o.Config.Etcd)
 		}

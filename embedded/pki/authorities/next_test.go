@@ -286,7 +286,7 @@ func TestRetiredAuthorities(t *testing.T) {
 func TestViewOfARotation(t *testing.T) {
 	o := plan.Observation{}
 	o.Claim.Slot = "a"
-	o.Member = plan.Member{Running: true, Leader: true, Trusts: []string{"x"}, Issuer: "x", Paused: &plan.Pause{},
+	o.Member = plan.Member{Running: true, Status: plan.Status{Leader: true}, Trusts: []string{"x"}, Issuer: "x", Paused: &plan.Pause{},
 		Members: []plan.MemberInfo{{Slot: "a"}, {Slot: "b"}, {Slot: "c"}, {Slot: "d"}, {Slot: "e"}}}
 	o.Peers = []plan.Peer{
 		{Node: "2", Live: true, Facts: &plan.Facts{Slot: "b", Running: true, Trusts: []string{"y"}, Issuer: "z"}},
@@ -308,7 +308,7 @@ func TestViewOfARotation(t *testing.T) {
 		"nobody":             {own: plan.Member{Running: true}, peer: plan.Peer{Live: true, Facts: &plan.Facts{Running: true}}},
 		"another":            {peer: plan.Peer{Live: true, Facts: &plan.Facts{Running: true, Leader: true}}, want: true},
 		"another, long gone": {peer: plan.Peer{Facts: &plan.Facts{Running: true, Leader: true}}},
-		"known here":         {own: plan.Member{Running: true, HasLead: true}, want: true},
+		"known here":         {own: plan.Member{Running: true, Status: plan.Status{HasLead: true}}, want: true},
 	} {
 		o := plan.Observation{Peers: []plan.Peer{led.peer}}
 		o.Member = led.own
