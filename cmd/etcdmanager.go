@@ -57,13 +57,7 @@ func runAsEtcdManager(c *cobra.Command, o etcdmanager.Options) error {
 	if err != nil {
 		return err
 	}
-	foreign := etcdmanager.ForeignDirectory(loaded.Config, machine)
-	switch {
-	case foreign != nil && !o.PrintConfig:
-		return foreign
-	case foreign != nil:
-		loaded.Warnings = append(loaded.Warnings, foreign.Error())
-	case !o.PrintConfig && !o.Plan:
+	if !o.PrintConfig && !o.Plan {
 		return run(c, loaded, load)
 	}
 	for _, w := range loaded.Warnings {

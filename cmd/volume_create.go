@@ -23,10 +23,10 @@ import (
 type createOptions struct {
 	zones     []string
 	tags      []string
-	size      int64
+	size      int32
 	kind      string
-	iops      int64
-	rate      int64
+	iops      int32
+	rate      int32
 	encrypted bool
 	key       string
 	dryRun    bool
@@ -50,10 +50,10 @@ func newVolumeCreateCommand() *cobra.Command {
 	addClientFlags(c.Flags(), providerFlags...)
 	fs := c.Flags()
 	fs.StringSliceVar(&o.zones, "zones", nil, "availability `zones`, in the order of the slots (required)")
-	fs.Int64Var(&o.size, "size", 20, "`GiB` of each volume")
+	fs.Int32Var(&o.size, "size", 20, "`GiB` of each volume")
 	fs.StringVar(&o.kind, "type", "gp3", "`type`: gp3, gp2, io2 or io1")
-	fs.Int64Var(&o.iops, "iops", 0, "`number` of IO operations a second (default: that of the type)")
-	fs.Int64Var(&o.rate, "throughput", 0, "`MiB` a second, gp3 only (default: that of the type)")
+	fs.Int32Var(&o.iops, "iops", 0, "`number` of IO operations a second (default: that of the type)")
+	fs.Int32Var(&o.rate, "throughput", 0, "`MiB` a second, gp3 only (default: that of the type)")
 	fs.BoolVar(&o.encrypted, "encrypted", true, "encrypt the volumes: etcd holds every secret of its cluster")
 	fs.StringVar(&o.key, "kms-key", "", "KMS `key` to encrypt with: ID, ARN or alias (default: the account's key for EBS)")
 	fs.StringArrayVar(&o.tags, "tag", nil, "additional tag, `KEY=VALUE`; may be repeated")

@@ -14,18 +14,32 @@ func ReadSecret(path string, max int) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := Private(f); err != nil {
+	if err := private(f); err != nil {
 		return nil, err
 	}
+	return readAll(f, max)
+}
+
+// Read reads a file of at most max bytes. An error names the file.
+func Read(path string, max int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, max)
+}
+
+func readAll(f *os.File, max int) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
 	if err == nil && len(text) > max {
-		err = fmt.Errorf("%s: has more than %d bytes", path, max)
+		err = fmt.Errorf("%s: has more than %d bytes", f.Name(), max)
 	}
 	return text, err
 }
 
-// Private returns an error if anyone but its owner may use the file.
-func Private(f *os.File) error {
+// private returns an error if anyone but its owner may use the file.
+func private(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err

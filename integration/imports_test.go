@@ -19,7 +19,7 @@ import (
 // that is not here has no place in the design yet.
 var arrows = map[string][]string{
 	"cmd/holdfast":             {"cmd"},
-	"cmd/config":               {"embedded/auth", "embedded/pki", "embedded/settings", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
+	"cmd/config":               {"durable", "embedded/auth", "embedded/pki", "embedded/settings", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
 	"cmd/control":              {"cmd/config"},
 	"cmd/child":                {"cmd/config", "embedded", "embedded/plan", "snapshot"},                                                                                                                                                                 // what of both may end its process
 	"cmd/show":                 {"embedded/auth", "embedded/coordinator", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "snapshot", "volume"},                                                                         // what people are told of a cluster
@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"cmd/etcdmanager":          {"cmd/config", "layout", "volume"},                                                                                                                                                                            // a translation; it asks nobody, and looks at this machine's disks
 	"cmd/gorunner":             {},                                                                                                                                                                                                            // runs any program
 	"cmd":                      {"cmd/backups", "cmd/certificates", "cmd/child", "cmd/config", "cmd/control", "cmd/demo", "cmd/etcdmanager", "cmd/gorunner", "cmd/node", "cmd/observer", "cmd/proposal", "cmd/show", "cmd/takeover", "embedded", "embedded/auth", "embedded/coordinator", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "snapshot", "snapshot/etcdclient", "volume", "volume/ebs"},
-	"durable":                  {},                                                                       // how a file is replaced; nothing of what is in it
+	"durable":                  {},                                                                       // how a file is replaced and read; nothing of what is in it
 	"invalid":                  {},                                                                       // one error of what is wrong with a configuration
 	"embedded/coordinator":     {"durable", "embedded/health", "embedded/plan"},                          // whose words a status is made of
 	"embedded/generations":     {"embedded/coordinator", "embedded/health", "embedded/plan", "snapshot"}, // what is in the store, in the loop's words

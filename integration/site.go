@@ -31,7 +31,8 @@ type Site struct {
 	at     string // address of the server
 
 	mu     sync.Mutex
-	double []string // volumes that two machines had mounted at a time
+	double []string          // volumes that two machines had mounted at a time
+	epochs map[string]uint64 // of the claims of the volumes, as seen last
 }
 
 // Machine is an instance.
@@ -56,7 +57,7 @@ func NewSite(t testing.TB, binary string, any bool) *Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Site{Dir: dir, t: t, binary: binary}
+	s := &Site{Dir: dir, t: t, binary: binary, epochs: map[string]uint64{}}
 	t.Cleanup(func() {
 		if !t.Failed() {
 			if err := os.RemoveAll(dir); err != nil {
@@ -296,18 +297,13 @@ func (s *Site) verify() {
 	}
 }
 
-// Claims returns the lines of the log on the volume that a node holds: one for each claim of it, oldest first.
-func (n *Node) Claims() []string {
-	n.c.t.Helper()
-	s, err := n.Self()
-	if err != nil || s.Volume == nil {
-		n.c.t.Fatalf("%s holds no volume: %v", n.Name, err)
-	}
-	data, err := os.ReadFile(n.Machine.Host.Path(filepath.Join(s.Volume.Path, "claims.log")))
-	if err != nil {
-		n.c.t.Fatal(err)
-	}
-	return slices.Collect(strings.Lines(string(data)))
+// Risen reports whether the epoch of a volume's claim is none that was seen to be lower before.
+func (s *Site) Risen(volume string, epoch uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.epochs[volume]
+	s.epochs[volume] = epoch
+	return epoch > 0 && epoch >= before
 }
 
 // report says what the nodes of a failed test said.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Off is the value of Config.Listen that disables the server.
-const Off = "off"
+// off is the value of Config.Listen that disables the server.
+const off = "off"
 
 // Config is the `metrics:` section.
 type Config struct {
@@ -24,7 +24,7 @@ func Default() Config { return Config{} }
 // Validate reports a Listen that cannot be bound, and a Pprof that others could reach.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	if !bindable(c.Listen) {
-		wrong("metrics.listen", "must be host:port with an IP address and port 0–65535, or %q, got %q", Off, c.Listen)
+		wrong("metrics.listen", "must be host:port with an IP address and port 0–65535, or %q, got %q", off, c.Listen)
 	}
 	if !private(c.Pprof) {
 		wrong("metrics.pprof", mustBePrivate, c.Pprof)
@@ -32,7 +32,7 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 }
 
 func bindable(listen string) bool {
-	if listen == "" || listen == Off {
+	if listen == "" || listen == off {
 		return true
 	}
 	host, port, err := net.SplitHostPort(listen)

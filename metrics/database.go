@@ -1,10 +1,6 @@
 package metrics
 
-import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "time"
 
 // Database is what one observation says of the member's database. Sizes are bytes; all are 0 while etcd does not run.
 type Database struct {
@@ -42,28 +38,25 @@ var (
 	defragOKDesc = desc("defragmentation_last_success", "0 if the last defragmentation failed or was of no use, else 1.")
 )
 
-func (d Database) collect(ch chan<- prometheus.Metric) {
-	put := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
-	}
-	put(sizeDesc, prometheus.GaugeValue, float64(d.Size))
-	put(inUseDesc, prometheus.GaugeValue, float64(d.InUse))
-	put(quotaDesc, prometheus.GaugeValue, float64(d.Quota))
+func (d Database) collect(put sink) {
+	put.gauge(sizeDesc, float64(d.Size))
+	put.gauge(inUseDesc, float64(d.InUse))
+	put.gauge(quotaDesc, float64(d.Quota))
 	if d.Growth != nil {
-		put(growthDesc, prometheus.GaugeValue, float64(*d.Growth))
+		put.gauge(growthDesc, float64(*d.Growth))
 	}
-	put(fragmentedDesc, prometheus.GaugeValue, number(d.Fragmented))
-	put(fullDesc, prometheus.GaugeValue, number(d.Full))
-	put(alarmDesc, prometheus.GaugeValue, number(d.NoSpace), "NOSPACE")
-	put(alarmDesc, prometheus.GaugeValue, number(d.Corrupt), "CORRUPT")
-	put(defragsDesc, prometheus.CounterValue, float64(d.Defragmented), "done")
-	put(defragsDesc, prometheus.CounterValue, float64(d.DefragFailures), "failed")
-	put(curesDesc, prometheus.CounterValue, float64(d.Cures))
+	put.gauge(fragmentedDesc, number(d.Fragmented))
+	put.gauge(fullDesc, number(d.Full))
+	put.gauge(alarmDesc, number(d.NoSpace), "NOSPACE")
+	put.gauge(alarmDesc, number(d.Corrupt), "CORRUPT")
+	put.counter(defragsDesc, float64(d.Defragmented), "done")
+	put.counter(defragsDesc, float64(d.DefragFailures), "failed")
+	put.counter(curesDesc, float64(d.Cures))
 	last := 0.0
 	if !d.DefragTime.IsZero() {
 		last = float64(d.DefragTime.Unix())
 	}
-	put(defragTimeDesc, prometheus.GaugeValue, last)
-	put(defragTookDesc, prometheus.GaugeValue, d.DefragSeconds)
-	put(defragOKDesc, prometheus.GaugeValue, number(!d.DefragFailed))
+	put.gauge(defragTimeDesc, last)
+	put.gauge(defragTookDesc, d.DefragSeconds)
+	put.gauge(defragOKDesc, number(!d.DefragFailed))
 }

@@ -1,7 +1,5 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
-
 // Disk is the room on a file system that the node writes to, in bytes. Size 0: it is not known, and nothing is
 // exported.
 type Disk struct {
@@ -29,15 +27,15 @@ var (
 			"NOSPACE).", "use")
 )
 
-func (d Disks) collect(ch chan<- prometheus.Metric) {
+func (d Disks) collect(put sink) {
 	for use, disk := range map[string]Disk{"volume": d.Volume, "spool": d.Spool, "scratch": d.Scratch} {
 		if disk.Size == 0 {
 			continue
 		}
-		ch <- prometheus.MustNewConstMetric(diskFreeDesc, prometheus.GaugeValue, float64(disk.Free), use)
-		ch <- prometheus.MustNewConstMetric(diskSizeDesc, prometheus.GaugeValue, float64(disk.Size), use)
+		put.gauge(diskFreeDesc, float64(disk.Free), use)
+		put.gauge(diskSizeDesc, float64(disk.Size), use)
 		if disk.Reserve > 0 {
-			ch <- prometheus.MustNewConstMetric(diskReserveDesc, prometheus.GaugeValue, float64(disk.Reserve), use)
+			put.gauge(diskReserveDesc, float64(disk.Reserve), use)
 		}
 	}
 }

@@ -36,6 +36,6 @@ func (f *findings) Collect(ch chan<- prometheus.Metric) {
 		count[[2]string{k.Code, k.Severity}] = k.Count
 	}
 	for k, n := range count {
-		ch <- prometheus.MustNewConstMetric(findingDesc, prometheus.GaugeValue, float64(n), k[0], k[1])
+		sink(ch).gauge(findingDesc, float64(n), k[0], k[1])
 	}
 }

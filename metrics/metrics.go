@@ -22,7 +22,7 @@ type Names struct {
 	Reasons     []string // for which the member may start an election early
 }
 
-// Sample is what one observation says about the node.
+// Sample is what one observation says about the node: flat, as the series are.
 type Sample struct {
 	State      string // one of Names.States
 	Claim      string // one of Names.Claims
@@ -134,6 +134,17 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("holdfast_"+name, help, labels, nil)
 }
 
+// sink takes the metrics of one scrape.
+type sink chan<- prometheus.Metric
+
+func (s sink) gauge(d *prometheus.Desc, value float64, labels ...string) {
+	s <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+func (s sink) counter(d *prometheus.Desc, value float64, labels ...string) {
+	s <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
+}
+
 // collector keeps prometheus' interface out of the API of Metrics.
 type collector struct{ m *Metrics }
 
@@ -141,46 +152,44 @@ type collector struct{ m *Metrics }
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
+	put := sink(ch)
 	oneHot := func(d *prometheus.Desc, names []string, current string) {
 		for _, name := range names {
-			gauge(d, number(name == current), name)
+			put.gauge(d, number(name == current), name)
 		}
 		if current != "" && !slices.Contains(names, current) {
-			gauge(d, 1, current)
+			put.gauge(d, 1, current)
 		}
 	}
 	s, action := c.m.sample.Load(), ""
 	if p := c.m.action.Load(); p != nil {
 		action = *p
 	}
-	gauge(buildDesc, 1, c.m.names.Version, c.m.names.EtcdVersion, runtime.Version())
+	put.gauge(buildDesc, 1, c.m.names.Version, c.m.names.EtcdVersion, runtime.Version())
 	oneHot(stateDesc, c.m.names.States, s.State)
 	oneHot(actionDesc, c.m.names.Actions, action)
-	gauge(runningDesc, number(s.Running))
-	gauge(readyDesc, number(s.Ready))
-	gauge(leaderDesc, number(s.Leader))
-	gauge(learnerDesc, number(s.Learner))
+	put.gauge(runningDesc, number(s.Running))
+	put.gauge(readyDesc, number(s.Ready))
+	put.gauge(leaderDesc, number(s.Leader))
+	put.gauge(learnerDesc, number(s.Learner))
 	oneHot(claimDesc, c.m.names.Claims, s.Claim)
 	if s.Slot != "" {
-		gauge(heldDesc, 1, s.Slot)
+		put.gauge(heldDesc, 1, s.Slot)
 	}
-	gauge(epochDesc, float64(s.Epoch))
-	gauge(generationDesc, float64(s.Generation))
-	gauge(conflictsDesc, float64(s.Conflicts))
-	gauge(pausedDesc, number(s.Paused))
+	put.gauge(epochDesc, float64(s.Epoch))
+	put.gauge(generationDesc, float64(s.Generation))
+	put.gauge(conflictsDesc, float64(s.Conflicts))
+	put.gauge(pausedDesc, number(s.Paused))
 	if s.Measured {
-		gauge(clockDesc, s.Clock)
+		put.gauge(clockDesc, s.Clock)
 	}
-	gauge(membersDesc, float64(s.Voters), "voter")
-	gauge(membersDesc, float64(s.Learners), "learner")
-	s.Database.collect(ch)
-	s.Disks.collect(ch)
-	s.Rotation.collect(ch)
+	put.gauge(membersDesc, float64(s.Voters), "voter")
+	put.gauge(membersDesc, float64(s.Learners), "learner")
+	s.Database.collect(put)
+	s.Disks.collect(put)
+	s.Rotation.collect(put)
 	for name, end := range s.Clients {
-		gauge(clientsEndDesc, float64(end.Unix()), name)
+		put.gauge(clientsEndDesc, float64(end.Unix()), name)
 	}
 }
 

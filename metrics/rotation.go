@@ -3,8 +3,6 @@ package metrics
 import (
 	"slices"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // rotationPhases are the phases of a rotation of the certificate authorities that holdfast has made. Members know
@@ -32,23 +30,20 @@ var (
 		"client")
 )
 
-func (r Rotation) collect(ch chan<- prometheus.Metric) {
+func (r Rotation) collect(put sink) {
 	if r.Phase == "" {
 		return
-	}
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	last := len(rotationPhases) - 1
 	settled := slices.Index(rotationPhases, r.Phase) == last
 	for i, phase := range rotationPhases {
-		gauge(rotationPhaseDesc, number(phase == r.Phase), "clients", phase)
+		put.gauge(rotationPhaseDesc, number(phase == r.Phase), "clients", phase)
 		if i < last {
-			gauge(rotationPhaseDesc, number(phase == r.Phase || i == 0 && settled), "peers", phase)
+			put.gauge(rotationPhaseDesc, number(phase == r.Phase || i == 0 && settled), "peers", phase)
 		}
 	}
 	if !r.Began.IsZero() {
-		gauge(rotationBeganDesc, float64(r.Began.Unix()))
-		gauge(rotationClientsDesc, float64(r.OldClients))
+		put.gauge(rotationBeganDesc, float64(r.Began.Unix()))
+		put.gauge(rotationClientsDesc, float64(r.OldClients))
 	}
 }

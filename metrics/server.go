@@ -82,7 +82,7 @@ func NewServer(cfg Config, g prometheus.Gatherer, live, ready func(context.Conte
 // bound or stops accepting. A server that is off waits for ctx. Run is called
 // once.
 func (s *Server) Run(ctx context.Context) error {
-	if s.listen == Off {
+	if s.listen == off {
 		<-ctx.Done()
 		return nil
 	}

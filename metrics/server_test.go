@@ -257,7 +257,7 @@ func TestRunReportsWhatCannotBeBound(t *testing.T) {
 
 func TestOffWaitsForTheEnd(t *testing.T) {
 	lg, bound := listening(t)
-	s := NewServer(Config{Listen: Off}, prometheus.NewRegistry(), nil, nil, nil, lg)
+	s := NewServer(Config{Listen: off}, prometheus.NewRegistry(), nil, nil, nil, lg)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Run(ctx); err != nil {

@@ -113,18 +113,13 @@ func (c Config) NoDrill() string {
 // maxRate is beyond any disk and any network, and far from what overflows.
 const maxRate = 1 << 20
 
-// validateStore reports what is wrong with the key store. An empty one is for the caller to fill in or to refuse.
+// validateStore reports what is wrong with the key store. An empty one is for the caller to fill in or to refuse, and a
+// bucket's name is for package s3 to judge.
 func (c Config) validateStore(wrong func(key, format string, args ...any)) {
-	at, err := ParseAddress(c.Store)
-	if err != nil {
+	switch at, err := ParseAddress(c.Store); {
+	case err != nil:
 		wrong("snapshot.store", "%v", err)
-		return
-	}
-	url, inBucket := strings.CutPrefix(at, bucketScheme)
-	switch bucket, _, _ := strings.Cut(url, "/"); {
-	case inBucket && bucket == "":
-		wrong("snapshot.store", "must name a bucket, as in s3://bucket/prefix, got %q", c.Store)
-	case !inBucket && at != "" && !filepath.IsAbs(at):
+	case !strings.HasPrefix(at, bucketScheme) && at != "" && !filepath.IsAbs(at):
 		wrong("snapshot.store", "must be an absolute path, file:///path or s3://bucket/prefix, got %q", c.Store)
 	}
 }

@@ -33,7 +33,6 @@ func TestConfig(t *testing.T) {
 func TestConfigErrors(t *testing.T) {
 	for want, change := range map[string]func(c *snapshot.Config){
 		`snapshot.store: must be an absolute path, file:///path or s3://bucket/prefix, got "backup"`:                        func(c *snapshot.Config) { c.Store = "backup" },
-		`snapshot.store: must name a bucket, as in s3://bucket/prefix, got "s3:///x"`:                                       func(c *snapshot.Config) { c.Store = "s3:///x" },
 		`snapshot.store: must be file:///path with an absolute path of this machine and without a host, got "file://nas/b"`: func(c *snapshot.Config) { c.Store = "file://nas/b" },
 		`snapshot.store: must be a directory, file:///path or s3://bucket/prefix, got "gs://b/c"`:                           func(c *snapshot.Config) { c.Store = "gs://b/c" },
 		`snapshot.spool: must be an absolute path, got "spool"`:                                                             func(c *snapshot.Config) { c.Spool = "spool" },

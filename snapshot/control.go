@@ -39,11 +39,11 @@ func ReadControl(ctx context.Context, store Store) (Control, error) {
 	for _, command := range commands {
 		c.Commands = append(c.Commands, command.Name)
 	}
-	created, err := readSmall(ctx, store, createdObject)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return c, fmt.Errorf("read %s: %w", createdObject, err)
+	missing, err := markMissing(ctx, store)
+	if err != nil {
+		return c, err
 	}
-	c.Created = len(created) > 0 // to etcd-manager an empty one is an error
+	c.Created = !missing
 	text, err := readSmall(ctx, store, specObject)
 	if errors.Is(err, ErrNotFound) {
 		return c, nil

@@ -174,7 +174,13 @@ func decode(ctx context.Context, r io.Reader, file *target, meta *Meta, opt Opti
 		return fail(reasonMismatch, fmt.Errorf("decompress: %w", err))
 	}
 	defer dec.Close()
-	data := bufio.NewReader(dec)
+	return receive(ctx, dec, file, meta, "verifying", opt)
+}
+
+// receive writes the database of a stream into file and compares its trailer. Of a legacy backup it fills in what the
+// stream tells.
+func receive(ctx context.Context, r io.Reader, file *target, meta *Meta, phase string, opt Options) (err error) {
+	data := bufio.NewReader(r)
 	size := meta.Content.Size
 	if meta.legacy() {
 		if size, err = databaseSize(data); err != nil {
@@ -187,7 +193,7 @@ func decode(ctx context.Context, r io.Reader, file *target, meta *Meta, opt Opti
 	}
 
 	raw := newDigest()
-	out := newFan(file, io.MultiWriter(raw, newMeter("verifying", size, opt.Progress)))
+	out := newFan(file, io.MultiWriter(raw, newMeter(phase, size, opt.Progress)))
 	_, err = io.CopyN(out, limited(ctx, data, opt.Rate), size)
 	if closeErr := out.Close(); closeErr != nil { // the file's, which explains itself
 		return closeErr
@@ -232,11 +238,7 @@ func checkTrailer(r io.Reader, raw *digest, meta *Meta) error {
 // for what is guarded against nevertheless. f needs no name.
 func Examine(ctx context.Context, f *os.File, size int64) (c Content, err error) {
 	err = guard(func() error {
-		db, err := bbolt.Open(f.Name(), 0, &bbolt.Options{
-			ReadOnly: true,
-			// It may have no name any more, and bbolt opens it only once.
-			OpenFile: func(string, int, os.FileMode) (*os.File, error) { return f, nil },
-		})
+		db, err := openDatabase(f)
 		if err != nil {
 			return err
 		}
@@ -258,4 +260,13 @@ func Examine(ctx context.Context, f *os.File, size int64) (c Content, err error)
 		})
 	})
 	return c, err
+}
+
+// openDatabase opens a database read-only, which is closed with f.
+func openDatabase(f *os.File) (*bbolt.DB, error) {
+	return bbolt.Open(f.Name(), 0, &bbolt.Options{
+		ReadOnly: true,
+		// It may have no name any more, and bbolt opens it only once.
+		OpenFile: func(string, int, os.FileMode) (*os.File, error) { return f, nil },
+	})
 }

@@ -108,7 +108,7 @@ func (m *memory) list(ctx context.Context, store Store, id Identity) ([]Backup, 
 	var changed []entry
 	for _, e := range c.entries {
 		known, ok := (*m)[e.name]
-		if !ok || !maps.EqualFunc(known.files, e.files, same) {
+		if !ok || !maps.EqualFunc(known.files, e.files, func(a, b Object) bool { return a.Version() == b.Version() }) {
 			changed = append(changed, e)
 			continue
 		}
@@ -128,6 +128,3 @@ func (m *memory) list(ctx context.Context, store Store, id Identity) ([]Backup, 
 	*m = now
 	return append(backups, read...), nil
 }
-
-// same reports whether a listing shows no change of an object.
-func same(a, b Object) bool { return a.Size == b.Size && a.Modified.Equal(b.Modified) }

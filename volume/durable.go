@@ -12,17 +12,17 @@ import (
 	"holdfast/durable"
 )
 
-// TempSuffix is appended to a file's name while it is written. The name is fixed, so that a crash
+// tempSuffix is appended to a file's name while it is written. The name is fixed, so that a crash
 // leaves one such file at most and the next writer replaces it: writers hold the volume's lock.
-const TempSuffix = ".tmp"
+const tempSuffix = ".tmp"
 
 // maxFile bounds what is read of the small files of this package, in bytes.
 const maxFile = 64 << 10
 
 // ReplaceFile replaces a file: after a crash either the old or the new content is there, whole. It calls step, if not
-// nil, between the steps that a crash can separate. What a crash leaves has the name path + [TempSuffix].
+// nil, between the steps that a crash can separate. What a crash leaves has the name path + [tempSuffix].
 func ReplaceFile(path, content string, step func(string)) error {
-	return cure(durable.File{Temp: path + TempSuffix, Step: step}.Write(path, []byte(content)))
+	return cure(durable.File{Temp: path + tempSuffix, Step: step}.Write(path, []byte(content)))
 }
 
 // MakeDirs creates a directory and its parents, durably.

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // Found is what lies in the directory of a volume.
@@ -18,10 +17,10 @@ type Found struct {
 }
 
 // Inspect reads what lies in the directory of a volume. What says nothing is not counted: what a crash left of writing
-// the identity, an empty lost+found, which comes with a new file system, and the files that the provider names as its
-// own. An identity that a newer holdfast wrote is an error that wraps [ErrNewer], not damaged.
-func Inspect(dir string, own ...string) (f Found, err error) {
-	if f.Entries, err = dataIn(dir, own...); err != nil {
+// the identity, and an empty lost+found, which comes with a new file system. An identity that a newer holdfast wrote is
+// an error that wraps [ErrNewer], not damaged.
+func Inspect(dir string) (f Found, err error) {
+	if f.Entries, err = dataIn(dir); err != nil {
 		return f, err
 	}
 	path := filepath.Join(dir, IdentityName)
@@ -52,7 +51,7 @@ func Inspect(dir string, own ...string) (f Found, err error) {
 }
 
 // dataIn counts what lies in the directory of a volume beside its identity and what says nothing.
-func dataIn(dir string, own ...string) (n int, err error) {
+func dataIn(dir string) (n int, err error) {
 	all, err := os.ReadDir(dir)
 	if err != nil {
 		return 0, err
@@ -64,7 +63,7 @@ func dataIn(dir string, own ...string) (n int, err error) {
 				continue
 			}
 		}
-		if name != ownName && name != IdentityName && name != IdentityName+TempSuffix && !slices.Contains(own, name) {
+		if name != ownName && name != IdentityName && name != IdentityName+tempSuffix {
 			n++
 		}
 	}

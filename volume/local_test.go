@@ -241,7 +241,7 @@ func TestBlankFileSystemIsFormatted(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "a", "lost+found"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(root, "a", IdentityName+TempSuffix), "{")
+	writeFile(t, filepath.Join(root, "a", IdentityName+tempSuffix), "{")
 	if got := mustClaim(t, newLocal(t, root, "n1")).Mismatch(); got != "" {
 		t.Errorf("got mismatch %q, want a formatted volume", got)
 	}
@@ -303,7 +303,7 @@ func TestFailedClaimIsTakenBack(t *testing.T) {
 	mustRelease(t, mustClaim(t, newLocal(t, root, "n1")), true)
 	before := readFile(t, tagPath(root, "a"))
 	// A directory where the temporary file goes lets writing the identity fail.
-	if err := os.Mkdir(filepath.Join(root, "a", IdentityName+TempSuffix), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(root, "a", IdentityName+tempSuffix), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	l := newLocal(t, root, "n2")

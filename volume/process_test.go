@@ -268,7 +268,7 @@ func afterKill(t *testing.T, name, root, then string, before survivor) {
 			t.Errorf("%s: got disk %s, want %s, which was given before", name, id.Disk, now.disk)
 		}
 		delete(files, IdentityName)
-		if delete(files, IdentityName+TempSuffix); !maps.Equal(files, managersFiles) {
+		if delete(files, IdentityName+tempSuffix); !maps.Equal(files, managersFiles) {
 			t.Errorf("%s: got %q, want etcd-manager's files as they were", name, files)
 		}
 	}

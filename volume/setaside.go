@@ -174,7 +174,7 @@ func (c *localClaim) wipe() error {
 		return err
 	}
 	path := filepath.Join(c.Path(), IdentityName)
-	for _, name := range []string{path + TempSuffix, path} {
+	for _, name := range []string{path + tempSuffix, path} {
 		if err := missing(os.Remove(name)); err != nil {
 			return cure(err)
 		}

@@ -36,11 +36,11 @@ func (r *Remote) Would(ctx context.Context) (snapshot.Meta, error) {
 // Save saves a backup of the chosen member to the store.
 func (r *Remote) Save(ctx context.Context, progress func(snapshot.Progress)) (snapshot.Meta, error) {
 	opt := r.backups.opt
-	tx, err := r.source.Fetch(ctx, r.client, opt.Scratch, progress)
+	opt.Progress = progress
+	tx, err := r.source.Fetch(ctx, r.client, opt)
 	if err != nil {
 		return snapshot.Meta{}, fmt.Errorf("fetch a snapshot of %s: %w", r.source.Endpoint, err)
 	}
-	opt.Progress = progress
 	return snapshot.Save(ctx, r.backups.Store, tx, r.meta(), opt)
 }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"holdfast/gossip"
-	"holdfast/metrics"
 	"holdfast/snapshot"
 	"holdfast/volume"
 )
@@ -160,7 +159,7 @@ func Endpoints(c Config) []Endpoint {
 	var all []Endpoint
 	add := func(key, hostport string) {
 		host, port, err := net.SplitHostPort(hostport)
-		if err != nil || port == "0" { // the section's to judge; and 0 is any free port
+		if err != nil || port == "0" { // none, or the section's to judge; and 0 is any free port
 			return
 		}
 		if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
@@ -171,13 +170,9 @@ func Endpoints(c Config) []Endpoint {
 		all = append(all, Endpoint{key, host, port})
 	}
 	add("gossip.listen", c.Gossip.Listen)
-	if c.Metrics.Listen != metrics.Off {
-		add("metrics.listen", c.Metrics.Listen)
-	}
+	add("metrics.listen", c.Metrics.Listen)
 	add("metrics.pprof", c.Metrics.Pprof)
-	if c.Control.Listen != "" {
-		add("control.listen", c.Control.Listen)
-	}
+	add("control.listen", c.Control.Listen)
 	for _, l := range etcdListeners(c) {
 		add(l.key, l.hostport)
 	}

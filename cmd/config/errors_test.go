@@ -247,7 +247,7 @@ func TestFileErrors(t *testing.T) {
 		"nested list":    {"gossip: {seeds: [[a]]}", nil},
 		"endless alias":  {"gossip: &g {seeds: [*g]}", nil},
 		"alias of alias": {"cluster: {slots: &s [a]}\ngossip: {seeds: *s}\nnode: {name: n1}", []string{}},
-		"too large":      {"#" + strings.Repeat("x", maxFile), []string{"config.yaml: must be at most 1 MiB"}},
+		"too large":      {"#" + strings.Repeat("x", maxFile), []string{"read config file: config.yaml: has more than 1048576 bytes"}},
 	} {
 		file := writeFile(t, tt.text)
 		_, err := Load(file, nil, []string{"HOLDFAST_NODE_NAME=n1"})

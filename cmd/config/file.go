@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"holdfast/durable"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -30,24 +31,11 @@ type Setting struct {
 
 // readFile returns the bytes of a configuration file.
 func readFile(name string) ([]byte, error) {
-	data, err := readBounded(name, maxFile)
+	data, err := durable.Read(name, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read config file: %w", err)
 	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s: must be at most 1 MiB", name)
-	}
 	return data, nil
-}
-
-// readBounded returns the content of a file; of a longer one a byte more than the limit.
-func readBounded(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
 // fileReader walks the YAML of one file. It walks the nodes itself, instead of decoding into Config, because only nodes

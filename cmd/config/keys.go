@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/go-viper/mapstructure/v2"
 	"github.com/prometheus/common/model"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
@@ -119,22 +118,47 @@ func FormatDuration(d time.Duration) string {
 
 // decode sets k's field of c to what text says, or returns what is wrong with that.
 func (k Key) decode(text string, c *Config) error {
-	into := reflect.New(k.typ) // not the field itself: what a list or map held before must go
-	hooks := []mapstructure.DecodeHookFunc{textToDuration, textToList, textToMap}
-	if k.bytes() {
-		hooks = append(hooks, textToSize)
-	}
-	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{Result: into.Interface(), WeaklyTypedInput: true,
-		DecodeHook: mapstructure.ComposeDecodeHookFunc(hooks...)})
-	if err == nil {
-		err = d.Decode(text)
-	}
-	// mapstructure takes "" for 0 and false; an operator who wrote it meant neither.
-	if word, expected := k.kind(); err != nil || text == "" && (word == "number" || word == "bool") {
+	into := reflect.New(k.typ).Elem() // not the field itself: what a list or map held before must go
+	if err := k.read(text, into); err != nil {
+		_, expected := k.kind()
 		return fmt.Errorf("must be %s, got %q", expected, text)
 	}
-	k.value(c).Set(into.Elem())
+	k.value(c).Set(into)
 	return nil
+}
+
+// read sets a value of k's type.
+func (k Key) read(text string, into reflect.Value) (err error) {
+	switch v := into.Addr().Interface().(type) {
+	case *time.Duration:
+		*v, err = ParseDuration(text)
+	case *[]string:
+		*v = splitList(text)
+	case *map[string]bool:
+		*v, err = splitPairs(text)
+	case *bool:
+		*v, err = strconv.ParseBool(text)
+	case *string:
+		*v = text
+	default:
+		if k.bytes() {
+			var n uint64
+			if n, err = humanize.ParseBytes(text); err != nil {
+				return err
+			}
+			text = strconv.FormatUint(n, 10)
+		}
+		if into.CanInt() {
+			var n int64
+			n, err = strconv.ParseInt(text, 0, into.Type().Bits())
+			into.SetInt(n)
+			return err
+		}
+		var n uint64
+		n, err = strconv.ParseUint(text, 0, into.Type().Bits())
+		into.SetUint(n)
+	}
+	return err
 }
 
 // ParseDuration reads what Go writes, and days, weeks and years (of 365 days) as Prometheus does.
@@ -146,33 +170,8 @@ func ParseDuration(text string) (time.Duration, error) {
 	return time.Duration(d), err
 }
 
-func textToDuration(_, to reflect.Type, data any) (any, error) {
-	text, ok := data.(string)
-	if !ok || to != reflect.TypeFor[time.Duration]() {
-		return data, nil
-	}
-	return ParseDuration(text)
-}
-
-func textToSize(_, _ reflect.Type, data any) (any, error) {
-	if text, ok := data.(string); ok {
-		return humanize.ParseBytes(text)
-	}
-	return data, nil
-}
-
-func textToList(_, to reflect.Type, data any) (any, error) {
-	if text, ok := data.(string); ok && to.Kind() == reflect.Slice {
-		return splitList(text), nil
-	}
-	return data, nil
-}
-
-func textToMap(_, to reflect.Type, data any) (any, error) {
-	text, ok := data.(string)
-	if !ok || to.Kind() != reflect.Map {
-		return data, nil
-	}
+// splitPairs takes "a=true, b=false" apart.
+func splitPairs(text string) (map[string]bool, error) {
 	m := map[string]bool{}
 	for _, pair := range splitList(text) {
 		name, value, found := strings.Cut(pair, "=")

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"holdfast/durable"
 )
 
 // maxReferred bounds what a reference stands for, in bytes.
@@ -66,7 +68,7 @@ func lookUp(kind, name string, environ []string) (string, error) {
 	if !filepath.IsAbs(name) {
 		return "", errors.New("must name an absolute path")
 	}
-	data, err := readBounded(name, maxReferred)
+	data, err := durable.Read(name, maxReferred)
 	if err != nil {
 		return "", fmt.Errorf("cannot be read: %w", err)
 	}

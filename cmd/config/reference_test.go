@@ -81,7 +81,7 @@ func TestReferencesThatAreWrong(t *testing.T) {
 		{"log: {level: '${env:A-B}'}", "log.level: ${env:A-B} must name a variable: letters, digits and _ (config.yaml:1)"},
 		{"log: {level: '${file:secret}'}", "log.level: ${file:secret} must name an absolute path (config.yaml:1)"},
 		{"log: {level: '${file:" + two + "}'}", "log.level: ${file:" + two + "} must hold one line of UTF-8 text (config.yaml:1)"},
-		{"log: {level: '${file:" + large + "}'}", "log.level: ${file:" + large + "} must hold at most 64 KiB (config.yaml:1)"},
+		{"log: {level: '${file:" + large + "}'}", "log.level: ${file:" + large + "} cannot be read: " + large + ": has more than 65536 bytes (config.yaml:1)"},
 		{"log: {level: '${file:" + none + "}'}", "log.level: ${file:" + none + "} must not be empty (config.yaml:1)"},
 		{"log: {level: '${file:/none/such}'}", "log.level: ${file:/none/such} cannot be read: open /none/such: no such file or directory (config.yaml:1)"},
 		{"stop: {wait: '${env:MISSING}'}", "stop.wait: ${env:MISSING} is not set in the environment (config.yaml:1)"},

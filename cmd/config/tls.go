@@ -18,39 +18,36 @@ const (
 	GivenPeersCA   = "etcd-peers-ca"
 )
 
-// pathKey is a key that names a file, and its field.
+// pathKey is a key that names a file, with its field, and the path that it has where it follows from another key.
 type pathKey struct {
-	key   string
-	field *string
+	key     string
+	field   *string
+	derived string
 }
 
 // clientFiles is how many of etcdFiles, the first, are for clients.
 const clientFiles = 3
 
 // etcdFiles are the keys of the files that etcd's TLS rests on, with the path that each has where we issue the leaves.
-func etcdFiles(c *Config) (keys []pathKey, issued []string) {
+func etcdFiles(c *Config) []pathKey {
 	f := c.TLS.Files()
 	return []pathKey{
-			{"etcd.cert-file", &c.Etcd.CertFile}, {"etcd.key-file", &c.Etcd.KeyFile},
-			{"etcd.trusted-ca-file", &c.Etcd.TrustedCAFile},
-			{"etcd.peer-cert-file", &c.Etcd.PeerCertFile}, {"etcd.peer-key-file", &c.Etcd.PeerKeyFile},
-			{"etcd.peer-trusted-ca-file", &c.Etcd.PeerTrustedCAFile},
-		}, []string{
-			f.Server, f.Server, f.ClientsCA,
-			f.Peer, f.Peer, f.PeersCA,
-		}
+		{"etcd.cert-file", &c.Etcd.CertFile, f.Server}, {"etcd.key-file", &c.Etcd.KeyFile, f.Server},
+		{"etcd.trusted-ca-file", &c.Etcd.TrustedCAFile, f.ClientsCA},
+		{"etcd.peer-cert-file", &c.Etcd.PeerCertFile, f.Peer}, {"etcd.peer-key-file", &c.Etcd.PeerKeyFile, f.Peer},
+		{"etcd.peer-trusted-ca-file", &c.Etcd.PeerTrustedCAFile, f.PeersCA},
+	}
 }
 
 // authorityFiles are the keys of the given authorities, with the path that each has below tls.ca-dir.
-func authorityFiles(c *Config) (keys []pathKey, given []string) {
+func authorityFiles(c *Config) []pathKey {
 	in := func(name string) string { return filepath.Join(c.TLS.CADir, name) }
 	return []pathKey{
-			{"tls.client-ca-file", &c.TLS.ClientCAFile}, {"tls.client-ca-key-file", &c.TLS.ClientCAKeyFile},
-			{"tls.peer-ca-file", &c.TLS.PeerCAFile}, {"tls.peer-ca-key-file", &c.TLS.PeerCAKeyFile},
-		}, []string{
-			in(GivenClientsCA + ".crt"), in(GivenClientsCA + ".key"),
-			in(GivenPeersCA + ".crt"), in(GivenPeersCA + ".key"),
-		}
+		{"tls.client-ca-file", &c.TLS.ClientCAFile, in(GivenClientsCA + ".crt")},
+		{"tls.client-ca-key-file", &c.TLS.ClientCAKeyFile, in(GivenClientsCA + ".key")},
+		{"tls.peer-ca-file", &c.TLS.PeerCAFile, in(GivenPeersCA + ".crt")},
+		{"tls.peer-ca-key-file", &c.TLS.PeerCAKeyFile, in(GivenPeersCA + ".key")},
+	}
 }
 
 func anySet(keys []pathKey) bool {
@@ -62,15 +59,14 @@ func anySet(keys []pathKey) bool {
 func deriveTLS(c *Config, origin map[string]string, fill func(key string, field *string, source, value string)) {
 	c.Etcd.PlainClients, c.Etcd.FromHTTP = c.TLS.PlainClients, c.TLS.FromHTTP
 	fill("tls.dir", &c.TLS.Dir, "node.data-dir", Abs(filepath.Join(c.Node.DataDir, "tls")))
-	etcd, issued := etcdFiles(c)
-	authorities, given := authorityFiles(c)
+	etcd, authorities := etcdFiles(c), authorityFiles(c)
 	if c.TLS.Mode == "" {
 		mode, source := decideMode(c, anySet(etcd), c.TLS.CADir != "" || anySet(authorities))
 		fill("tls.mode", &c.TLS.Mode, source, mode)
 	}
 	if c.TLS.Mode == pki.ModeCA && c.TLS.CADir != "" {
-		for i, k := range authorities {
-			fill(k.key, k.field, "tls.ca-dir", given[i])
+		for _, k := range authorities {
+			fill(k.key, k.field, "tls.ca-dir", k.derived)
 		}
 	}
 	if !c.TLS.Issues() {
@@ -78,7 +74,7 @@ func deriveTLS(c *Config, origin map[string]string, fill func(key string, field 
 	}
 	for i, k := range etcd {
 		if i < clientFiles || c.TLS.IssuesPeers() {
-			fill(k.key, k.field, "tls.mode", issued[i])
+			fill(k.key, k.field, "tls.mode", k.derived)
 		}
 	}
 	c.Etcd.Issued = true
@@ -128,7 +124,7 @@ func tlsContradictions(c Config) []contradiction {
 		found = append(found, contradiction{keys, fmt.Sprintf(format, args...)})
 	}
 	mode, at := c.TLS.Mode, ""
-	etcd, issued := etcdFiles(&c)
+	etcd := etcdFiles(&c)
 	exposed := false
 	if at, exposed = exposedAddress(c); exposed && mode == pki.ModeOff && !c.TLS.Insecure {
 		add([]string{"tls.mode", "node.address"},
@@ -154,7 +150,7 @@ func tlsContradictions(c Config) []contradiction {
 		}
 	case pki.ModeCA, pki.ModeAuto:
 		for i, k := range etcd {
-			if *k.field != issued[i] && (*k.field != "" || i < clientFiles || c.TLS.IssuesPeers()) {
+			if *k.field != k.derived && (*k.field != "" || i < clientFiles || c.TLS.IssuesPeers()) {
 				add([]string{k.key, "tls.mode"},
 					"must be empty with tls.mode %s, in which holdfast issues it, got %q; certificates of your own are tls.mode files",
 					mode, *k.field)
@@ -227,9 +223,9 @@ func authorityContradictions(c Config) []contradiction {
 	add := func(key, format string, args ...any) {
 		found = append(found, contradiction{[]string{key, "tls.mode"}, fmt.Sprintf(format, args...)})
 	}
-	keys, _ := authorityFiles(&c)
+	keys := authorityFiles(&c)
 	if c.TLS.Mode != pki.ModeCA {
-		for _, k := range append([]pathKey{{"tls.ca-dir", &c.TLS.CADir}}, keys...) {
+		for _, k := range append([]pathKey{{key: "tls.ca-dir", field: &c.TLS.CADir}}, keys...) {
 			if *k.field != "" {
 				add(k.key, "must be empty with tls.mode %s, got %q: only tls.mode ca has given authorities", c.TLS.Mode, *k.field)
 			}

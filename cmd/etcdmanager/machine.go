@@ -27,9 +27,6 @@ func ThisMachine(o Options) (m Machine, err error) {
 		for _, dir := range found {
 			if name := filepath.Base(filepath.Dir(dir)); strings.HasPrefix(name, prefix) {
 				m.Disks = append(m.Disks, name)
-				if m.Rooted, err = layout.Exists(filepath.Join(dir, rootName)); err != nil {
-					return m, fmt.Errorf("look for volumes: %w", err)
-				}
 			}
 		}
 	}
@@ -45,7 +42,7 @@ func ThisMachine(o Options) (m Machine, err error) {
 		}
 	}
 	if o.VolumeProvider == "" && o.DataDir != "" {
-		for _, name := range append(managersNames, volume.IdentityName) {
+		for _, name := range []string{layout.State, layout.Data, volume.IdentityName} {
 			has, err := layout.Exists(filepath.Join(o.DataDir, name))
 			if err != nil {
 				return m, fmt.Errorf("look for data in --data-dir: %w", err)
@@ -55,25 +52,3 @@ func ThisMachine(o Options) (m Machine, err error) {
 	}
 	return m, nil
 }
-
-// ForeignDirectory refuses a disk that has both a volume of holdfast's own layout and the data of etcd-manager: only
-// the operator knows which of the two is the cluster.
-func ForeignDirectory(cfg config.Config, m Machine) error {
-	if !m.Rooted || cfg.Volume.Provider != volume.ProviderLocal {
-		return nil
-	}
-	root := cfg.Volume.Local.Root
-	for _, name := range managersNames {
-		switch has, err := layout.Exists(filepath.Join(filepath.Dir(root), name)); {
-		case err != nil:
-			return fmt.Errorf("look for data of etcd-manager: %w", err)
-		case has:
-			return fmt.Errorf("%s holds the data of etcd-manager's cluster, and volumes of holdfast's in %s: nothing is "+
-				"touched; move away the one that is not the cluster's", filepath.Dir(root), root)
-		}
-	}
-	return nil
-}
-
-// managersNames are by what etcd-manager itself tells whether a disk is in use.
-var managersNames = []string{"state", "data"}

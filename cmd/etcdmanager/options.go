@@ -19,23 +19,12 @@ type Options struct {
 	grpcPort, metricsPort, verbosity                        int
 	Insecure, etcdInsecure, containerized                   bool
 	VolumeProvider, volumeNameTag                           string
-	volumeTags                                              list
+	volumeTags                                              []string
 
 	// PrintConfig asks for the configuration in the place of the node, and Plan for what a takeover would do.
 	PrintConfig, Plan bool
 
 	given map[string]string // the flags that were given, as they were
-}
-
-// list is a flag that may be given again.
-type list []string
-
-func (l *list) String() string { return strings.Join(*l, ",") }
-
-// Set implements [flag.Value].
-func (l *list) Set(text string) error {
-	*l = append(*l, text)
-	return nil
 }
 
 // flags are the flags of o, with etcd-manager's defaults.
@@ -66,7 +55,8 @@ func (o *Options) flags() *flag.FlagSet {
 	fs.BoolVar(&o.etcdInsecure, "etcd-insecure", false, "etcd has no TLS (tls.mode, tls.insecure)")
 	fs.BoolVar(&o.containerized, "containerized", false, "the machine's own directories are below "+hostRoot)
 	fs.StringVar(&o.VolumeProvider, "volume-provider", "", "aws or external; \"\" for --data-dir (volume.provider)")
-	fs.Var(&o.volumeTags, "volume-tag", "`tag` of volumes, KEY=VALUE or KEY, or prefix of directories; may be repeated")
+	fs.Func("volume-tag", "`tag` of volumes, KEY=VALUE or KEY, or prefix of directories; may be repeated",
+		func(tag string) error { o.volumeTags = append(o.volumeTags, tag); return nil })
 	fs.StringVar(&o.volumeNameTag, "volume-name-tag", "", "`key` of the tag that names the slot (volume.ebs.slot-tag)")
 	fs.BoolVar(&o.PrintConfig, "print-config", false, "holdfast's own: print the resulting configuration, and exit")
 	fs.BoolVar(&o.Plan, "plan", false, "holdfast's own: show what would stop the takeover of this machine, and what it "+

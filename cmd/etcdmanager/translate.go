@@ -19,9 +19,6 @@ type Machine struct {
 	Address string   // of this machine, as others reach it
 	Disks   []string // names of the directories below disksDir, with the provider external
 	Seeds   []string // addresses in seedsDir, with the provider external
-	// Rooted says that such a directory has volumes of holdfast's already, as it laid them out before it took over
-	// etcd-manager's own: below mnt/holdfast, a directory for each slot. They stay where they are.
-	Rooted bool
 	// Volume says that --data-dir is a volume itself: with etcd-manager's data, or with an identity.
 	Volume bool
 }

@@ -281,7 +281,6 @@ func TestWhereTheVolumeIs(t *testing.T) {
 		want           map[string]string
 	}{
 		"etcd-manager's disk":      {metal, nil, Machine{}, map[string]string{"volume.local.directory": mnt, "volume.local.root": "", "volume.local.slot": "0"}},
-		"holdfast's own layout":    {metal, nil, Machine{Rooted: true}, map[string]string{"volume.local.root": mnt + "/holdfast", "volume.local.directory": "", "volume.local.slot": "0"}},
 		"the operator's own":       {metal, []string{"HOLDFAST_VOLUME_LOCAL_ROOT=/v"}, Machine{}, map[string]string{"volume.local.directory": ""}},
 		"a new directory":          {bare, nil, Machine{}, map[string]string{"volume.local.root": "/d", "volume.local.directory": "", "volume.local.slot": ""}},
 		"etcd-manager's directory": {bare, nil, Machine{Volume: true}, map[string]string{"volume.local.root": "", "volume.local.directory": "/d", "volume.local.slot": "a"}},

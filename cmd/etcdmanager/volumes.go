@@ -78,7 +78,7 @@ func (t *translation) ebs() {
 			t.wrong("--volume-tag", "must have no comma, got %q: tag the volumes otherwise", tag)
 		}
 	}
-	t.flag("volume.ebs.tags", t.volumeTags.String(), "volume-tag")
+	t.flag("volume.ebs.tags", strings.Join(t.volumeTags, ","), "volume-tag")
 	t.flag("volume.ebs.slot-tag", t.volumeNameTag, "volume-name-tag")
 	if !strings.HasPrefix(t.volumeNameTag, kopsEtcd) && t.volumeNameTag != "" && !t.decided("cluster.slots") &&
 		!t.decided("cluster.size") {
@@ -88,9 +88,6 @@ func (t *translation) ebs() {
 	t.flag("volume.ebs.state", t.host("/var/lib/holdfast/ebs"), "containerized")
 	t.flag("volume.ebs.device-root", t.host("/"), "containerized")
 }
-
-// rootName is the directory below mnt of [Machine.Rooted].
-const rootName = "holdfast"
 
 // disksDir is where the provider external looks for directories.
 func (o Options) disksDir() string { return o.host("/mnt/disks") }
@@ -120,7 +117,7 @@ func (t *translation) external() {
 	prefix := t.prefix()
 	if prefix == "" {
 		t.wrong("--volume-tag", "must be given once with --volume-provider=external, as the prefix of the directories in "+
-			"%s, got %q", t.disksDir(), []string(t.volumeTags))
+			"%s, got %q", t.disksDir(), t.volumeTags)
 		return
 	}
 	if len(t.Disks) != 1 {
@@ -129,10 +126,8 @@ func (t *translation) external() {
 		return
 	}
 	slot := strings.TrimPrefix(t.Disks[0], prefix)
-	if mnt := path.Join(t.disksDir(), t.Disks[0], "mnt"); t.Rooted {
-		t.flag("volume.local.root", path.Join(mnt, rootName), "volume-tag")
-	} else if !t.decided("volume.local.root") {
-		t.flag("volume.local.directory", mnt, "volume-tag")
+	if !t.decided("volume.local.root") {
+		t.flag("volume.local.directory", path.Join(t.disksDir(), t.Disks[0], "mnt"), "volume-tag")
 	}
 	t.flag("volume.local.slot", slot, "volume-tag")
 	if t.staticConfig == "" {

@@ -31,7 +31,7 @@ func peerName(cfg config.Config) string { return "peer." + cfg.Zone() }
 
 // TLSIdentity is whom this node's certificates name. tls.names is the keeper's to add.
 func TLSIdentity(cfg config.Config) pki.Identity {
-	id := pki.Identity{Cluster: cfg.Cluster.Name, Node: cfg.Node.Name, Zone: cfg.Zone(), PeerName: peerName(cfg),
+	id := pki.Identity{Node: cfg.Node.Name, Zone: cfg.Zone(), PeerName: peerName(cfg),
 		PeerHost: settings.PeerHost(cfg.Etcd.PeerURL), Orders: orderNames(cfg, cfg.TLS.Issues())}
 	if cfg.Cluster.Adopt { // etcd-manager drops the name of a member from /etc/hosts when it is taken over
 		id.PeerAddress = cfg.Node.Address

@@ -43,6 +43,8 @@ func newFollower(p proposal, v view) *follower {
 	return &follower{proposal: p, view: v, told: map[string]string{}, failed: map[string]string{}, since: time.Now()}
 }
 
+// follow waits for the end and says what happens. Until the point of no return the end of ctx, and the timeout, abort
+// what this command has proposed.
 func (f *follower) follow(ctx context.Context) error {
 	f.cluster.poke(ctx)
 	bound, cancel := context.WithTimeout(ctx, f.timeout)

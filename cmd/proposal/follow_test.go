@@ -67,7 +67,7 @@ func TestFollowTheStoreAlone(t *testing.T) {
 					Options: Options{Timeout: tc.timeout}, Terminal: Terminal{Out: &out, Err: &errs}}
 				o.Config.Cluster.Name = "main"
 				tc.then(t, r, p, founding, interrupt)
-				err := o.proposal(o.cluster(), p).follow(ctx, view{})
+				err := newFollower(o.proposal(o.cluster(), p), view{}).follow(ctx)
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("got %v, want %q", err, tc.want)
 				}

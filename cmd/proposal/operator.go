@@ -81,7 +81,7 @@ func (o Operator) carryOut(ctx context.Context, c *cluster, p plan.Restore, v vi
 	if err := made.propose(ctx); err != nil {
 		return err
 	}
-	return made.follow(ctx, v)
+	return newFollower(made, v).follow(ctx)
 }
 
 // sign says who proposes, for how long, and which objections are overruled.

@@ -86,9 +86,3 @@ func underWay(p plan.Restore) error {
 	}
 	return fmt.Errorf("a %s is under way, proposed by %s: %s", p.Title(), p.By, way)
 }
-
-// follow waits for the end and says what happens. Until the point of no return the end of ctx, and the timeout, abort
-// it. v is what the nodes have shown.
-func (p proposal) follow(ctx context.Context, v view) error {
-	return newFollower(p, v).follow(ctx)
-}

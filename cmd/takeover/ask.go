@@ -138,25 +138,17 @@ func clientTLS(ctx context.Context, cfg config.Config) (*tls.Config, error) {
 		}
 	}
 	if len(bundle) > 0 {
-		pool, err := poolOf(bundle)
-		if err != nil {
+		var err error
+		if secure.RootCAs, err = poolOf(bundle); err != nil {
 			return nil, err
 		}
-		secure.RootCAs = pool
 	}
 	return secure, nil
 }
 
 func poolOf(bundle []byte) (*x509.CertPool, error) {
 	certs, err := pki.ParseCertificates(bundle)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	for _, c := range certs {
-		pool.AddCert(c)
-	}
-	return pool, nil
+	return pki.Pool(certs...), err
 }
 
 // peersPool are the authorities by which this node would know the other members; nil without TLS.
@@ -169,11 +161,7 @@ func peersPool(ctx context.Context, cfg config.Config) (*x509.CertPool, error) {
 		if err != nil {
 			return nil, err
 		}
-		pool := x509.NewCertPool()
-		for _, c := range known.Peers.Bundle {
-			pool.AddCert(c)
-		}
-		return pool, nil
+		return pki.Pool(known.Peers.Bundle...), nil
 	case cfg.Etcd.PeerTrustedCAFile == "":
 		return nil, nil
 	}
@@ -237,10 +225,6 @@ func distrust(ctx context.Context, conn net.Conn, host string, pool *x509.CertPo
 	if len(chain) == 0 {
 		return fmt.Errorf("it presents none: %w", err)
 	}
-	between := x509.NewCertPool()
-	for _, c := range chain[1:] {
-		between.AddCert(c)
-	}
-	_, err = chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, DNSName: host})
+	_, err = chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: pki.Pool(chain[1:]...), DNSName: host})
 	return err
 }

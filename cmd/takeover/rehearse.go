@@ -105,7 +105,7 @@ func Rehearse(ctx context.Context, cfg config.Config, copies []string, members i
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s := script{Dir: dir, Quota: cfg.Etcd.QuotaBackendBytes, Hold: cfg.Stop.Hold.String()}
 	if len(copies) > 0 {
-		err = s.castCopies(&r, cfg, copies)
+		s.castCopies(&r, cfg, copies)
 	} else {
 		err = s.castBackup(ctx, &r, cfg, members, progress)
 	}
@@ -178,7 +178,7 @@ func (s *script) castBackup(ctx context.Context, r *Rehearsal, cfg config.Config
 }
 
 // castCopies reads the copies, which must be those of all voters. They are rehearsed as the members that they are.
-func (s *script) castCopies(r *Rehearsal, cfg config.Config, dirs []string) error {
+func (s *script) castCopies(r *Rehearsal, cfg config.Config, dirs []string) {
 	found := Check(dirs)
 	r.Source = strings.Join(dirs, ", ")
 	var why []string
@@ -191,7 +191,7 @@ func (s *script) castCopies(r *Rehearsal, cfg config.Config, dirs []string) erro
 	}
 	if len(why) > 0 {
 		r.Stopped = strings.Join(why, "; ")
-		return nil
+		return
 	}
 	first := found.Members[0].Lists
 	names := node.MemberNames(cfg)
@@ -201,12 +201,12 @@ func (s *script) castCopies(r *Rehearsal, cfg config.Config, dirs []string) erro
 		left, err := (embedded.Disk{Names: names}).Left(dirs[i])
 		if err != nil || left == nil {
 			r.Stopped = fmt.Sprintf("%s is no volume that can be taken over: %v", dirs[i], err)
-			return nil
+			return
 		}
 		full, wrong := (embedded.Disk{Names: names}).Told(*left, m.Lists.V3, m.Lists.ClusterVersion)
 		if len(wrong) > 0 {
 			r.Stopped = strings.Join(wrong, "; ")
-			return nil
+			return
 		}
 		s.Program, s.Token = left.Program, left.Token
 		own := full.Members[slices.IndexFunc(full.Members, func(e plan.Elder) bool { return e.ID == m.Lists.Member })]
@@ -220,7 +220,6 @@ func (s *script) castCopies(r *Rehearsal, cfg config.Config, dirs []string) erro
 		r.Stopped = fmt.Sprintf("the cluster has %d members, and %d directories are named: name copies of all members", n,
 			len(s.Cast))
 	}
-	return nil
 }
 
 // listed are members as people are shown them.

@@ -2,24 +2,18 @@ package takeover
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	etcdversion "go.etcd.io/etcd/api/v3/version"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.uber.org/zap"
 
 	"holdfast/cmd/child"
@@ -152,8 +146,8 @@ func (s *script) configure(a actor) error {
 		"stop":     map[string]any{"hold": s.Hold},
 	}
 	if s.secure() {
-		etcd["peer-cert-file"], etcd["peer-key-file"] = s.path("peer.crt"), s.path("peer.key")
-		etcd["peer-trusted-ca-file"] = s.path("peer.crt")
+		etcd["peer-cert-file"], etcd["peer-key-file"] = s.certificate(), s.key()
+		etcd["peer-trusted-ca-file"] = s.certificate()
 		etcd["peer-cert-allowed-hostname"] = s.hosts()
 	}
 	text, err := json.MarshalIndent(keys, "", "  ") // JSON is YAML
@@ -182,30 +176,21 @@ func (s *script) certify() error {
 	if !s.secure() {
 		return nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	t := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "rehearsal"}, IsCA: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, DNSNames: s.hosts(),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}} // from which etcd sees its peers come, and looks for that in here
+	hosts := []string{"127.0.0.1"} // from which etcd sees its peers come, and looks for that in here
 	for _, a := range s.Cast {
-		t.IPAddresses = append(t.IPAddresses, net.ParseIP(a.Address))
+		hosts = append(hosts, a.Address)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
-	if err != nil {
-		return err
+	hosts = append(hosts, s.hosts()...)
+	for i, host := range hosts {
+		hosts[i] = net.JoinHostPort(host, "0")
 	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		os.WriteFile(s.path("peer.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
-		os.WriteFile(s.path("peer.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	_, err := transport.SelfCert(zap.NewNop(), s.Dir, hosts, 1, x509.ExtKeyUsageClientAuth)
+	return err
 }
+
+// certificate and key are what certify makes.
+func (s *script) certificate() string { return s.path("cert.pem") }
+func (s *script) key() string         { return s.path("key.pem") }
 
 // plain is the order for the other program of a member.
 func (s *script) plain(a actor) plainOrder {
@@ -215,7 +200,7 @@ func (s *script) plain(a actor) plainOrder {
 		o.Names[b.Slot] = []netip.Addr{netip.MustParseAddr(b.Address)}
 	}
 	if s.secure() {
-		o.Certificate, o.Key, o.CA = s.path("peer.crt"), s.path("peer.key"), s.path("peer.crt")
+		o.Certificate, o.Key, o.CA = s.certificate(), s.key(), s.certificate()
 	}
 	return o
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,28 +47,18 @@ const maxFile = 1 << 20
 // Read reads a file of users and roles, and not yet the passwords. The error joins everything that is wrong, each with
 // its line. A file that names others with passwords may be open to its owner only.
 func Read(path string) (Wanted, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return Wanted{}, fmt.Errorf("open auth.file: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := durable.Read(path, maxFile)
 	if err != nil {
 		return Wanted{}, fmt.Errorf("read auth.file: %w", err)
-	}
-	if len(data) > maxFile {
-		return Wanted{}, fmt.Errorf("auth.file: %s: must be at most 1 MiB", path)
 	}
 	w, err := parse(path, data)
 	if err != nil {
 		return Wanted{}, err
 	}
-	for _, u := range w.Users {
-		if u.PasswordFile != "" {
-			return w, durable.Private(f)
-		}
+	if slices.ContainsFunc(w.Users, func(u WantedUser) bool { return u.PasswordFile != "" }) {
+		_, err = durable.ReadSecret(path, maxFile)
 	}
-	return w, nil
+	return w, err
 }
 
 // parse reads the YAML of the file called name. Names of password files are relative to its directory.

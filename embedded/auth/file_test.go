@@ -138,7 +138,7 @@ func TestFiles(t *testing.T) {
 		t.Error(err)
 	}
 	write(t, path, strings.Repeat("#", maxFile+1), 0o600)
-	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "1 MiB") {
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "has more than 1048576 bytes") {
 		t.Errorf("a large file: got %v", err)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -32,15 +30,7 @@ func (w Wanted) ReadPasswords() {
 
 // readPassword reads one password, without the line break at its end. No error quotes it.
 func readPassword(path string) (Secret, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	if err := durable.Private(f); err != nil {
-		return "", err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxPassword+3))
+	data, err := durable.ReadSecret(path, maxFile)
 	if err != nil {
 		return "", err
 	}

@@ -94,7 +94,7 @@ func ParseAuthority(bundle, keys []byte) (Authority, error) {
 	if len(keys) == 0 {
 		return a, nil
 	}
-	signers, err := parseKeys(keys)
+	signers, err := ParseKeys(keys)
 	if err != nil {
 		return Authority{}, fmt.Errorf("key: %w", err)
 	}
@@ -114,12 +114,20 @@ func ParseAuthority(bundle, keys []byte) (Authority, error) {
 	return a, nil
 }
 
+// Holds reports whether a key is that of a certificate.
+func Holds(key crypto.Signer, c *x509.Certificate) bool {
+	if key == nil {
+		return false
+	}
+	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(c.PublicKey)
+}
+
 // certificateOf is the one of certs that belongs to key, the longest of them if it was renewed; nil if there is none.
 func certificateOf(certs []*x509.Certificate, key crypto.Signer) *x509.Certificate {
 	var found *x509.Certificate
 	for _, c := range certs {
-		public, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
-		if ok && public.Equal(key.Public()) && (found == nil || c.NotAfter.After(found.NotAfter)) {
+		if Holds(key, c) && (found == nil || c.NotAfter.After(found.NotAfter)) {
 			found = c
 		}
 	}
@@ -129,7 +137,7 @@ func certificateOf(certs []*x509.Certificate, key crypto.Signer) *x509.Certifica
 // LoadAuthority reads an authority from files; keyFile may be empty. A key that others than its owner may read is an
 // error, as is whatever ParseAuthority refuses.
 func LoadAuthority(certFile, keyFile string) (Authority, error) {
-	bundle, err := readFile(certFile)
+	bundle, err := durable.Read(certFile, maxFile)
 	if err != nil {
 		return Authority{}, err
 	}
@@ -156,7 +164,7 @@ func LoadAuthority(certFile, keyFile string) (Authority, error) {
 // Encode is the inverse of ParseAuthority. key is a secret; it is nil if the authority has none.
 func (a Authority) Encode() (bundle, key []byte, err error) {
 	if a.Key != nil {
-		key, err = encodeKeys(append([]crypto.Signer{a.Key}, a.More...)...)
+		key, err = EncodeKeys(append([]crypto.Signer{a.Key}, a.More...)...)
 	}
 	return EncodeCertificates(a.Bundle...), key, err
 }
@@ -174,6 +182,17 @@ func (a Authority) signers() []signer {
 		}
 	}
 	return all
+}
+
+// issue has the certificate of that name in the bundle, which can sign, sign a leaf for a key.
+func (a Authority) issue(p profile, name string, key crypto.Signer, life time.Duration, now time.Time) (*leaf, error) {
+	signers := a.signers()
+	by := slices.IndexFunc(signers, func(s signer) bool { return Fingerprint(s.cert) == name })
+	l, err := p.issue(signers[by], key, life, now)
+	if err != nil {
+		return nil, fmt.Errorf("issue the %s certificate: %w", p.name, err)
+	}
+	return l, nil
 }
 
 // after is this authority, which follows old: it keeps the keys that it was not given and whose certificates it has.

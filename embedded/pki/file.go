@@ -2,8 +2,6 @@ package pki
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,19 +12,6 @@ import (
 
 // maxFile bounds what is read of one file, in bytes: a bundle has a few kilobytes.
 const maxFile = 1 << 20
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s has more than %d bytes: it is no file of certificates", path, maxFile)
-	}
-	return text, err
-}
 
 // makeDir makes sure that a directory is there and that nobody else may enter it, and removes what a crash left behind.
 func makeDir(dir string) error {

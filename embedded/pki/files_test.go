@@ -165,7 +165,7 @@ func TestNoKeyIsPrinted(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := loadLeaf(k.cfg.Files().Peer, nil)
-		_, err2 := parseKeys([]byte(damaged))
+		_, err2 := ParseKeys([]byte(damaged))
 		_, err3 := ParseCertificates([]byte(damaged))
 		said = append(said, fmt.Sprint(err, err2, err3))
 		prepare(t, k, "a")

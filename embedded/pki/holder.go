@@ -114,13 +114,7 @@ func ReadPaper(path string) (p Paper, err error) {
 }
 
 // Pool are its authorities.
-func (p Paper) Pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	for _, c := range p.Authorities {
-		pool.AddCert(c)
-	}
-	return pool
-}
+func (p Paper) Pool() *x509.CertPool { return Pool(p.Authorities...) }
 
 // With is the text of its file with other authorities and, unless that is empty, another certificate, as PEM.
 func (p Paper) With(certificate, authorities string) ([]byte, error) {
@@ -128,7 +122,7 @@ func (p Paper) With(certificate, authorities string) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("a key of type %T cannot sign", p.PrivateKey)
 	}
-	text, err := encodeKeys(key)
+	text, err := EncodeKeys(key)
 	if certificate == "" {
 		certificate = string(EncodeCertificates(p.Leaf))
 	}

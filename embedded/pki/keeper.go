@@ -18,7 +18,6 @@ import (
 
 // Identity is whom the leaves name.
 type Identity struct {
-	Cluster  string   // of the configuration
 	Node     string   // node.name, which what the gossip shows names
 	Observer bool     // that is no node's, but an observer's
 	Zone     string   // CLUSTER.DOMAIN, of the members' host names

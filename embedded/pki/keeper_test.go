@@ -79,7 +79,7 @@ func newKeeper(t testing.TB, source Source, change func(*Config)) *Keeper {
 
 func openKeeper(t testing.TB, cfg Config, source Source) *Keeper {
 	t.Helper()
-	id := Identity{Cluster: "main", Zone: zone, PeerName: peerName, Names: []string{"etcd.example.com", "192.0.2.7"}}
+	id := Identity{Zone: zone, PeerName: peerName, Names: []string{"etcd.example.com", "192.0.2.7"}}
 	k, err := New(cfg, id, source, zap.NewNop(), prometheus.NewPedanticRegistry())
 	if err != nil {
 		t.Fatal(err)

@@ -129,8 +129,7 @@ func (p profile) sign(by signer, key crypto.PublicKey, from, until, now time.Tim
 	if err != nil {
 		return nil, err
 	}
-	roots := x509.NewCertPool()
-	roots.AddCert(by.cert)
+	roots := Pool(by.cert)
 	for _, usage := range p.usages {
 		options := x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}}
 		if _, err := c.Verify(options); err != nil {
@@ -147,7 +146,7 @@ func (p profile) sign(by signer, key crypto.PublicKey, from, until, now time.Tim
 
 // encode is the text of one file with the certificate, what leads to the authority, and the key.
 func (l *leaf) encode() ([]byte, error) {
-	key, err := encodeKeys(l.PrivateKey.(crypto.Signer))
+	key, err := EncodeKeys(l.PrivateKey.(crypto.Signer))
 	return append(l.chain(), key...), err
 }
 
@@ -217,6 +216,6 @@ func issueClient(by signer, commonName string, k crypto.Signer, life time.Durati
 	if err != nil {
 		return nil, nil, err
 	}
-	key, err = encodeKeys(k)
+	key, err = EncodeKeys(k)
 	return l.chain(), key, err
 }

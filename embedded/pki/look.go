@@ -154,7 +154,7 @@ func (k *Keeper) read(have *state) {
 		path  string
 		certs *[]*x509.Certificate
 	}{{files.ClientsCA, &have.clients}, {files.PeersCA, &have.trusted}} {
-		if text, err := readFile(f.path); err == nil {
+		if text, err := durable.Read(f.path, maxFile); err == nil {
 			if certs, err := ParseCertificates(text); err == nil {
 				*f.certs = certs
 			}
@@ -235,7 +235,7 @@ func (k *Keeper) trust(have *state, peers []string) error {
 
 func (k *Keeper) writeTrust(path string, certs []*x509.Certificate) error {
 	text := EncodeCertificates(certs...)
-	if old, err := readFile(path); err == nil && bytes.Equal(old, text) {
+	if old, err := durable.Read(path, maxFile); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
 	if err := durable.WriteFile(path, text); err != nil {
@@ -264,11 +264,9 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 			return err
 		}
 	}
-	signers := a.signers()
-	by := slices.IndexFunc(signers, func(s signer) bool { return Fingerprint(s.cert) == name })
-	l, err := p.issue(signers[by], key, k.cfg.LeafLife, now)
+	l, err := a.issue(p, name, key, k.cfg.LeafLife, now)
 	if err != nil {
-		return fmt.Errorf("issue the %s certificate: %w", p.name, err)
+		return err
 	}
 	text, err := l.encode()
 	if err == nil {

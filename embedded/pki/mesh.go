@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -56,14 +55,11 @@ func (k *Keeper) issueMesh(have *state, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	signers := known.signers()
-	by := slices.IndexFunc(signers, func(s signer) bool { return Fingerprint(s.cert) == name })
-	l, err := p.issue(signers[by], key, k.cfg.LeafLife, now)
-	if err != nil {
-		return fmt.Errorf("issue the %s certificate: %w", p.name, err)
+	l, err := known.issue(p, name, key, k.cfg.LeafLife, now)
+	if err == nil {
+		have.mesh = l
 	}
-	have.mesh = l
-	return nil
+	return err
 }
 
 // mesh returns the authority to issue the leaf for the gossip by, "" to keep what there is. Unlike a member, the gossip
@@ -108,9 +104,5 @@ func (k *Keeper) MeshAuthorities() (*x509.CertPool, error) {
 	if have.known == nil {
 		return nil, errors.New("the peers' authority is not known here yet")
 	}
-	pool := x509.NewCertPool()
-	for _, c := range slices.Concat(have.known.Peers.Bundle, have.trusted) {
-		pool.AddCert(c)
-	}
-	return pool, nil
+	return Pool(slices.Concat(have.known.Peers.Bundle, have.trusted)...), nil
 }

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"holdfast/durable"
 )
 
 // Orders signs what is put into the backup store as an order to the cluster, and checks what others have put there: it
@@ -111,7 +113,7 @@ func FileOrders(certFile, keyFile, authorityFile string, names Names) *Orders {
 		return nil
 	}
 	return &Orders{func() (papers, error) {
-		text, err := readFile(authorityFile)
+		text, err := durable.Read(authorityFile, maxFile)
 		if err != nil {
 			return papers{}, err
 		}
@@ -183,8 +185,7 @@ func (o *Orders) Lasts(text, signature []byte, at time.Time, command bool) bool 
 // rests reports whether what is signed with these papers rests on an authority.
 func (p papers) rests(on *x509.Certificate) bool {
 	if len(p.chain) == 0 {
-		public, ok := on.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
-		return ok && public.Equal(p.key.Public())
+		return Holds(p.key, on)
 	}
 	_, err := p.verify(p.chain, []*x509.Certificate{on}, time.Time{}, true)
 	return err == nil
@@ -216,11 +217,8 @@ func (p papers) check(text, signature []byte, at time.Time, command bool) error 
 // of the authorities; the zero time is now.
 func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.Time,
 	command bool) (leaf *x509.Certificate, err error) {
-	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(),
+	options := x509.VerifyOptions{Roots: Pool(authorities...), Intermediates: x509.NewCertPool(),
 		CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	for _, c := range authorities {
-		options.Roots.AddCert(c)
-	}
 	for i, der := range slices.Backward(chain) {
 		if leaf, err = x509.ParseCertificate(der); err != nil {
 			return nil, fmt.Errorf("certificate %d of its signature: %w", i+1, err)

@@ -53,8 +53,8 @@ func certificates(text []byte, other func(kind string) error) ([]*x509.Certifica
 	return certs, nil
 }
 
-// parseKeys reads at least one private key, in any of the usual forms. No error quotes the text.
-func parseKeys(text []byte) ([]crypto.Signer, error) {
+// ParseKeys reads at least one private key, in any of the usual forms. No error quotes the text.
+func ParseKeys(text []byte) ([]crypto.Signer, error) {
 	blocks, err := parseBlocks(text)
 	if err != nil {
 		return nil, err
@@ -114,6 +114,15 @@ func parseBlocks(text []byte) ([]*pem.Block, error) {
 	return blocks, nil
 }
 
+// Pool are certificates to check others with.
+func Pool(certs ...*x509.Certificate) *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, c := range certs {
+		pool.AddCert(c)
+	}
+	return pool
+}
+
 // EncodeCertificates is the inverse of ParseCertificates.
 func EncodeCertificates(certs ...*x509.Certificate) []byte {
 	var out []byte
@@ -123,7 +132,8 @@ func EncodeCertificates(certs ...*x509.Certificate) []byte {
 	return out
 }
 
-func encodeKeys(keys ...crypto.Signer) ([]byte, error) {
+// EncodeKeys is the inverse of ParseKeys: what it returns is a secret.
+func EncodeKeys(keys ...crypto.Signer) ([]byte, error) {
 	var out []byte
 	for _, k := range keys {
 		der, err := x509.MarshalPKCS8PrivateKey(k)

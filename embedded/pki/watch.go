@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"holdfast/durable"
+
 	"go.uber.org/zap"
 )
 
@@ -53,7 +55,7 @@ func (f File) read() ([]*x509.Certificate, error) {
 			return nil, fmt.Errorf("%s, %s: %w", f.Path, f.Key, err)
 		}
 	}
-	text, err := readFile(f.Path)
+	text, err := durable.Read(f.Path, maxFile)
 	if err != nil {
 		return nil, err
 	}

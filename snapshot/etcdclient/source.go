@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -114,21 +113,8 @@ func askEndpoint(ctx context.Context, client *clientv3.Client, endpoint string) 
 	return s, nil
 }
 
-// Fetch copies a snapshot of the member into a file without a name and opens it. The caller closes it.
-func (s Source) Fetch(ctx context.Context, cfg clientv3.Config, scratch string,
-	progress func(snapshot.Progress)) (_ snapshot.Tx, err error) {
-	f, err := os.CreateTemp(scratch, "holdfast-fetch-")
-	if err != nil {
-		return nil, fmt.Errorf("create scratch file: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-		}
-	}()
-	if err := os.Remove(f.Name()); err != nil {
-		return nil, fmt.Errorf("create scratch file: %w", err)
-	}
+// Fetch copies the member's database into a scratch file and opens it. The caller closes it.
+func (s Source) Fetch(ctx context.Context, cfg clientv3.Config, opt snapshot.Options) (snapshot.Tx, error) {
 	cfg.Endpoints = []string{s.Endpoint}
 	client, err := clientv3.New(cfg)
 	if err != nil {
@@ -142,9 +128,5 @@ func (s Source) Fetch(ctx context.Context, cfg clientv3.Config, scratch string,
 		return nil, err
 	}
 	defer stream.Snapshot.Close()
-	size, err := receive(f, stream.Snapshot, s.Status.DbSize, progress)
-	if err != nil {
-		return nil, err
-	}
-	return openFetched(f, size)
+	return snapshot.Receive(ctx, stream.Snapshot, opt)
 }

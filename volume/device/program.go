@@ -97,20 +97,25 @@ func oneLine(out []byte) string {
 }
 
 // bounded calls f, which the kernel may hold up forever, and waits for it until a little after ctx ends.
-// What is held up cannot be killed, and stays until the device answers.
 func bounded(ctx context.Context, what string, f func() error) error {
+	return within(ctx.Done(), grace, what, f)
+}
+
+// within calls f, which the kernel may hold up forever, and waits for it until a limit after begun. What is held up
+// cannot be killed, and stays until the device answers.
+func within(begun <-chan struct{}, limit time.Duration, what string, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	select {
 	case err := <-done:
 		return err
-	case <-ctx.Done():
+	case <-begun:
 	}
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(grace):
-		return fmt.Errorf("%s: %w (%w)", what, ErrStalled, ctx.Err())
+	case <-time.After(limit):
+		return fmt.Errorf("%s: %w", what, ErrStalled)
 	}
 }
 

@@ -94,9 +94,11 @@ func Fence(dir string) error {
 	if err != nil || there == nil {
 		return err
 	}
-	err = within(fenceWait, "shut down the filesystem", func() error { return shutdown(there) })
+	now := make(chan struct{})
+	close(now)
+	err = within(now, fenceWait, "shut down the filesystem", func() error { return shutdown(there) })
 	// Whatever came of it: what is detached is not reached any more by a path.
-	e := within(fenceWait, "detach the mount", func() error {
+	e := within(now, fenceWait, "detach the mount", func() error {
 		return unix.Unmount(there.Mountpoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	})
 	if err = errors.Join(err, e); err != nil {
@@ -126,19 +128,4 @@ func shutdown(m *mountinfo.Info) error {
 		return fmt.Errorf("%s is not what was mounted there", m.Mountpoint)
 	}
 	return unix.IoctlSetPointerInt(int(f.Fd()), shutdownRequest, shutdownNow)
-}
-
-// within calls f, which the kernel may hold up forever, and waits for it so long.
-func within(limit time.Duration, what string, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		if err != nil {
-			err = fmt.Errorf("%s: %w", what, err)
-		}
-		return err
-	case <-time.After(limit):
-		return fmt.Errorf("%s: %w within %s", what, ErrStalled, limit)
-	}
 }

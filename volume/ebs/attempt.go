@@ -24,8 +24,9 @@ const (
 )
 
 // claimAttempt is one run of the protocol, from the devices of this machine to a held volume. It is used once, by a
-// goroutine that has the provider's turn. The steps follow in the order in which they are taken; choose.go has the
-// choice, seize.go the takeover, and prepare.go what is done on the device itself.
+// goroutine that has the provider's turn. The steps follow in the order in which they are taken; present.go has what is
+// done with a volume that is here already, choose.go the choice, seize.go the takeover, and prepare.go what is done on
+// the device itself.
 type claimAttempt struct {
 	*Provider
 	want    volume.Want
@@ -36,7 +37,8 @@ type claimAttempt struct {
 	adopted []string          // data of another program's etcd on it, which has no identity yet
 }
 
-// run is the protocol.
+// run is the protocol: steps 0 and 1, then the volume that is here, or the one whose attachment is not settled, or a
+// free one.
 func (a *claimAttempt) run(ctx context.Context) (*claim, error) {
 	last, err := a.local(ctx)
 	if err != nil {
@@ -66,7 +68,7 @@ func (a *claimAttempt) run(ctx context.Context) (*claim, error) {
 	return a.take(ctx, v)
 }
 
-// take claims a free volume: intent and its settling, the lock, and what is done with the device.
+// take is steps 3 to 9 for a free volume: intent and its settling, the lock, and what is done with the device.
 func (a *claimAttempt) take(ctx context.Context, v Volume) (*claim, error) {
 	a.c = a.newClaim(v)
 	if err := a.declare(ctx); err != nil {
@@ -105,36 +107,6 @@ func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 	return j.Held, nil
 }
 
-// vacate is all that an instance does that is about to go: it claims no volume, and gives up what it has still, as
-// after a detach that failed, or where a process ended under the notice. What it has is in the journal, or bears its
-// claim: another program's volume stays. An old notice gives nothing up: an instance that comes back from hibernation
-// knows one, and stays. The error says in any case why nothing is claimed.
-func (a *claimAttempt) vacate(ctx context.Context, why string) error {
-	why += ": it claims no volume"
-	a.status.at(stateStandby, "", why)
-	j, err := a.requests.journal()
-	if err != nil {
-		return fmt.Errorf("%s, and what is attached to it cannot be given back: %w", why, err)
-	}
-	own := len(a.devices) < 2 && j.Held == nil && len(j.Detaching) == 0 // its disk alone is here: EC2 need not be asked
-	if own || a.outlook.confirmed(ctx).Leaves() == "" {
-		return none("%s", why)
-	}
-	dropped, err := a.dropAll(ctx, a.devices, false, func(v Volume) bool {
-		_, leaving := j.Detaching[v.ID]
-		t, err := a.cfg.claim(v)
-		return leaving || j.Held != nil && j.Held.Volume == v.ID || err == nil && t.Instance == a.me.Instance
-	})
-	a.status.at(stateStandby, "", why)
-	if len(dropped) > 0 {
-		a.log.Warn("gave volumes back that were attached still", zap.Strings("volumes", dropped), zap.String("why", why))
-	}
-	if err != nil {
-		return fmt.Errorf("%s, and what is attached to it could not be given back yet: %w", why, err)
-	}
-	return none("%s", why)
-}
-
 // scan is step 1: the cluster's volumes. EC2 gets little time to answer while there is a volume that needs no answer.
 func (a *claimAttempt) scan(ctx context.Context, last *Holding) (err error) {
 	if last != nil {
@@ -156,154 +128,6 @@ func (a *claimAttempt) settle(ctx context.Context) (err error) {
 		return err
 	}
 	return a.requests.strays(ctx, a.rules(a.want), a.volumes, a.devices)
-}
-
-// recall adds to what EC2 lists the volumes that are known to be here and are not in the list, which may be old:
-// a second one must not be mounted beside one that a former life of this process has left mounted.
-func (a *claimAttempt) recall(ctx context.Context) error {
-	j, err := a.requests.journal()
-	if err != nil {
-		return err
-	}
-	for _, id := range sortedKeys(a.devices) {
-		if slices.ContainsFunc(a.volumes, func(v Volume) bool { return v.ID == id }) {
-			continue
-		}
-		_, used := j.Attaching[id]
-		used = used || j.Held != nil && j.Held.Volume == id
-		dirs, err := a.host.Disks.Mounted(a.devices[id])
-		if err != nil && used {
-			return err
-		}
-		if !used && !slices.ContainsFunc(dirs, a.ours) {
-			continue // the machine's own disk, or another cluster's
-		}
-		a.seen.again()
-		v, ok, err := a.one(ctx, id)
-		switch {
-		case err != nil || !ok:
-			return none("EC2 does not show %s, which this machine has used and whose device is here", id)
-		case a.cfg.selects(v):
-			a.volumes = append(slices.Clone(a.volumes), v)
-		case len(dirs) > 0:
-			a.log.Warn("unmounting a volume that is not the cluster's any more", zap.String("volume", id))
-			if err := a.requests.unmountAll(ctx, a.devices[id]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// present returns the volume of the cluster whose device is here and is to be adopted, if there is one. This
-// machine may have come to several; then the others, which are not mounted, are detached.
-func (a *claimAttempt) present(ctx context.Context) (best Volume, ok bool, err error) {
-	j, err := a.requests.journal()
-	if err != nil {
-		return Volume{}, false, err
-	}
-	rules := a.rules(a.want)
-	var here []Volume
-	for _, v := range a.volumes {
-		if a.devices[v.ID] == "" {
-			continue
-		}
-		if _, leaving := j.Detaching[v.ID]; leaving {
-			continue
-		}
-		v = rules.here(v)
-		why := rules.unfit(v)
-		if why != "" {
-			why = fmt.Sprintf("%s is attached to this instance and not used: %s", v.ID, why)
-		} else {
-			here = append(here, v)
-		}
-		a.status.problem("unfit "+v.ID, why)
-	}
-	if len(here) == 0 {
-		return Volume{}, false, nil
-	}
-	best = here[0]
-	for _, v := range here[1:] {
-		if rules.closer(v, best, j.Held) {
-			best = v
-		}
-	}
-	for _, v := range here {
-		if v.ID != best.ID {
-			a.requests.shed(ctx, v.ID, a.devices[v.ID], best.ID)
-		}
-	}
-	return best, true, nil
-}
-
-// adopt takes over a volume whose device is here. With takeover of stopped instances another node may be about to
-// detach it, because it saw this one stopped: then the claim must settle first.
-func (a *claimAttempt) adopt(ctx context.Context, v Volume) (*claim, error) {
-	a.c = a.newClaim(v)
-	device := a.devices[v.ID]
-	if a.cfg.Takeover == takeoverStopped {
-		if err := a.declare(ctx); err != nil {
-			return nil, err
-		}
-		devices, err := a.host.Devices()
-		if err != nil {
-			return nil, err
-		}
-		now, ok, err := a.one(ctx, v.ID) // a detach that was accepted may take longer than the settling
-		if err != nil {
-			return nil, fmt.Errorf("ask whether %s is being detached: %w", v.ID, err)
-		}
-		if devices[v.ID] != device || !ok || !a.attachedHere(now) {
-			a.seen.again()
-			return nil, none("%s is not attached to this instance to stay: it was seen stopped, and another node may be taking "+
-				"the volume over", v.ID)
-		}
-	}
-	return a.use(ctx, device)
-}
-
-// attachedHere reports whether EC2 says that a volume is attached to this instance, and not on its way in or out.
-func (a *claimAttempt) attachedHere(v Volume) bool {
-	return slices.ContainsFunc(v.Attachments,
-		func(at Attachment) bool { return at.Instance == a.me.Instance && at.State == Attached })
-}
-
-// adoptBlind adopts the volume that was held last although EC2 does not answer: an outage of its API must not keep a
-// member down whose disk is here.
-func (a *claimAttempt) adoptBlind(ctx context.Context, h Holding, cause error) (*claim, error) {
-	a.c = newClaim(a.Provider, h.Volume, volume.Identity{Cluster: a.want.Cluster, Slot: h.Slot, Volume: h.Volume})
-	a.c.rules = a.rules(a.want)
-	a.c.blind, a.c.unsaid = true, true
-	a.c.tag = a.newTag(h.Epoch + 1)
-	a.log.Warn("EC2 cannot be asked; adopting the volume that this machine held last, whose device is here",
-		zap.String("volume", h.Volume), zap.String("slot", h.Slot), zap.Error(cause))
-	return a.use(ctx, a.devices[h.Volume])
-}
-
-// finish continues with the volume whose attachment is not settled: nothing else may be tried meanwhile, because the
-// late request would give this machine a second volume.
-func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
-	for _, v := range a.volumes {
-		if v.ID != a.open {
-			continue
-		}
-		switch who := holder(v); {
-		case who == a.me.Instance:
-			a.c = a.newClaim(v)
-			device, err := a.await(ctx, "", false)
-			if err != nil {
-				return nil, err
-			}
-			return a.use(ctx, device)
-		case who == "" && a.judge(a.want, a.volumes).of(v).take:
-			a.log.Info("asking again for an attachment of which nothing was heard", zap.String("volume", a.open))
-			return a.take(ctx, v)
-		}
-	}
-	a.status.at(stateStandby, a.open, "an attachment is not settled")
-	return nil, none("an attachment of %s was asked for, and it is not known yet what became of it; nothing else is "+
-		"tried for at most %s", a.open, unsettled)
 }
 
 // declare is steps 3 and 4: it writes the claim and makes sure that it stays. The last writer wins, so a node that

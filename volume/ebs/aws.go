@@ -33,7 +33,6 @@ const (
 // EC2 is the [Cloud] of a region of AWS, by its SDK. Its methods may be called from several goroutines.
 type EC2 struct {
 	cfg      Config
-	base     aws.Config
 	metadata *imds.Client
 	series   ec2Series
 	log      *zap.Logger
@@ -43,7 +42,8 @@ type EC2 struct {
 
 	asking turn // for the metadata service; guards what follows
 	self   atomic.Pointer[Self]
-	client atomic.Pointer[sdk]
+
+	*sdk
 }
 
 // NewEC2 returns the client. It reads the SDK's own configuration (files, environment) and sends nothing: where
@@ -69,10 +69,12 @@ func NewEC2(ctx context.Context, cfg Config, reg prometheus.Registerer, lg *zap.
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
 	cfg.Region = cmp.Or(cfg.Region, base.Region)
-	return &EC2{
-		cfg: cfg, base: base, metadata: metadata, series: newEC2Series(reg), log: lg, asking: make(turn, 1),
+	e := &EC2{
+		cfg: cfg, metadata: metadata, series: newEC2Series(reg), log: lg, asking: make(turn, 1),
 		backoff: throttleBackoff, poll: time.Second, limit: changeWithin,
-	}, nil
+	}
+	e.sdk = newSDK(ec2.NewFromConfig(base, e.configure))
+	return e, nil
 }
 
 // unproxied is the client for the metadata service: it answers each instance for itself, and what a proxy would get is
@@ -84,11 +86,8 @@ func unproxied(client imds.HTTPClient) imds.HTTPClient {
 	return client
 }
 
-// connect returns the client of the region, which it may have to ask for first.
-func (e *EC2) connect(ctx context.Context) (*sdk, error) {
-	if c := e.client.Load(); c != nil {
-		return c, nil
-	}
+// region is the option that says which region a request is for, which may have to be asked for first.
+func (e *EC2) region(ctx context.Context) (func(*ec2.Options), error) {
 	region := e.cfg.Region
 	if region == "" {
 		me, err := e.Identity(ctx)
@@ -97,12 +96,10 @@ func (e *EC2) connect(ctx context.Context) (*sdk, error) {
 		}
 		region = me.Region
 	}
-	e.client.CompareAndSwap(nil, newSDK(ec2.NewFromConfig(e.base, func(o *ec2.Options) { e.configure(o, region) })))
-	return e.client.Load(), nil
+	return func(o *ec2.Options) { o.Region = region }, nil
 }
 
-func (e *EC2) configure(o *ec2.Options, region string) {
-	o.Region = region
+func (e *EC2) configure(o *ec2.Options) {
 	if e.cfg.Endpoint != "" {
 		o.BaseEndpoint = aws.String(e.cfg.Endpoint)
 	}
@@ -122,16 +119,13 @@ func (e *EC2) configure(o *ec2.Options, region string) {
 	o.APIOptions = append(o.APIOptions, e.series.count)
 }
 
-// operation chooses one of the sdk, as (*sdk).DescribeVolumes.
-type operation[In, Out any] func(*sdk) request[In, Out]
-
 // ask sends a request that may be sent again: it changes nothing, or EC2 knows it by its token.
-func ask[In, Out any](ctx context.Context, e *EC2, op string, call operation[In, Out], in *In) (*Out, error) {
-	client, err := e.connect(ctx)
+func ask[In, Out any](ctx context.Context, e *EC2, op string, call request[In, Out], in *In) (*Out, error) {
+	region, err := e.region(ctx)
 	if err != nil {
 		return nil, unsent(op, err)
 	}
-	out, err := call(client)(ctx, in)
+	out, err := call(ctx, in, region)
 	if err != nil {
 		return nil, translate(op, err)
 	}
@@ -140,13 +134,13 @@ func ask[In, Out any](ctx context.Context, e *EC2, op string, call operation[In,
 
 // change sends a request once: sent again, it would meet what it did the first time, and its error would be
 // about itself. Only what was throttled, and so was certainly not executed, is sent again, after a while.
-func change[In, Out any](ctx context.Context, e *EC2, op string, call operation[In, Out], in *In) error {
-	client, err := e.connect(ctx)
+func change[In, Out any](ctx context.Context, e *EC2, op string, call request[In, Out], in *In) error {
+	region, err := e.region(ctx)
 	if err != nil {
 		return unsent(op, err)
 	}
 	for try := 0; ; try++ {
-		err := once(ctx, e, client, op, call, in)
+		err := once(ctx, e, region, op, call, in)
 		if MeaningOf(err) != Throttled || try == throttleTries {
 			return err
 		}
@@ -157,12 +151,12 @@ func change[In, Out any](ctx context.Context, e *EC2, op string, call operation[
 	}
 }
 
-func once[In, Out any](ctx context.Context, e *EC2, client *sdk, op string, call operation[In, Out],
+func once[In, Out any](ctx context.Context, e *EC2, region func(*ec2.Options), op string, call request[In, Out],
 	in *In) error {
 	ctx, cancel := context.WithTimeout(ctx, e.limit)
 	defer cancel()
 	var sent atomic.Bool
-	_, err := call(client)(ctx, in, func(o *ec2.Options) {
+	_, err := call(ctx, in, region, func(o *ec2.Options) {
 		o.Retryer = aws.NopRetryer{}
 		o.APIOptions = append(o.APIOptions,
 			func(s *middleware.Stack) error { return s.Deserialize.Add(mark(&sent), middleware.Before) })

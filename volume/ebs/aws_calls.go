@@ -53,7 +53,7 @@ func (e *EC2) Volumes(ctx context.Context, q Query) ([]Volume, error) {
 	}
 	found := map[string]Volume{} // a volume may appear on two pages: the later one is not older
 	for {
-		out, err := ask(ctx, e, opVolumes, (*sdk).DescribeVolumes, in)
+		out, err := ask(ctx, e, opVolumes, e.describeVolumes, in)
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +178,7 @@ func (e *EC2) instances(ctx context.Context, ids []string) ([]Instance, error) {
 	in := &ec2.DescribeInstancesInput{InstanceIds: ids}
 	var all []Instance
 	for {
-		out, err := ask(ctx, e, opInstances, (*sdk).DescribeInstances, in)
+		out, err := ask(ctx, e, opInstances, e.describeInstances, in)
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +205,7 @@ func (e *EC2) instances(ctx context.Context, ids []string) ([]Instance, error) {
 
 // Attach implements [Cloud].
 func (e *EC2) Attach(ctx context.Context, volume, instance, device string) error {
-	return change(ctx, e, opAttach, (*sdk).AttachVolume, &ec2.AttachVolumeInput{
+	return change(ctx, e, opAttach, e.attachVolume, &ec2.AttachVolumeInput{
 		VolumeId: &volume, InstanceId: &instance, Device: &device,
 	})
 }
@@ -216,19 +216,19 @@ func (e *EC2) Detach(ctx context.Context, volume, instance string) error {
 	if instance == "" {
 		return senseless(opDetach, "no instance is named to detach "+volume+" from")
 	}
-	return change(ctx, e, opDetach, (*sdk).DetachVolume,
+	return change(ctx, e, opDetach, e.detachVolume,
 		&ec2.DetachVolumeInput{VolumeId: &volume, InstanceId: &instance})
 }
 
 // Tag implements [Cloud].
 func (e *EC2) Tag(ctx context.Context, volume string, tags map[string]string) error {
-	return change(ctx, e, opTag, (*sdk).CreateTags,
+	return change(ctx, e, opTag, e.createTags,
 		&ec2.CreateTagsInput{Resources: []string{volume}, Tags: toSDK(tags)})
 }
 
 // Untag implements [Cloud].
 func (e *EC2) Untag(ctx context.Context, volume, key, value string) error {
-	return change(ctx, e, opUntag, (*sdk).DeleteTags, &ec2.DeleteTagsInput{
+	return change(ctx, e, opUntag, e.deleteTags, &ec2.DeleteTagsInput{
 		// A tag without a value would be deleted whatever its value is; an empty one is a value.
 		Resources: []string{volume}, Tags: []types.Tag{{Key: &key, Value: &value}},
 	})

@@ -1,7 +1,6 @@
 package ebs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,13 +13,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// NewVolume is a blank volume to be created.
+// NewVolume is a blank volume to be created. What goes together is for EC2 to say: its rules change.
 type NewVolume struct {
 	Zone       string
-	SizeGiB    int64
-	Type       string // gp3, io2, …; "" is gp3
-	IOPS       int64  // 0: the type's default
-	Throughput int64  // MiB/s; 0: the type's default
+	SizeGiB    int32
+	Type       string // gp3, io2, …
+	IOPS       int32  // 0: the type's default
+	Throughput int32  // MiB/s; 0: the type's default
 	Encrypted  bool
 	KMSKey     string // ID, alias or ARN; "": the account's default key for EBS
 	Tags       map[string]string
@@ -47,62 +46,6 @@ func (c Config) TagsOf(cluster, slot string, slots, further []string) map[string
 	return tags
 }
 
-// volumeTypes are the types and what they take (CreateVolume in the EC2 API reference). The largest sizes and
-// rates are EC2's business: they grow.
-var volumeTypes = map[string]struct {
-	least            int64 // GiB
-	iops, throughput bool  // may be given
-	provisioned      bool  // iops must be
-}{
-	"gp3":      {least: 1, iops: true, throughput: true},
-	"gp2":      {least: 1},
-	"io1":      {least: 4, iops: true, provisioned: true},
-	"io2":      {least: 4, iops: true, provisioned: true},
-	"st1":      {least: 125},
-	"sc1":      {least: 125},
-	"standard": {least: 1},
-}
-
-// Validate returns what of a new volume makes no sense, joined; nil when nothing.
-func (n NewVolume) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if n.Zone == "" {
-		bad("no zone is given")
-	}
-	t, known := volumeTypes[n.kind()]
-	switch {
-	case !known:
-		bad("type: must be gp3, gp2, io2, io1, st1, sc1 or standard, got %q", n.Type)
-	case n.SizeGiB < t.least || n.SizeGiB > 1<<16:
-		bad("size: must be %d GiB or more for %s, and at most 65536, got %d", t.least, n.kind(), n.SizeGiB)
-	}
-	for _, rate := range []struct {
-		name    string
-		got     int64
-		allowed bool
-	}{{"iops", n.IOPS, t.iops}, {"throughput", n.Throughput, t.throughput}} {
-		switch {
-		case rate.got < 0 || rate.got > 1<<20:
-			bad("%s: out of range: %d", rate.name, rate.got)
-		case known && rate.got != 0 && !rate.allowed:
-			bad("%s: cannot be given for %s", rate.name, n.kind())
-		}
-	}
-	if t.provisioned && n.IOPS == 0 {
-		bad("iops: must be given for %s", n.kind())
-	}
-	if n.KMSKey != "" && !n.Encrypted {
-		bad("a KMS key is given for a volume that is not to be encrypted")
-	}
-	if len(n.Token) > 64 {
-		bad("token: must be at most 64 characters")
-	}
-	return errors.Join(errs...)
-}
-
-func (n NewVolume) kind() string { return cmp.Or(n.Type, "gp3") }
-
 const (
 	createWait   = 2 * time.Minute // for a volume to become available
 	createSlowly = 5 * time.Second // longest pause between looks
@@ -111,10 +54,7 @@ const (
 // Create creates a volume and waits until it is available. With an error after EC2 has accepted, the ID is
 // returned all the same.
 func (e *EC2) Create(ctx context.Context, n NewVolume) (id string, err error) {
-	if err := n.Validate(); err != nil {
-		return "", fmt.Errorf("create a volume: %w", err)
-	}
-	out, err := ask(ctx, e, opCreate, (*sdk).CreateVolume, n.input())
+	out, err := ask(ctx, e, opCreate, e.createVolume, n.input())
 	if err != nil {
 		return "", fmt.Errorf("create a volume in %s: %w", n.Zone, err)
 	}
@@ -127,8 +67,8 @@ func (e *EC2) Create(ctx context.Context, n NewVolume) (id string, err error) {
 
 func (n NewVolume) input() *ec2.CreateVolumeInput {
 	in := &ec2.CreateVolumeInput{
-		AvailabilityZone: &n.Zone, Size: aws.Int32(int32(n.SizeGiB)), VolumeType: types.VolumeType(n.kind()),
-		Encrypted: &n.Encrypted, Iops: given(int32(n.IOPS)), Throughput: given(int32(n.Throughput)),
+		AvailabilityZone: &n.Zone, Size: &n.SizeGiB, VolumeType: types.VolumeType(n.Type),
+		Encrypted: &n.Encrypted, Iops: given(n.IOPS), Throughput: given(n.Throughput),
 		KmsKeyId: given(n.KMSKey), ClientToken: given(n.Token), // without one the SDK makes one up
 	}
 	if len(n.Tags) > 0 {

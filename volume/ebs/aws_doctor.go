@@ -64,7 +64,7 @@ func (e *EC2) mayDetach(ctx context.Context, volume, instance string) Permission
 	verdict := Permission{}
 	for _, from := range []*string{&instance, nil} {
 		t := trial{opDetach, false, "to take a volume from another instance, which no node needs", func() error {
-			return change(ctx, e, opDetach, (*sdk).DetachVolume,
+			return change(ctx, e, opDetach, e.detachVolume,
 				&ec2.DetachVolumeInput{DryRun: aws.Bool(true), VolumeId: &volume, InstanceId: from})
 		}}
 		p := judgeTrial(t, t.send())
@@ -84,7 +84,7 @@ func (e *EC2) attached(ctx context.Context) ([]Volume, error) {
 	in := &ec2.DescribeVolumesInput{MaxResults: aws.Int32(pageSize), Filters: []types.Filter{
 		{Name: aws.String("attachment.status"), Values: []string{Attached}}}}
 	for {
-		out, err := ask(ctx, e, opVolumes, (*sdk).DescribeVolumes, in)
+		out, err := ask(ctx, e, opVolumes, e.describeVolumes, in)
 		if err != nil {
 			return nil, err
 		}
@@ -104,12 +104,12 @@ func (e *EC2) questions(ctx context.Context) []trial {
 	yes := aws.Bool(true)
 	return []trial{
 		{opVolumes, true, "to find the cluster's volumes and see who has them", func() error {
-			_, err := ask(ctx, e, opVolumes, (*sdk).DescribeVolumes, &ec2.DescribeVolumesInput{DryRun: yes})
+			_, err := ask(ctx, e, opVolumes, e.describeVolumes, &ec2.DescribeVolumesInput{DryRun: yes})
 			return err
 		}},
 		{opInstances, false,
 			"to see that the holder of a volume is stopped; without it volume.ebs.takeover must be terminated", func() error {
-				_, err := ask(ctx, e, opInstances, (*sdk).DescribeInstances, &ec2.DescribeInstancesInput{DryRun: yes})
+				_, err := ask(ctx, e, opInstances, e.describeInstances, &ec2.DescribeInstancesInput{DryRun: yes})
 				return err
 			}},
 	}
@@ -127,22 +127,22 @@ func (e *EC2) changes(ctx context.Context, volume, instance string, keys []strin
 	}
 	return []trial{
 		{opAttach, true, "to take a volume", func() error {
-			return change(ctx, e, opAttach, (*sdk).AttachVolume,
+			return change(ctx, e, opAttach, e.attachVolume,
 				&ec2.AttachVolumeInput{DryRun: yes, VolumeId: &volume, InstanceId: &instance, Device: aws.String("/dev/sdp")})
 		}},
 		{opDetach, true, "to give a volume up, and to undo an attachment that brings no device", func() error {
-			return change(ctx, e, opDetach, (*sdk).DetachVolume,
+			return change(ctx, e, opDetach, e.detachVolume,
 				&ec2.DetachVolumeInput{DryRun: yes, VolumeId: &volume, InstanceId: &instance})
 		}},
 		{opTag, false,
 			"to write claims; without it nodes run into each other more often, and cannot find each other without gossip.seeds",
 			func() error {
-				return change(ctx, e, opTag, (*sdk).CreateTags,
+				return change(ctx, e, opTag, e.createTags,
 					&ec2.CreateTagsInput{DryRun: yes, Resources: []string{volume}, Tags: toSDK(tags)})
 			}},
 		{opUntag, false, "to remove the claim of a volume that is given up; without it others wait before they take it",
 			func() error {
-				return change(ctx, e, opUntag, (*sdk).DeleteTags,
+				return change(ctx, e, opUntag, e.deleteTags,
 					&ec2.DeleteTagsInput{DryRun: yes, Resources: []string{volume}, Tags: toSDK(tags)})
 			}},
 		{opCreate, false, "for `holdfast volume create` only; a node does not need it", func() error {
@@ -150,7 +150,7 @@ func (e *EC2) changes(ctx context.Context, volume, instance string, keys []strin
 			if err != nil {
 				return err
 			}
-			_, err = ask(ctx, e, opCreate, (*sdk).CreateVolume, &ec2.CreateVolumeInput{
+			_, err = ask(ctx, e, opCreate, e.createVolume, &ec2.CreateVolumeInput{
 				DryRun: yes, AvailabilityZone: &me.Zone, Size: aws.Int32(1), VolumeType: "gp3", Encrypted: yes,
 			})
 			return err

@@ -215,7 +215,7 @@ func TestStandinInstances(t *testing.T) {
 
 func TestStandinCreate(t *testing.T) {
 	s := newStandin(t, ec2test.Options{})
-	n := ebs.NewVolume{Zone: "eu-test-1a", SizeGiB: 3, Encrypted: true, Token: "token", Tags: map[string]string{ebs.TagMember: "a"}}
+	n := ebs.NewVolume{Zone: "eu-test-1a", SizeGiB: 3, Type: "gp3", Encrypted: true, Token: "token", Tags: map[string]string{ebs.TagMember: "a"}}
 	id, err := s.a.Create(t.Context(), n)
 	if err != nil {
 		t.Fatal(err)

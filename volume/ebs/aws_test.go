@@ -307,7 +307,7 @@ func TestReadGivesUp(t *testing.T) {
 // The limit of an attempt must be the HTTP client's: one of the context would end the whole read.
 func TestAttemptsAreLimited(t *testing.T) {
 	e := newTestEC2(t, Config{Region: "eu-test-1"}, nil)
-	c := ec2.NewFromConfig(e.base, func(o *ec2.Options) { e.configure(o, "eu-test-1") })
+	c := ec2.New(ec2.Options{}, e.configure)
 	h, ok := c.Options().HTTPClient.(*awshttp.BuildableClient)
 	if !ok || h.GetTimeout() != readAttempt {
 		t.Errorf("got %T, want the SDK's with a timeout of %s", c.Options().HTTPClient, readAttempt)

@@ -12,8 +12,9 @@
 //
 // # A claim, step by step
 //
-// A claimAttempt is one walk through these steps: attempt.go runs them in order, choose.go picks the volume, seize.go
-// takes over that of a stopped instance, requests.go keeps the journal, prepare.go works on the device.
+// A claimAttempt is one walk through these steps: attempt.go runs them in order, present.go adopts a volume that is
+// here, choose.go picks a free one, seize.go takes over that of a stopped instance, requests.go keeps the journal, and
+// prepare.go works on the device.
 //
 //  0. local: take this machine's lock and look at its devices first (the NVMe serial in sysfs is the volume's ID;
 //     neither a cached answer nor a link below /dev/disk is). A volume of the cluster that is here is adopted, as soon

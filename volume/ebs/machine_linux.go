@@ -36,7 +36,6 @@ type Machine struct {
 	mu       sync.Mutex
 	readonly map[string]bool // mount points that are meant to be read-only
 	stalled  time.Time       // since when the device has not answered
-	instance string          // as the journal says
 }
 
 // NewMachine returns this machine. It touches nothing yet.

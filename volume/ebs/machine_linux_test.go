@@ -1,7 +1,6 @@
 package ebs_test
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -175,9 +174,7 @@ func TestMachineInspect(t *testing.T) {
 	}{
 		{"empty", func(*testing.T, string) {}, 0, "", ""},
 		{"ours", func(t *testing.T, dir string) {
-			for _, name := range []string{"identity.json.tmp", "claims.log", "claims.log.tmp"} {
-				must(t, os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600))
-			}
+			must(t, os.WriteFile(filepath.Join(dir, "identity.json.tmp"), []byte("{"), 0o600))
 			must(t, os.Mkdir(filepath.Join(dir, "lost+found"), 0o700))
 		}, 0, "", ""},
 		{"found what was lost", func(t *testing.T, dir string) { must(t, os.MkdirAll(filepath.Join(dir, "lost+found/#12"), 0o700)) }, 1, "", ""},
@@ -206,58 +203,6 @@ func TestMachineInspect(t *testing.T) {
 				t.Errorf("got %+v, want %d entries, damaged %q", f, test.entries, test.damaged)
 			}
 		})
-	}
-}
-
-func TestMachineLogsClaims(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
-	m, _ := newMachine(t, "/", "ext4")
-	must(t, m.Remember(ebs.Journal{Instance: "i-1"}))
-	dir, id := t.TempDir(), testIdentity()
-	path := filepath.Join(dir, "claims.log")
-	for id.Epoch = 1; id.Epoch <= 700; id.Epoch++ {
-		if id.Epoch == 600 { // what a foreign hand has left
-			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-			must(t, err)
-			_, err = f.WriteString("torn")
-			must(t, errors.Join(err, f.Close()))
-		}
-		must(t, m.Identify(dir, id))
-	}
-	data, err := os.ReadFile(path)
-	must(t, err)
-	if n := len(data); n > 64<<10 || n < 32<<10 {
-		t.Errorf("got %d bytes, want 64 KiB at most, and not much lost", n)
-	}
-	epoch := 0
-	for line := range strings.Lines(string(data)) {
-		var e struct {
-			Epoch    int
-			Instance string
-			Volume   string
-			Time     time.Time
-		}
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			if line != "torn\n" {
-				t.Errorf("line %q: %v", line, err)
-			}
-			continue
-		}
-		if epoch > 0 && e.Epoch != epoch+1 || e.Instance != "i-1" || e.Volume != id.Volume || e.Time.IsZero() {
-			t.Errorf("got %+v after epoch %d", e, epoch)
-		}
-		epoch = e.Epoch
-	}
-	if epoch != 700 {
-		t.Errorf("got epoch %d last, want 700", epoch)
-	}
-	must(t, os.Remove(path))
-	must(t, os.Symlink("/etc/hostname", path))
-	must(t, m.Identify(dir, id))
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		t.Errorf("got %v, %v, want a link to be replaced", info, err)
 	}
 }
 

@@ -33,7 +33,7 @@ var (
 var mutants = []mutant{
 	{"forget own detaches", "requests.go", `		j.Detaching[vol] = time.Now()
 `, ``, bySimulation},
-	{"use what is being detached", "attempt.go", `if _, leaving := j.Detaching[v.ID]; leaving {`, `if _, leaving := j.Detaching[v.ID]; leaving && v.ID == "" {`, bySimulation},
+	{"use what is being detached", "present.go", `if _, leaving := j.Detaching[v.ID]; leaving {`, `if _, leaving := j.Detaching[v.ID]; leaving && v.ID == "" {`, bySimulation},
 	{"attach what may yet be detached", "choose.go", `if _, leaving := journal.Detaching[v.ID]; leaving {`, `if _, leaving := journal.Detaching[v.ID]; leaving && v.ID == "" {`, bySimulation},
 	{"a refused detach settles the one before", "requests.go", `case known && (err != nil || !before.IsZero()):`, `case known && !before.IsZero():`, bySimulation},
 	{"forget zombies at once", "requests.go", `const zombie = 15 * time.Minute`, `const zombie = time.Second`, bySimulation},
@@ -47,7 +47,7 @@ var mutants = []mutant{
 					return "/dev/nvme1n1", nil
 				}
 `, bySimulation},
-	{"adopt what EC2 says is here", "attempt.go", `		if a.devices[v.ID] == "" {
+	{"adopt what EC2 says is here", "present.go", `		if a.devices[v.ID] == "" {
 			continue
 		}
 `, `		if holder(v) != a.me.Instance {
@@ -72,13 +72,13 @@ var mutants = []mutant{
 	{"go on while an attachment is open", "attempt.go", `case a.open != "":`, `case a.open == "-":`, bySimulation},
 	{"a lost answer is a refusal", "attempt.go", `case m == Uncertain, m == InUse && earlier:`, `case m == InUse && earlier:`, byMeanings},
 	{"a throttled request needs a cure", "requests.go", `case InUse, NotNow, NotFound, Throttled:`, `case InUse, NotNow, NotFound:`, byMeanings},
-	{"shed no second device", "attempt.go", `		if v.ID != best.ID {
+	{"shed no second device", "present.go", `		if v.ID != best.ID {
 			a.requests.shed`, `		if v.ID == "" {
 			a.requests.shed`, harmless},
 	{"shed nothing while held", "held.go", `case devices[v.ID] != "" && c.rules.unfit(`, `case devices[v.ID] == "-" && c.rules.unfit(`, bySimulation},
-	{"adopt any of two", "attempt.go", `		if rules.closer(v, best, j.Held) {`, `		if !rules.closer(v, best, j.Held) {`, harmless},
+	{"adopt any of two", "present.go", `		if rules.closer(v, best, j.Held) {`, `		if !rules.closer(v, best, j.Held) {`, harmless},
 	{"leave strays", "requests.go", `		if !r.seen.since("stray "+v.ID, stray, stuck) {`, `		if stray || !stray {`, bySimulation},
-	{"believe the list", "attempt.go", `		_, used := j.Attaching[id]
+	{"believe the list", "present.go", `		_, used := j.Attaching[id]
 `, `		if id != "" {
 			continue
 		}
@@ -111,10 +111,10 @@ var mutants = []mutant{
 	// So are`, `	// So are`, harmless},
 	{"seize without a second look", "seize.go", `err != nil || len(now) != 1 || now[0].State != InstanceStopped`, `err != nil || len(now) != 1`, bySimulation},
 	{"seize from who runs", "seize.go", `return i.State == InstanceStopped && `, `return i.State != InstancePending && `, harmless},
-	{"serve at once after a stop", "attempt.go", `	if a.cfg.Takeover == takeoverStopped {
+	{"serve at once after a stop", "present.go", `	if a.cfg.Takeover == takeoverStopped {
 		if err`, `	if a.cfg.Takeover == "-" {
 		if err`, bySimulation},
-	{"serve while being detached after a stop", "attempt.go", `!ok || !a.attachedHere(now)`, `!ok || now.ID == ""`, bySimulation},
+	{"serve while being detached after a stop", "present.go", `!ok || !a.attachedHere(now)`, `!ok || now.ID == ""`, bySimulation},
 	{"serve at once after a stop, without tags", "attempt.go", `if tagless && a.cfg.Takeover != takeoverStopped {`, `if tagless {`, bySimulation},
 	{"give up when EC2 fails", "held.go", `		return "" // that EC2 cannot be asked is no evidence of anything
 `, `		return "nobody"
@@ -131,7 +131,7 @@ var mutants = []mutant{
 `, `	case !time.Now().Before(seen):
 `, harmless},
 	{"scan all the time", "scan.go", `next: now.Add(s.jitter(s.cfg.ScanEvery))`, `next: now`, bySteady},
-	{"vacate on an old notice", "attempt.go", `if own || a.outlook.confirmed(ctx).Leaves() == "" {`, `if own {`, byGoing},
+	{"vacate on an old notice", "present.go", `if own || a.outlook.confirmed(ctx).Leaves() == "" {`, `if own {`, byGoing},
 	{"a notice stands until it is withdrawn", "lifecycle.go", `now, _ := o.ask(ctx, Lifecycle{})`, `now, _ := o.ask(ctx, o.now())`, byGoing},
 	{"vacate only if all is answered", "lifecycle.go", `	now, _ := o.ask(ctx, Lifecycle{})
 	return now`, `	now, err := o.ask(ctx, Lifecycle{})

@@ -35,33 +35,3 @@ func newSDK(c *ec2.Client) *sdk {
 		deleteTags:        c.DeleteTags,
 	}
 }
-
-// Each is an [operation].
-
-func (s *sdk) DescribeVolumes() request[ec2.DescribeVolumesInput, ec2.DescribeVolumesOutput] {
-	return s.describeVolumes
-}
-
-func (s *sdk) DescribeInstances() request[ec2.DescribeInstancesInput, ec2.DescribeInstancesOutput] {
-	return s.describeInstances
-}
-
-func (s *sdk) CreateVolume() request[ec2.CreateVolumeInput, ec2.CreateVolumeOutput] {
-	return s.createVolume
-}
-
-func (s *sdk) AttachVolume() request[ec2.AttachVolumeInput, ec2.AttachVolumeOutput] {
-	return s.attachVolume
-}
-
-func (s *sdk) DetachVolume() request[ec2.DetachVolumeInput, ec2.DetachVolumeOutput] {
-	return s.detachVolume
-}
-
-func (s *sdk) CreateTags() request[ec2.CreateTagsInput, ec2.CreateTagsOutput] {
-	return s.createTags
-}
-
-func (s *sdk) DeleteTags() request[ec2.DeleteTagsInput, ec2.DeleteTagsOutput] {
-	return s.deleteTags
-}

@@ -104,7 +104,7 @@ func adopted(t *testing.T, f Fixture) {
 	}
 	release(t, c, true)
 	after := f.tree(t, slot)
-	for _, name := range []string{volume.IdentityName, "claims.log", "founding.json"} {
+	for _, name := range []string{volume.IdentityName, "founding.json"} {
 		delete(after, name)
 	}
 	if !maps.Equal(after, before) {

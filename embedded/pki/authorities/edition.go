@@ -1,11 +1,9 @@
 package authorities
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,20 +61,20 @@ const (
 	maxTrusted     = 16        // certificates in one authority
 )
 
-// certificate is one that a JSON text holds as PEM.
+// pemCertificate is one that a JSON text holds as PEM.
 type pemCertificate struct{ *x509.Certificate }
 
 func (c pemCertificate) MarshalText() ([]byte, error) {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}), nil
+	return pki.EncodeCertificates(c.Certificate), nil
 }
 
-func (c *pemCertificate) UnmarshalText(text []byte) (err error) {
-	block, rest := pem.Decode(text)
-	if block == nil || block.Type != "CERTIFICATE" || len(bytes.TrimSpace(rest)) > 0 {
-		return errors.New("want one certificate in PEM")
+func (c *pemCertificate) UnmarshalText(text []byte) error {
+	certs, err := pki.ParseCertificates(text)
+	if err != nil || len(certs) != 1 {
+		return errors.Join(errors.New("want one certificate in PEM"), err)
 	}
-	c.Certificate, err = x509.ParseCertificate(block.Bytes)
-	return err
+	c.Certificate = certs[0]
+	return nil
 }
 
 // pemKey is one that a JSON text holds as PEM. It shows itself to nobody else.
@@ -85,39 +83,21 @@ type pemKey struct{ crypto.Signer }
 func (pemKey) String() string   { return "(secret)" }
 func (pemKey) GoString() string { return "(secret)" }
 
-func (k pemKey) MarshalText() ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(k.Signer)
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
-}
+func (k pemKey) MarshalText() ([]byte, error) { return pki.EncodeKeys(k.Signer) }
 
 func (k *pemKey) UnmarshalText(text []byte) error {
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "PRIVATE KEY" {
-		return errors.New("want one private key in PEM")
+	keys, err := pki.ParseKeys(text)
+	if err != nil || len(keys) != 1 {
+		return errors.Join(errors.New("want one private key in PEM"), err)
 	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return errors.New("the private key cannot be read") // the text of x509 might quote it
-	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return errors.New("the private key cannot sign")
-	}
-	k.Signer = signer
+	k.Signer = keys[0]
 	return nil
 }
 
 // of returns the trusted certificate of a key, nil if there is none.
 func (a keyed) of(s signing) *x509.Certificate {
-	if s.Key.Signer == nil {
-		return nil
-	}
-	public, ok := s.Key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	for _, c := range a.Trusted {
-		if ok && public.Equal(c.PublicKey) {
+		if pki.Holds(s.Key.Signer, c.Certificate) {
 			return c.Certificate
 		}
 	}

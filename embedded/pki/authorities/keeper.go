@@ -43,19 +43,29 @@ type Keeper struct {
 	poke       chan struct{} // look for what a rotation waits for
 	Clients    *pki.Clients  // who calls this node's member, and with what certificate
 
-	turn    sync.Mutex       // one look, or step, at a time
-	have    *Edition         // what counts here; guarded by turn, as are the next five
+	turn  sync.Mutex // one look, or step, at a time
+	known            // guarded by turn
+
+	mu   sync.Mutex // never held during I/O
+	said            // guarded by mu
+}
+
+// known is what a keeper goes by.
+type known struct {
+	have    *Edition         // what counts here
 	unsaved bool             // and could not be written into the cache
 	dead    bool             // it had ended when it was last asked whose turn it is
 	probed  bool             // the store's conditional put was proven to be one
 	newest  *Edition         // what was read last
 	read    snapshot.Version // from that object
+}
 
-	mu      sync.Mutex // guards what is said; never held during I/O
-	current *Edition   // what counts here, as have
-	problem string     // with the last look
-	stuck   string     // why the next step of a rotation cannot be taken
-	open    string     // the object that is not encrypted although there are recipients
+// said is what a keeper tells of itself.
+type said struct {
+	current *Edition // what counts here, as have
+	problem string   // with the last look
+	stuck   string   // why the next step of a rotation cannot be taken
+	open    string   // the object that is not encrypted although there are recipients
 }
 
 const (
