@@ -65,10 +65,9 @@ func (e Edition) same(other Edition) bool {
 }
 
 // follows says why what the store holds does not follow from the edition that this node goes by, nil if it does:
-// anyone who can only write the store makes no authorities. Editions that were made before holdfast signed them bear no
-// signature, and what follows from one of them is believed as it was then.
+// anyone who can only write the store makes no authorities.
 func (a *Keeper) follows(ctx context.Context, have, newest Edition) error {
-	if len(have.Signatures) == 0 || have.same(newest) {
+	if have.same(newest) {
 		return nil
 	}
 	for e, n := newest, 0; ; n++ {
