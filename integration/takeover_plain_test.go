@@ -86,7 +86,7 @@ func TestReleaseOfTheLastLink(t *testing.T) {
 	h.longest()
 	s := h.seats[last]
 	args := []string{"takeover", "release", "--to-etcd", s.etcd, "--control.socket", s.node.Socket(), "--wait", "0s"}
-	const want = "are not connected, so that there may be no quorum"
+	const want = "are not connected, so there may be no quorum"
 	for _, dry := range []bool{true, false} {
 		all := args
 		if dry {

@@ -246,7 +246,7 @@ func TestCorrupt(t *testing.T) {
 	damage(t, filepath.Join(bad.Volume(), "etcd", "member", "snap", "db"))
 	bad.Start()
 	c.Healthy()
-	if out := bad.Command("rejoin"); out.Code == 0 || !strings.Contains(out.Err, "no majority of the members tells the same hash") {
+	if out := bad.Command("rejoin"); out.Code == 0 || !strings.Contains(out.Err, "no majority of the members reports the same hash") {
 		t.Errorf("rejoin where nothing is known to differ: %+v", out)
 	}
 

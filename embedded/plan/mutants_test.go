@@ -443,7 +443,7 @@ var mutants = []mutant{
 	{"an unheard member is told to end", "disruption.go", `return connected && !known`, `return false`, byDisruption},
 	{"a minority changes the slots", "resize.go", `case len(w.nodes) > voters/2 && w.steady():`, `case len(w.nodes) > 0:`, byResizes},
 	{"those that leave bring themselves back", "resize.go", `case len(w.nodes) > voters/2 && w.steady():`, `case len(w.nodes) > voters/2:`, byStories},
-	{"anybody's wish counts", "resize.go", `f.Slot == m.Slot && f.Member == m.ID && f.of(r)`, `(f.Slot == m.Slot || f.Slot == "") && f.of(r)`, byResizes},
+	{"anybody's wish counts", "resize.go", `f.Slot == m.Slot && f.Member == m.ID && f.of(r)`, `(f.Slot == m.Slot || f.Slot == "") && f.of(r)`, byStories},
 	{"the set of another generation", "knowledge.go", `if s != nil && s.Record == r.ID && (newest == nil`, `if s != nil && (newest == nil`, byStories},
 	{"the lower serial wins", "knowledge.go", `s.Serial > newest.Serial) {`, `s.Serial < newest.Serial) {`, byResizes},
 	{"agree before the last set is applied", "resize.go", `if now != nil && now.Serial > serial {`, `if now != nil && now.Serial > serial+1 {`, byStories},
@@ -459,7 +459,7 @@ var mutants = []mutant{
 `, byStories},
 	{"remove without a majority", "shrink.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left
 `, `	case q.healthy < 0:
-`, byResizes},
+`, byStories},
 	{"remove while a join is under way", "shrink.go", `		case q.learner != nil:
 			return step{note:`, `		case q.voters < 0:
 			return step{note:`, byResizes},
