@@ -107,14 +107,15 @@ func (c *Contest) Obstacle(obs Observation, answers map[string]Answer) string {
 		switch {
 		case !asked || a.Gone:
 		case a.Facts == nil && (p.Facts != nil && obs.same(p.Facts) || c.askers[p.Node].same(c.ours)):
-			return fmt.Sprintf("node %s may have what is here as well, and does not answer: it is asked again until it does, "+
-				"or is gone", p.Node)
+			return fmt.Sprintf("node %s may hold a copy of this disk or of its member's data, and does not answer: it is "+
+				"asked again until it answers or is gone", p.Node)
 		case a.Facts != nil && obs.same(a.Facts):
 			f := *a.Facts
 			f.Lock = ""
 			peers[i].Facts = &f
 			if a.Deaf {
-				return fmt.Sprintf("node %s has what is here as well, and does not hear this node in the gossip yet", p.Node)
+				return fmt.Sprintf("node %s holds a copy of this disk or of its member's data, and does not hear this node "+
+					"in the gossip yet", p.Node)
 			}
 		}
 	}

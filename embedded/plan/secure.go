@@ -133,7 +133,7 @@ func (o securing) change(a Action, left []MemberInfo) Action {
 	case q.healthy <= q.voters/2:
 		waits = fmt.Sprintf("only %d of %d voters are connected", q.healthy, q.voters)
 	case len(q.away) > 0 && (!begun || o.returns(q)):
-		waits = fmt.Sprintf("slot %s is not connected", strings.Join(q.away, ", "))
+		waits = q.unconnected()
 	}
 	if waits != "" {
 		return a.but(fmt.Sprintf("the members' URLs are not changed to https: %s", waits))

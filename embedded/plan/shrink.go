@@ -20,6 +20,14 @@ type quorum struct {
 	learner         *MemberInfo
 }
 
+// unconnected names the voters that are away.
+func (q quorum) unconnected() string {
+	if len(q.away) == 1 {
+		return fmt.Sprintf("slot %s is not connected", q.away[0])
+	}
+	return fmt.Sprintf("slots %s are not connected", strings.Join(q.away, ", "))
+}
+
 func (o steady) quorum() quorum {
 	var q quorum
 	for i, m := range o.Member.Members {
@@ -162,7 +170,7 @@ func (o steady) dismiss(q quorum, wanted []string) step {
 	case o.Member.Lock != nil:
 		return refuse("slot %s holds the disruption lock (%s)", o.Member.Lock.Slot, o.Member.Lock.Purpose)
 	case len(q.away) > 0:
-		return refuse("slot %s is not connected", strings.Join(q.away, ", "))
+		return refuse("%s", q.unconnected())
 	case o.lagging(wanted) != "":
 		return refuse("slot %s is not in sync", o.lagging(wanted))
 	case len(out) > 0:

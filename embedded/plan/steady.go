@@ -196,7 +196,7 @@ func (o steady) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Action, st
 		return nil, fmt.Sprintf("slot %s waits to be admitted until "+
 			"learner %x of slot %s is a voter", slot, q.learner.ID, q.learner.Slot)
 	case m.ID == 0 && len(q.away) > 0: // etcd refuses it, too; a lost member is replaced or removed first
-		return nil, fmt.Sprintf("slot %s waits to be admitted: slot %s is not connected", slot, strings.Join(q.away, ", "))
+		return nil, fmt.Sprintf("slot %s waits to be admitted: %s", slot, q.unconnected())
 	case m.ID == 0:
 		return &Action{Kind: Replace, Node: h.Node, Slot: slot, Disk: f.Disk, PeerURL: peerURL,
 			Why: fmt.Sprintf("slot %s on %s is no member yet: adding it as a learner", slot, h.Node)}, ""
