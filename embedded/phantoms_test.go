@@ -38,7 +38,7 @@ func trio(t *testing.T) (nodes []*node, ids []uint64) {
 	}
 	for _, n := range nodes {
 		n.Kill() // nothing is handed over, and nobody is waited for
-		await(t, "it has ended", func() bool { return !n.Status().Running })
+		awaitClosed(t, n.spec.Slot+" has ended", n.Done())
 	}
 	return nodes, ids
 }

@@ -48,8 +48,7 @@ func TestCopiesStartOnce(t *testing.T) {
 				t.Run(fmt.Sprint(late, takes, slow, stale), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						worlds, nodes := twoCopies(t, r, takes)
-						var stops [2]func() error
-						for i, w := range worlds {
+						for _, w := range worlds {
 							if stale {
 								w.nodes[0].State, w.nodes[0].Stamp = before, [2]uint64{1, 1}
 							}
@@ -57,7 +56,10 @@ func TestCopiesStartOnce(t *testing.T) {
 								w.hang = make(chan struct{})
 								time.AfterFunc(10*time.Second, func() { close(w.hang) })
 							}
-							stops[i] = live(t, nodes[i])
+						}
+						var stops [2]func() error
+						for i, node := range nodes { // the first may ask the second before that begins
+							stops[i] = live(t, node)
 							time.Sleep(late)
 						}
 						time.Sleep(20 * time.Second)
