@@ -20,6 +20,16 @@ func ReadSecret(path string, max int) ([]byte, error) {
 	return readAll(f, max)
 }
 
+// Private returns the error of [ReadSecret] where others than its owner may use a file, and does not read it.
+func Private(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return private(f)
+}
+
 // Read reads a file of at most max bytes. An error names the file.
 func Read(path string, max int) ([]byte, error) {
 	f, err := os.Open(path)

@@ -254,7 +254,7 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	}
 }
 
-// begin notes that a save is under way until the function that it returns is called: in a store that hangs, for ever.
+// begin notes that a save is under way until the function that it returns is called, which is never if the store hangs.
 // The caller has the turn.
 func (k *Keeper) begin() (end func()) {
 	set := func(at time.Time) {

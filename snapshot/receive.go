@@ -22,7 +22,7 @@ func Receive(ctx context.Context, stream io.Reader, opt Options) (_ Tx, err erro
 		}
 	}()
 	opt.Rate = 0   // which bounds what goes to the store
-	var found Meta // of which nothing is known but what the stream tells
+	var found Meta // known is only what the stream tells
 	background(func() { err = receive(ctx, stream, file, &found, "fetching", opt) })
 	if err != nil {
 		return nil, fmt.Errorf("receive the database: %w", err)

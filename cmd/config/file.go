@@ -11,9 +11,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"holdfast/durable"
-
 	"go.yaml.in/yaml/v3"
+
+	"holdfast/durable"
 )
 
 // maxFile bounds the configuration file, in bytes. A file beyond it is some other file, named by mistake.

@@ -2,7 +2,6 @@ package node
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -21,7 +20,7 @@ const bootName = "boot"
 func nextBoot(dir string, now time.Time) (boot uint64, err error) {
 	path := filepath.Join(dir, bootName)
 	boot = uint64(now.UnixNano())
-	data, err := os.ReadFile(path)
+	data, err := durable.Read(path, 64)
 	if err == nil {
 		// what is no number of ours, after a crash of the disk say, counts for nothing
 		if last, err := strconv.ParseUint(string(data), 10, 63); err == nil && last < math.MaxInt64 {

@@ -56,7 +56,7 @@ func Read(path string) (Wanted, error) {
 		return Wanted{}, err
 	}
 	if slices.ContainsFunc(w.Users, func(u WantedUser) bool { return u.PasswordFile != "" }) {
-		_, err = durable.ReadSecret(path, maxFile)
+		err = durable.Private(path)
 	}
 	return w, err
 }

@@ -95,7 +95,7 @@ func (ct *contest) begin() string {
 	case time.Since(ct.asked) >= attemptTime:
 		return "this process stood still since the others were asked whether they start it: they are asked again"
 	case !ct.of.Begin():
-		return "another node is about to start what is here as well: it is asked"
+		return "another node is about to start a copy of this disk or of its member's data: it is asked first"
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write testdata/api.txt anew")
+var update = flag.Bool("update", false, "write testdata/api.txt")
 
 // What programs read of the status and of its relatives stays as it is: the keys, and the kind of each value.
 func TestAPI(t *testing.T) {

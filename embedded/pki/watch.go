@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"holdfast/durable"
-
 	"go.uber.org/zap"
+
+	"holdfast/durable"
 )
 
 // File is one of the operator's files: a certificate with what leads to its authority, or a bundle of authorities.

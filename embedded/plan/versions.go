@@ -10,7 +10,7 @@ import (
 // Minor is a version of etcd without its patch level: members of the same minor are alike to each other.
 type Minor struct{ Major, Minor int }
 
-// MinorOf reads a version, which may lack its patch level. What is none is not known.
+// MinorOf reads a version, which may lack its patch level. What is no version is not known.
 func MinorOf(version string) (m Minor, known bool) {
 	fields := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(fields) < 2 {
