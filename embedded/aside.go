@@ -15,18 +15,18 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// asideDir stands beside the data directory on its volume.
+// asideDir is beside the data directory on its volume.
 const asideDir = "aside"
 
-// reasonWords begin with a letter each, so that no reason ends like the number that SetAside may add.
+// reasonWords each begin with a letter, so that no reason ends like the number that SetAside may add.
 const reasonWords = `[a-z][a-z0-9]*(?:-[a-z][a-z0-9]*)*`
 
 var validReason = regexp.MustCompile(`^` + reasonWords + `$`)
 
-// SetAside moves the data directory away, to aside/<unix time>-<reason>[-n] beside it, and returns the new path once
-// that is durable. Nothing is deleted. Where there is nothing to move it returns "" and no error, so it can be repeated
-// after a crash. reason is words of lower-case letters and digits, each beginning with a letter, joined by "-".
-// errLocked while somebody uses the directory.
+// SetAside moves the data directory to aside/<unix time>-<reason>[-n] beside it, and returns the new path once that is
+// durable. Nothing is deleted. If there is nothing to move, it returns "" and no error, so it can be repeated after a
+// crash. reason consists of words of lower-case letters and digits, joined by "-"; each begins with a letter. The error
+// is errLocked while another process uses the directory.
 func (Disk) SetAside(dir, reason string) (newPath string, err error) {
 	if !validReason.MatchString(reason) {
 		return "", fmt.Errorf("set aside %s: reason must be lower-case words that begin with a letter, joined by -, got %q",
@@ -55,7 +55,7 @@ func (Disk) SetAside(dir, reason string) (newPath string, err error) {
 	return newPath, nil
 }
 
-// nameAside returns a new name for what is set aside on a volume, in a directory that is there.
+// nameAside makes the directory aside on a volume if need be, and returns an unused path in it.
 func nameAside(volume, reason string) (string, error) {
 	aside := filepath.Join(volume, asideDir)
 	if err := os.MkdirAll(aside, 0o700); err != nil {
@@ -64,17 +64,17 @@ func nameAside(volume, reason string) (string, error) {
 	return freeName(filepath.Join(aside, strconv.FormatInt(time.Now().Unix(), 10)+"-"+reason))
 }
 
-// asideName is what SetAside names: the time, the reason, and a number where that was taken.
+// asideName matches the names that SetAside gives: the time, the reason, and a number if that name was taken.
 var asideName = regexp.MustCompile(`^([0-9]{1,12})-(` + reasonWords + `)(?:-[0-9]+)?$`)
 
-// Reclaim deletes for good what was set aside on a volume before a time, for one of the reasons, and returns it. Other
-// names, other reasons and what is no directory stay, and no symbolic link is followed. A deletion that was cut short
-// continues at the next call: the name stays until all below it is gone. One that cannot be deleted does not keep the
-// others; the error names it.
+// Reclaim deletes for good what was set aside on a volume before a given time for one of the reasons, and returns it.
+// It leaves other names, other reasons and anything but directories alone, and follows no symbolic link. An interrupted
+// deletion continues at the next call, because the name stays until everything below it is gone. A directory that
+// cannot be deleted does not hold up the others; the error names it.
 func (d Disk) Reclaim(volume string, before time.Time, reasons []string) (removed []plan.Aside, err error) {
 	aside := filepath.Join(volume, asideDir)
 	if info, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
-		return nil, nil // nothing was set aside, and a link to elsewhere is not ours
+		return nil, nil // nothing was set aside; a symbolic link is not ours
 	}
 	all, err := d.Aside(volume)
 	if err != nil {
@@ -97,7 +97,7 @@ func (d Disk) Reclaim(volume string, before time.Time, reasons []string) (remove
 	return removed, errors.Join(errs...)
 }
 
-// parseAside takes apart a name that SetAside has given.
+// parseAside splits a name that SetAside has given.
 func parseAside(name string) (since time.Time, reason string, ok bool) {
 	parts := asideName.FindStringSubmatch(name)
 	if parts == nil {
@@ -107,8 +107,8 @@ func parseAside(name string) (since time.Time, reason string, ok bool) {
 	return time.Unix(seconds, 0), parts[2], err == nil
 }
 
-// freeName returns path, or path-2, path-3 … which does not exist yet. Only the holder of
-// the volume makes names there.
+// freeName returns the first of path, path-2, path-3 … that does not exist. Only the holder of the volume creates names
+// there, so there is no race.
 func freeName(path string) (string, error) {
 	name := path
 	for n := 2; ; n++ {

@@ -14,15 +14,15 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Aside lists what was set aside on a volume, the oldest first. What has another name than SetAside gives is not ours,
-// and left out.
+// Aside lists what was set aside on a volume, the oldest first. It leaves out names that SetAside does not give: they
+// are not ours.
 func (Disk) Aside(volume string) ([]plan.Aside, error) {
 	entries, err := os.ReadDir(filepath.Join(volume, asideDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look what was set aside: %w", err)
+		return nil, fmt.Errorf("list what was set aside: %w", err)
 	}
 	var all []plan.Aside
 	for _, e := range entries {
@@ -32,7 +32,7 @@ func (Disk) Aside(volume string) ([]plan.Aside, error) {
 		}
 		a := plan.Aside{Path: filepath.Join(volume, asideDir, e.Name()), Reason: reason, Since: since}
 		if a.Bytes, err = bytesIn(a.Path); err != nil {
-			return nil, fmt.Errorf("look what was set aside: %w", err)
+			return nil, fmt.Errorf("list what was set aside: %w", err)
 		}
 		all = append(all, a)
 	}
@@ -40,7 +40,7 @@ func (Disk) Aside(volume string) ([]plan.Aside, error) {
 	return all, nil
 }
 
-// bytesIn is the room that a directory takes. Files may go away meanwhile.
+// bytesIn returns how much space a directory takes. Files may disappear while it counts.
 func bytesIn(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -64,22 +64,21 @@ func bytesIn(dir string) (total int64, err error) {
 	return total, err
 }
 
-// roomBeside is what must stay free on a volume on which a second data directory is built: the logs of both take two
-// files of 64 MB each (etcd's SegmentSizeBytes), and the member in use keeps writing.
+// roomBeside is what must stay free on a volume on which a second data directory is built. The logs of both directories
+// take two files of 64 MB each (etcd's SegmentSizeBytes), and the member in use keeps writing.
 const roomBeside = 512 << 20
 
-// RoomToBuild is how much must be free on a volume to build a data directory with a database of this many bytes there,
-// beside the one in use.
+// RoomToBuild returns how many bytes must be free on a volume to build a data directory there, beside the one in use.
+// bytes is the size of the new database.
 func RoomToBuild(bytes int64) int64 { return bytes + roomBeside }
 
-// Room returns an error unless a data directory with a database of this many bytes can be built on the volume, beside
-// the one in use.
+// Room returns an error unless the volume has RoomToBuild(bytes) free.
 func (Disk) Room(volume string, bytes int64) error {
 	free, err := freeSpace(volume)
 	if err == nil && free < RoomToBuild(bytes) {
 		what := "what is not holdfast's"
 		aside := filepath.Join(volume, asideDir)
-		if all, _ := os.ReadDir(aside); len(all) > 0 { // what cannot be read is not named
+		if all, _ := os.ReadDir(aside); len(all) > 0 { // if it cannot be read, the error does not name it
 			what = "from " + aside + " what is not needed"
 		}
 		err = fmt.Errorf("the volume has %d MiB free, and %d MiB are needed beside the data in use: make the volume "+
@@ -88,7 +87,7 @@ func (Disk) Room(volume string, bytes int64) error {
 	return err
 }
 
-// freeSpace is how many bytes a file on the volume may take.
+// freeSpace returns how many bytes can be written to the volume.
 func freeSpace(volume string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(volume, &st); err != nil {

@@ -14,11 +14,11 @@ import (
 	"holdfast/embedded/auth"
 )
 
-// Users are etcd's users and roles.
+// Users reads and changes etcd's users and roles.
 type Users struct{ *present }
 
-// Auth returns etcd's users and roles as far as this member has applied them. It asks nobody, and is an error while the
-// member does not run or its database cannot be read at present.
+// Auth returns etcd's users and roles as this member has applied them. It asks no other member. It returns an error if
+// the member does not run, or if its database cannot be read at the moment.
 func (u Users) Auth() (auth.State, error) {
 	l, err := u.running()
 	if err != nil {
@@ -33,7 +33,7 @@ func (u Users) Auth() (auth.State, error) {
 
 func (l *life) auth() (auth.State, error) {
 	be := l.etcd.Server.Backend()
-	read, tx := be.ReadTx(), schema.NewAuthBackend(l.lg, be).ReadTx() // one transaction, as two know it
+	read, tx := be.ReadTx(), schema.NewAuthBackend(l.lg, be).ReadTx() // the same transaction, with two sets of methods
 	read.RLock()
 	defer read.RUnlock()
 	s := auth.State{Enabled: tx.UnsafeReadAuthEnabled(), Revision: tx.UnsafeReadAuthRevision()}
@@ -61,7 +61,8 @@ func (l *life) auth() (auth.State, error) {
 	return s, nil
 }
 
-// namesIn returns the keys of a bucket. UnsafeGetAllRoles of etcd 3.7.3 panics in a read transaction.
+// namesIn returns the keys of a bucket. UnsafeGetAllRoles cannot be used: in etcd 3.7.3 it panics in a read
+// transaction.
 func namesIn(tx backend.UnsafeReader, bucket backend.Bucket) (names []string, err error) {
 	err = tx.UnsafeForEach(bucket, func(k, _ []byte) error {
 		names = append(names, string(k))
@@ -71,15 +72,16 @@ func namesIn(tx backend.UnsafeReader, bucket backend.Bucket) (names []string, er
 	return names, err
 }
 
-// accesses are etcd's kinds of permissions, by their numbers: their Go names differ between etcd 3.6 and 3.7.
+// accesses maps etcd's permission types to ours. It goes by number, because the Go names differ between etcd 3.6 and
+// 3.7.
 var accesses = map[authpb.Permission_Type]auth.Access{
 	authpb.Permission_Type(authpb.Permission_Type_value["READ"]):      auth.ReadOnly,
 	authpb.Permission_Type(authpb.Permission_Type_value["WRITE"]):     auth.WriteOnly,
 	authpb.Permission_Type(authpb.Permission_Type_value["READWRITE"]): auth.ReadWrite,
 }
 
-// ChangeAuth makes one step, as root, through raft, and returns when this member has applied it. No password leaves the
-// process, only its hash does.
+// ChangeAuth carries out one step through raft, as root, and returns when this member has applied it. Only the hash of
+// a password leaves the process.
 func (u Users) ChangeAuth(ctx context.Context, s auth.Step) error {
 	l, err := u.running()
 	if err != nil {

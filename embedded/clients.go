@@ -9,16 +9,16 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// Seen is told of the certificate with which a client calls, the chain that was verified, the client's certificate
-// first. streams is 0 for a single call, 1 when a stream such as a watch begins, -1 when it ends. It is called by
-// many goroutines at once, for each call, and must return at once.
+// Seen is called with the verified certificate chain of a client, the client's own certificate first. streams is 0 for
+// a unary call, 1 when a stream such as a watch begins, and -1 when it ends. It is called for each call, by many
+// goroutines at once, and must not block.
 type Seen func(chain []*x509.Certificate, streams int)
 
-// Tell has seen told of the certificates with which clients call. It is called before the first Start. Calls by way
-// of etcd's JSON gateway come with the server's own certificate.
+// Tell registers seen, which is then called for each client call. Call Tell before the first Start. Calls through
+// etcd's JSON gateway bear the server's own certificate.
 func (m *Member) Tell(seen Seen) { m.seen = seen }
 
-// serverOptions look at each call before holdfast's own interceptors do.
+// serverOptions install interceptors that run before the other interceptors of holdfast.
 func (s Seen) serverOptions() []grpc.ServerOption {
 	if s == nil {
 		return nil
@@ -41,7 +41,7 @@ func (s Seen) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, ha
 	return handler(srv, ss)
 }
 
-// chainOf is the verified chain of a call's client, nil if it came with no certificate.
+// chainOf returns the verified chain of a call's client, nil if the client presented no certificate.
 func chainOf(ctx context.Context) []*x509.Certificate {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

@@ -13,45 +13,43 @@ import (
 const (
 	// askEvery is how often a running member asks for a linearizable read.
 	askEvery = time.Second
-	// confirmedFor is how long an answer is good for (R16), and how long one is waited for.
+	// confirmedFor is how long an answer stays valid (R16), and how long ask waits for one.
 	confirmedFor = 5 * time.Second
 	// writeAfter is how long a leader may apply nothing before it commits an entry of its own.
 	writeAfter = 5 * time.Second
 )
 
-// confirmation knows whether a member has a leader (R16). The leader's ID that etcd shows is no proof of one: raft
-// tells it through the loop that also writes the log, and a disk that accepts no writes stops that loop. Until the disk
-// writes again the member shows the leader it had, which may be itself.
+// confirmation establishes whether a member really has a leader (R16). The leader's ID that etcd shows is no proof.
+// etcd learns it through the loop that also writes the log, and a disk that accepts no writes stops that loop. Until
+// the disk writes again, the member shows the leader it had, which may be itself.
 //
-// The answer to a linearizable read comes through the same loop, on a leader and on a follower. So none comes while the
-// loop is stopped, nor while the member cannot apply what is committed. But the loop touches the disk only when there
-// is something to write. So a leader that has applied nothing for writeAfter commits an entry, which all members write
-// to their logs: a transaction that never finds what it looks for. It changes neither the database nor the revision,
-// and needs no room. (Asking for the alarms goes through raft as well, but etcd's checker of linearizability cannot
-// read it.)
+// The answer to a linearizable read comes through the same loop, on a leader and on a follower. So there is no answer
+// while the loop is stopped, nor while the member cannot apply what is committed. But the loop touches the disk only
+// when there is something to write. So a leader that has applied nothing for writeAfter commits an entry, which every
+// member writes to its log: a transaction whose condition never holds. It changes neither the database nor the
+// revision, and needs no space. (Listing the alarms goes through raft as well, but the linearizability checker that is
+// used with etcd cannot read it.)
 //
-// All of this, and that a stalled leader cannot hand the leadership over either, TestStalledDisk finds out with a real
-// disk.
+// TestStalledDisk shows all of this on a real disk, and also that a stalled leader cannot hand over the leadership.
 //
-// It never asks twice at the same time, and while no leader is known it does not ask at all: etcd would log that twice
-// a second.
+// It asks one question at a time. While no leader is known it asks nothing, because etcd would log that twice a second.
 type confirmation struct {
 	lead        func() (known, here bool)
 	changed     func() <-chan struct{} // closed at the next change of leaders
 	applied     func() uint64
 	read, write func(context.Context) error
 	ready       <-chan struct{} // closed once clients are served
-	news        func()          // called when the leader has changed, clients are served, or the first answer has come
-	// patience is how long an answer may be missing before the member is stalled: within two election timeouts one that
-	// is merely cut off is shown no leader any more.
+	news        func()          // called when the leader changes, clients are served, or the first answer arrives
+	// patience is how long an answer may be missing before the member counts as stalled. A member that is only cut off
+	// shows no leader any more within two election timeouts.
 	patience time.Duration
 
 	mu    sync.Mutex
-	asked time.Time // when the last question was put that was answered; zero: none was
-	led   bool      // it was put by the leader
-	since time.Time // when the first question was put that has waited since for an answer; zero: none has
-	index uint64    // applied
-	grown time.Time // when index was seen to have grown
+	asked time.Time // when the last question that got an answer was asked; zero: none yet
+	led   bool      // this member was the leader then
+	since time.Time // when the oldest unanswered question was asked; zero: none is open
+	index uint64    // the applied index as last seen
+	grown time.Time // when index was last seen to grow
 }
 
 func newConfirmation(srv *etcdserver.EtcdServer, news func()) *confirmation {
@@ -63,7 +61,7 @@ func newConfirmation(srv *etcdserver.EtcdServer, news func()) *confirmation {
 		read:    srv.LinearizableReadNotify,
 		write: func(ctx context.Context) error {
 			if alarmed(srv, pb.AlarmType_CORRUPT) {
-				return srv.LinearizableReadNotify(ctx) // every transaction is refused
+				return srv.LinearizableReadNotify(ctx) // etcd refuses every transaction
 			}
 			_, err := srv.Txn(srv.AuthStore().WithRoot(ctx), idleTxn())
 			return err
@@ -73,7 +71,7 @@ func newConfirmation(srv *etcdserver.EtcdServer, news func()) *confirmation {
 	}
 }
 
-// idleTxn deletes a key that nobody writes if it was written more often than is possible.
+// idleTxn deletes a key that is never written, on the condition that its version is the highest possible.
 func idleTxn() *pb.TxnRequest {
 	key := []byte(keyPrefix + "idle")
 	return &pb.TxnRequest{
@@ -83,17 +81,18 @@ func idleTxn() *pb.TxnRequest {
 	}
 }
 
-// run asks until ctx ends, and returns at once then.
+// run asks until ctx ends, and then returns at once.
 func (c *confirmation) run(ctx context.Context) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
-	waits := false // an entry does
+	waits := false // an entry that was proposed is still open
 	ready := c.ready
 	for {
 		changed := c.changed()
 		if known, here := c.lead(); known {
-			// One entry at a time: a disk that stalls for an hour is not to find hundreds of them. But it is given one, also
-			// where a read waits already: if only the applying hangs, no entry means that nobody ever elects.
+			// Propose one entry at a time, so that a disk that stalled for an hour does not come back to hundreds of
+			// them. Propose it even while a read is waiting. If only applying hangs, nobody would ever start an
+			// election without it.
 			if here && !waits && time.Since(c.progress()) >= writeAfter {
 				_, waits = c.ask(ctx, c.write, here)
 			} else if answered, _ := c.ask(ctx, c.read, here); answered || !here {
@@ -101,7 +100,7 @@ func (c *confirmation) run(ctx context.Context) {
 			}
 		} else {
 			c.mu.Lock()
-			c.since = time.Time{} // an answer was not to be expected
+			c.since = time.Time{} // no answer could be expected
 			c.mu.Unlock()
 		}
 		select {
@@ -117,8 +116,9 @@ func (c *confirmation) run(ctx context.Context) {
 	}
 }
 
-// ask puts a question and waits for the answer. It counts from the moment it was put: only then a leader was sure to be
-// needed. What was not answered in time waits on, what was refused does not.
+// ask asks a question and waits for the answer. An answer counts from the moment of the question: only then is it
+// certain that a leader was needed. waits reports that the question got no answer in time and is still open. A refused
+// question is not open.
 func (c *confirmation) ask(ctx context.Context, question func(context.Context) error, leads bool,
 ) (answered, waits bool) {
 	ctx, cancel := context.WithTimeout(ctx, confirmedFor)
@@ -142,8 +142,8 @@ func (c *confirmation) ask(ctx context.Context, question func(context.Context) e
 	return true, false
 }
 
-// confirmed tells when the last question was put that was answered, and whether that is recent enough. A leader is not
-// confirmed by what it was answered before it led.
+// confirmed returns when the last answered question was asked, and whether that is recent enough. An answer from before
+// this member led does not confirm it as the leader.
 func (c *confirmation) confirmed() (time.Time, bool) {
 	_, leads := c.lead()
 	c.mu.Lock()
@@ -151,8 +151,7 @@ func (c *confirmation) confirmed() (time.Time, bool) {
 	return c.asked, !c.asked.IsZero() && time.Since(c.asked) < confirmedFor && (c.led || !leads)
 }
 
-// stalled reports that raft shows the member a leader, and that all the same nothing was answered for longer than
-// patience.
+// stalled reports whether raft shows a leader although no question was answered for longer than patience.
 func (c *confirmation) stalled() bool {
 	known, _ := c.lead()
 	c.mu.Lock()
@@ -160,7 +159,7 @@ func (c *confirmation) stalled() bool {
 	return known && !c.since.IsZero() && time.Since(c.since) >= c.patience
 }
 
-// progress tells when the applied index was seen to have grown.
+// progress returns when the applied index was last seen to grow.
 func (c *confirmation) progress() time.Time {
 	index := c.applied()
 	c.mu.Lock()

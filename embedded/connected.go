@@ -13,8 +13,9 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// Connected reports whether raft messages flow to the member with that ID, and since when: the very fact by which etcd
-// judges the cluster healthy (5 s) before it changes members. A leader asks for more: that the member answers.
+// Connected reports whether raft messages flow to the member with that ID, and since when. etcd uses the same fact
+// (connected for 5 s) to judge the cluster healthy before it changes members. On a leader, the member must also answer
+// heartbeats.
 func (c Cluster) Connected(id uint64) (since time.Time, ok bool) {
 	l, err := c.running()
 	if err != nil {
@@ -23,8 +24,8 @@ func (c Cluster) Connected(id uint64) (since time.Time, ok bool) {
 	return l.connected(types.ID(id))
 }
 
-// connected is Connected of a member that runs. The kernel keeps the streams of a process that is suspended, as if
-// nothing were wrong with it; but it answers no heartbeat.
+// connected is Connected of a running member. The kernel keeps the connections of a suspended process open, so only the
+// missing answers to heartbeats give such a member away.
 func (l *life) connected(id types.ID) (time.Time, bool) {
 	srv := l.etcd.Server
 	since, ok := connectedSince(srv, id)
@@ -39,19 +40,20 @@ func (l *life) connected(id types.ID) (time.Time, bool) {
 	return since, ok
 }
 
-// answers knows for how long a leader has looked in vain for something from another member, which answers each
-// heartbeat: from the counter of the bytes that have come from it.
+// answers tracks for how long each member has not answered the leader's heartbeats. It looks at the counter of the
+// bytes received from the member.
 type answers struct {
 	mu sync.Mutex
 	of map[types.ID]*still
 }
 
-// unanswered is after how many election timeouts without an answer a member does not count. Raft waits for one, but
-// what it decides then costs an election, not a place in the status: a member that is only slow should keep that.
+// unanswered is the number of election timeouts after which a silent member no longer counts. Raft itself waits for
+// one, but its verdict costs only an election. Ours costs the member its place in the status, which a member that is
+// merely slow should keep.
 const unanswered = 3
 
-// missing reports whether a member's mark was seen not to change for unanswered elections, of which a gap between two
-// looks counts for one at most.
+// missing reports whether the mark of a member has not changed for unanswered election timeouts. A gap between two
+// calls counts as one election timeout at most.
 func (a *answers) missing(id types.ID, mark float64, election time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,7 +66,7 @@ func (a *answers) missing(id types.ID, mark float64, election time.Duration) boo
 	return a.of[id].look(mark, election) >= unanswered*election
 }
 
-// forget begins again: only a leader is answered.
+// forget starts over. Only a leader's heartbeats are answered.
 func (a *answers) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,8 +82,9 @@ func connectedSince(srv *etcdserver.EtcdServer, id types.ID) (time.Time, bool) {
 	return since, !since.IsZero()
 }
 
-// leads tells in which term this member leads, and how far each member's log is, by ID: 0 and nil unless it does. What a
-// member acknowledges (Match) is on its disk, fsync'd, together with the term, and stays known while the member is away.
+// leads returns the term in which this member leads, and the progress of each member's log by ID; 0 and nil if it does
+// not lead. What a member acknowledges (Match) is fsynced on its disk, together with the term. It stays known while the
+// member is away.
 func (l *life) leads() (in uint64, logs map[uint64]tracker.Progress) {
 	node := raftNode(l.etcd.Server)
 	if node == nil {
@@ -94,18 +97,18 @@ func (l *life) leads() (in uint64, logs map[uint64]tracker.Progress) {
 	return term(s), s.Progress
 }
 
-// raftNode is raft itself; its Status asks raft's own loop. nil if a later etcd moves it: then nothing is known of any
-// member, and TestProgress fails.
+// raftNode returns raft itself, whose Status asks raft's own loop. It returns nil if a later etcd moves the field. Then
+// nothing is known of any member, and TestProgress fails.
 var raftNode = dig[raft.Node]("Node")
 
-// raftTransport is raft's transport. The gauge etcd_network_active_peers does not tell since when, and a dial of our
-// own would say something else than what etcd decides by. ActiveSince locks. nil if a later etcd moves it: then nobody
-// counts as connected, and TestConnected fails.
+// raftTransport returns raft's transport. The gauge etcd_network_active_peers does not say since when, and a connection
+// of our own would show something else than what etcd decides by. ActiveSince locks. It returns nil if a later etcd
+// moves the field. Then no member counts as connected, and TestConnected fails.
 var raftTransport = dig[rafthttp.Transporter]("transport")
 
-// dig returns what takes a field of the server's raft node, to which etcd 3.7 exports no way: nil if there is none of
-// this name and type. The fields asked for are set before the server is returned and never again. Where a field lies is
-// found out once: the campaigner looks many times a second.
+// dig returns a function that reads a private field of the server's raft node, which etcd 3.7 does not export. The
+// function returns the zero value if there is no field of this name and type. etcd sets these fields before it returns
+// the server and never changes them. The offset is computed once, because the campaigner reads many times a second.
 func dig[T any](name string) func(*etcdserver.EtcdServer) T {
 	none := func(*etcdserver.EtcdServer) (none T) { return none }
 	at, ok := reflect.TypeFor[etcdserver.EtcdServer]().FieldByName("r")

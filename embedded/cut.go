@@ -12,11 +12,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// callGrace is how long client calls under way may take when the member stops. etcd's own
-// answers take milliseconds; it would wait 7 s for a slow one.
+// callGrace is how long client calls in progress may take when the member stops. etcd's own answers take milliseconds;
+// it would wait 7 s for a slow one.
 const callGrace = time.Second
 
-// latch is a channel that is closed once, by anybody.
+// latch is a channel that anyone may close; it is closed once.
 type latch struct {
 	c    chan struct{}
 	once sync.Once
@@ -37,21 +37,21 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// cut ends client calls. A watch lasts as long as its client likes, and etcd's Close waits
-// 7 s for it while a leader keeps leading (facts: 8.1 s with one watch, 14 ms with this).
-// The client is told Unavailable and resumes on another member.
+// cut ends client calls. A watch lasts as long as its client likes, and etcd's Close waits 7 s for it while a leader
+// keeps leading (measured: 8.1 s with one watch, 14 ms with this). The client gets Unavailable and resumes on another
+// member.
 type cut struct {
-	streams *latch // watches and what else waits without end
+	streams *latch // watches and other calls without an end
 	calls   *latch // everything
 }
 
 func newCut() *cut { return &cut{streams: newLatch(), calls: newLatch()} }
 
-// errCut must not be one of the two texts on which etcd's client repeats a write
-// (clientv3 retry_interceptor.go): the write may have been done.
+// errCut must differ from the two texts on which etcd's client repeats a write (clientv3 retry_interceptor.go), because
+// the write may have been carried out.
 var errCut = status.Error(codes.Unavailable, "holdfast: this member is stopping")
 
-// serverOptions are chained behind etcd's own interceptors.
+// serverOptions install interceptors that run after etcd's own.
 func (l *life) serverOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainStreamInterceptor(l.stream),
@@ -59,8 +59,8 @@ func (l *life) serverOptions() []grpc.ServerOption {
 	}
 }
 
-// stream runs the handler beside itself and leaves it behind when streams are cut. The
-// handler ends soon after: gRPC cancels the stream's context when this returns.
+// stream runs the handler in a goroutine of its own and returns without it when streams are cut. The handler ends soon
+// after, because gRPC cancels the stream's context when stream returns.
 func (l *life) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	if l.cut.streams.dropped() {
 		return errCut
@@ -100,14 +100,13 @@ func (l *life) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 	return handler(ctx, req)
 }
 
-// waits tells the calls that block until another client acts. All others are bounded by
-// etcd's request timeout and are left alone: a goroutine for each put would cost.
+// waits reports whether a call blocks until another client acts. All other calls are bounded by etcd's request timeout,
+// and a goroutine for each of them would cost too much.
 func waits(method string) bool {
 	return strings.HasPrefix(method, "/v3lockpb.") || strings.HasPrefix(method, "/v3electionpb.")
 }
 
-// waitingCall ends the call through its context, so that etcd gives up the place in the
-// queue that the client asked for.
+// waitingCall ends the call through its context, so that etcd gives up the client's place in the queue.
 func (l *life) waitingCall(ctx context.Context, req any, handler grpc.UnaryHandler) (any, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -128,8 +127,8 @@ func (l *life) waitingCall(ctx context.Context, req any, handler grpc.UnaryHandl
 	}
 }
 
-// defragmentCall keeps a client's defragmentation away from open snapshots: etcd would
-// block every read and write of the member until the snapshot is closed.
+// defragmentCall keeps a client's defragmentation away from open snapshots. Otherwise etcd would block every read and
+// write of the member until the snapshot is closed.
 func (l *life) defragmentCall(ctx context.Context, req any, handler grpc.UnaryHandler) (any, error) {
 	if err := l.gate.acquireAll(ctx); err != nil {
 		return nil, status.FromContextError(err).Err()

@@ -19,18 +19,18 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Inspect reads dir, also under a running etcd, and changes nothing. It reads the newest
-// WAL file (64 MB) and no more unless that one has no entry yet. What cannot be read is an error, and never taken for
-// what is not there: a member without a log is replaced.
+// Inspect reads dir, even under a running etcd, and changes nothing. It reads only the newest WAL file (64 MB), and
+// older ones only if that has no entry yet. A file that cannot be read is an error and never counts as absent, because
+// a member without a log is replaced.
 func (Disk) Inspect(dir string) (d plan.DataDir, err error) {
 	if text, err := os.Readlink(dir); err == nil && text == managerLink {
-		return d, nil // TakeUp was cut short: the data is not here yet, and beside the volume is somebody else's
+		return d, nil // TakeUp was interrupted: the data is not here yet, and beside the volume is another program's
 	}
 	if _, err := os.Stat(datadir.ToBackendFileName(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return d, fmt.Errorf("inspect data directory: %w", err)
 	}
-	// Names sort by sequence number. etcd makes the WAL under another name and renames
-	// it, so one that exists is whole.
+	// Names sort by sequence number. etcd creates the WAL under another name and then renames it, so a WAL that exists
+	// is complete.
 	entries, err := os.ReadDir(datadir.ToWALDir(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return d, fmt.Errorf("inspect data directory: %w", err)
@@ -55,7 +55,7 @@ func (Disk) Inspect(dir string) (d plan.DataDir, err error) {
 	return d, nil
 }
 
-// readWAL reads one WAL file into d and reports whether it tells the end of the log.
+// readWAL reads one WAL file into d, and reports whether the file shows where the log ends.
 func readWAL(file string, d *plan.DataDir) (found bool, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -82,7 +82,7 @@ func readWAL(file string, d *plan.DataDir) (found bool, err error) {
 		case wal.SnapshotType:
 			err = unmarshal(rec.Data, &snap)
 		case wal.CrcType:
-			// A file continues with the checksum of the one before.
+			// A file begins with the checksum at the end of the one before.
 			if crc := decoder.LastCRC(); crc != 0 && rec.Validate(crc) != nil {
 				err = wal.ErrCRCMismatch
 			}
@@ -92,7 +92,7 @@ func readWAL(file string, d *plan.DataDir) (found bool, err error) {
 			return false, err
 		}
 	}
-	// The last record may be half written, by a crash or by a running etcd.
+	// A crash or a running etcd may have left the last record half written.
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, err
 	}
@@ -102,8 +102,8 @@ func readWAL(file string, d *plan.DataDir) (found bool, err error) {
 	d.Member, d.ClusterID = value(meta.NodeID), value(meta.ClusterID)
 	d.Log = plan.LogEnd{Term: value(entry.Term), Index: value(entry.Index)}
 	d.Term = max(d.Term, value(state.Term))
-	// A follower that got a snapshot has nothing of the log before it. A snapshot that
-	// was not committed is not used by etcd either.
+	// A follower that received a snapshot has no log before it. etcd does not use a snapshot that was not committed
+	// either.
 	if at := value(snap.Index); at > d.Log.Index && at <= value(state.Commit) {
 		d.Log, found = plan.LogEnd{Term: value(snap.Term), Index: at}, true
 	}

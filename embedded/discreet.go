@@ -2,9 +2,9 @@ package embedded
 
 import "go.uber.org/zap/zapcore"
 
-// discreet drops the lines in which etcd, at level debug, logs each request that it applies as it is: with the values,
-// which are the secrets of the cluster, and with passwords (etcdserver/apply/apply.go; up to 3.6 also
-// applyEntryNormal in etcdserver/server.go). All its other lines leave them out.
+// discreet drops the debug lines in which etcd logs each request as it applies it. They contain values, which are the
+// cluster's secrets, and passwords (etcdserver/apply/apply.go; up to 3.6 also applyEntryNormal in
+// etcdserver/server.go). All other lines of etcd leave these out.
 type discreet struct{ zapcore.Core }
 
 func (d discreet) With(fields []zapcore.Field) zapcore.Core { return discreet{d.Core.With(fields)} }

@@ -1,4 +1,4 @@
 package embedded
 
-// Disk reads, moves and makes data directories on which no etcd runs. Names are what their members are called.
+// Disk reads, moves and builds data directories on which no etcd runs. Names says what their members are called.
 type Disk struct{ Names Names }

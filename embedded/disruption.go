@@ -14,21 +14,23 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// The disruption lock is one of holdfast's own keys, with a lease: anyone who may take a member down on purpose has put
-// a value of its own there. It ends by itself when nobody has refreshed it for its time, which the leader measures; a
-// change of leaders gives it its whole time again.
+// The disruption lock is one of holdfast's own keys, with a lease. A node that may take a member down on purpose has
+// put its own value there. The lock expires when it was not refreshed for its whole time to live, which the leader
+// measures. A change of leaders starts that time again.
 
-// errHeld: another one holds the disruption lock. It is a [plan.ErrConflict].
+// errHeld: another node holds the disruption lock. It is a [plan.ErrConflict].
 var errHeld error = conflict("the disruption lock is held")
 
-// errGivenBack: the lock was given back while it was asked for.
+// errGivenBack: the lock was given back while TryLock asked for it.
 var errGivenBack = errors.New("the key has changed")
 
-// TryLock takes the disruption lock through raft if nobody has it, or if its value is old, which is how a holder that
-// has forgotten its lock takes it again (nil: it never had it). It holds until Unlock, or until nobody has refreshed it
-// for ttl, which is rounded up to whole seconds and to at least etcd's shortest lease, a little more than one election.
-// Else the error wraps errHeld, and present is the value of who has it. It never waits for the lock, and ends soon
-// after ctx.
+// TryLock takes the disruption lock through raft if it is free, or if its value is old. With old, a holder that has
+// forgotten its lock takes it again; nil means that it never had it. The lock holds until Unlock, or until it was not
+// refreshed for ttl. ttl is rounded up to whole seconds, and to etcd's shortest lease, a little more than one election
+// timeout.
+//
+// If another node has the lock, the error wraps errHeld and present is its value. TryLock never waits for the lock, and
+// returns soon after ctx ends.
 func (k Keys) TryLock(ctx context.Context, value, old []byte, ttl time.Duration) (present []byte, err error) {
 	l, err := k.running()
 	if err != nil {
@@ -43,20 +45,20 @@ func (k Keys) TryLock(ctx context.Context, value, old []byte, ttl time.Duration)
 	present, before, err := putLock(ctx, srv, value, old, granted.ID)
 	switch {
 	case err != nil:
-		// Whether it was put is unknown: with the lease it goes, and a lease that cannot be revoked ends soon.
+		// It is unknown whether the key was put. Revoking the lease removes it; if that fails, the lease soon expires.
 		revoke(ctx, srv, granted.ID)
 		return nil, fmt.Errorf("take the disruption lock: %w", err)
 	case present != nil:
 		revoke(ctx, srv, granted.ID)
 		return present, fmt.Errorf("take the disruption lock: %w", errHeld)
 	case before != 0:
-		revoke(ctx, srv, before) // of the lock that was taken again; the key has left it
+		revoke(ctx, srv, before) // the lease of the old value; the key no longer has it
 	}
 	return nil, nil
 }
 
-// putLock puts value with a lease where there is no lock or old is. If another one is there it is returned as present;
-// before is the lease of old.
+// putLock puts value with a lease if there is no lock, or if its value is old. If there is another value, it is
+// returned as present. before is the lease of old.
 func putLock(ctx context.Context, srv *etcdserver.EtcdServer, value, old []byte,
 	id int64) (present []byte, before int64, err error) {
 	key := []byte(keyPrefix + plan.KeyLock)
@@ -89,8 +91,8 @@ func lockIs(value []byte) *pb.Compare {
 		TargetUnion: &pb.Compare_Value{Value: value}}
 }
 
-// RefreshLock gives the disruption lock its whole time again if its value, as applied here, still is value; else the
-// error wraps ErrChanged. Any member can do it for the holder, by way of the leader.
+// RefreshLock renews the lock's lease if the lock, as applied here, has this value; otherwise the error wraps
+// ErrChanged. Any member can do it for the holder, through the leader.
 func (k Keys) RefreshLock(ctx context.Context, value []byte) error {
 	return k.asRoot(ctx, "refresh the disruption lock", func(ctx context.Context, l *life) error {
 		held, err := l.key(plan.KeyLock)
@@ -108,8 +110,8 @@ func (k Keys) RefreshLock(ctx context.Context, value []byte) error {
 	})
 }
 
-// Unlock gives the disruption lock back through raft if its value is value; if it is not, there is nothing to do.
-// Before that it waits until this member has applied all that was committed: one that lags would be missed as a voter.
+// Unlock gives the disruption lock back through raft if it has this value; otherwise there is nothing to do. First it
+// waits until this member has applied all that was committed. Until then, the cluster would miss it as a voter.
 func (k Keys) Unlock(ctx context.Context, value []byte) error {
 	return k.asRoot(ctx, "give back the disruption lock", func(ctx context.Context, l *life) error {
 		srv := l.etcd.Server
@@ -129,7 +131,7 @@ func (k Keys) Unlock(ctx context.Context, value []byte) error {
 	})
 }
 
-// revoke ends a lease. One that cannot be revoked ends by itself.
+// revoke ends a lease. A lease that cannot be revoked expires by itself.
 func revoke(ctx context.Context, srv *etcdserver.EtcdServer, id int64) {
 	_, _ = srv.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: id})
 }

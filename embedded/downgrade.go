@@ -7,10 +7,10 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// Downgrade begins the downgrade of the cluster to the minor before its own, as "3.6": within seconds the cluster's and
-// every member's storage version are that, and members of either minor can run. etcd refuses another target, and one
-// that it cannot reach because some member runs another minor. It is over, by itself, when every member runs that
-// minor.
+// Downgrade begins the downgrade of the cluster to the previous minor version, such as "3.6". Within seconds the
+// storage version of the cluster and of every member changes, and members of either minor version can run. etcd refuses
+// any other target, and one that it cannot reach because some member runs another minor version. The downgrade ends by
+// itself when every member runs that minor version.
 func (m Maintenance) Downgrade(ctx context.Context, to string) error {
 	for _, action := range []pb.DowngradeRequest_DowngradeAction{
 		pb.DowngradeRequest_VALIDATE, pb.DowngradeRequest_ENABLE,
@@ -23,15 +23,15 @@ func (m Maintenance) Downgrade(ctx context.Context, to string) error {
 	return nil
 }
 
-// CancelDowngrade gives a downgrade up. The versions rise again as soon as no member runs the older minor.
+// CancelDowngrade cancels a downgrade. The versions rise again as soon as no member runs the older minor version.
 func (m Maintenance) CancelDowngrade(ctx context.Context) error {
 	err := m.askDowngrade(ctx, "cancel the downgrade", &pb.DowngradeRequest{Action: pb.DowngradeRequest_CANCEL})
 	if err != nil {
 		return err
 	}
-	// etcd says nothing when it could not (v3_server.go, downgradeCancel).
+	// etcd reports no error when it could not cancel (v3_server.go, downgradeCancel).
 	if l, err := m.running(); err == nil && l.etcd.Server.DowngradeInfo().Enabled {
-		return errors.New("cancel the downgrade: etcd has not done it; is there a quorum?")
+		return errors.New("cancel the downgrade: etcd has not done it: check that the cluster has a quorum, and try again")
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exchange lets two names of one file system change places in one step (renameat2(2)).
+// exchange swaps two names on one file system in one atomic step (renameat2(2)).
 func exchange(a, b string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {

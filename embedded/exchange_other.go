@@ -4,5 +4,5 @@ package embedded
 
 import "errors"
 
-// exchange needs a kernel that can do it in one step.
+// exchange is not supported: it needs a kernel that swaps two names in one atomic step.
 func exchange(_, _ string) error { return errors.ErrUnsupported }

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	etcdDir   = layout.Own // as the coordinator has it
+	etcdDir   = layout.Own
 	memberDir = layout.Member
-	// originFile, on a volume, is what TakeUp has taken up there, or is about to.
+	// originFile, on a volume, records what TakeUp has taken up there, or is about to take up.
 	originFile = "origin.json"
-	// managerLink stands in data/TOKEN once the directory itself is holdfast's.
+	// managerLink is the text of the link at data/TOKEN once the directory is holdfast's.
 	managerLink = "../" + etcdDir
 )
 
@@ -32,8 +32,8 @@ type foreign struct {
 	obstacle string // why it cannot be used; "" if nothing is in the way
 }
 
-// ForeignData returns the data directory that etcd-manager or plain etcd has on a volume, taken up or not, "" if there
-// is none. obstacle says why it cannot be told, or not be used, and what to do.
+// ForeignData returns the data directory that etcd-manager or plain etcd has on a volume, whether holdfast has taken it
+// up or not; "" if there is none. obstacle says why the directory cannot be determined or used, and what to do.
 func ForeignData(volume string) (dir, obstacle string, err error) {
 	f, err := findForeign(volume)
 	if err != nil || f == nil {
@@ -42,7 +42,7 @@ func ForeignData(volume string) (dir, obstacle string, err error) {
 	return f.dir, f.obstacle, nil
 }
 
-// findForeign looks for data of another program, and returns nil if there is none.
+// findForeign looks for another program's data on a volume. It returns nil if there is none.
 func findForeign(volume string) (*foreign, error) {
 	f, err := lookForeign(volume)
 	if err != nil {
@@ -90,10 +90,10 @@ func lookForeign(volume string) (*foreign, error) {
 	return nil, nil
 }
 
-// anotherCluster ends what is said of etcd-manager's data that cannot be told.
+// anotherCluster ends each obstacle that says why the use of etcd-manager's data cannot be determined.
 const anotherCluster = "start etcd-manager again and let it finish; `holdfast volume set-aside` gives the data up"
 
-// readState takes the token from etcd-manager's file state: it alone says which of several directories is in use.
+// readState takes the token from etcd-manager's file state. Only that file says which of several directories is in use.
 func (f *foreign) readState(volume string, tokens []layout.Directory) (obstacle string, err error) {
 	s, obstacle, err := tokenState(volume)
 	if err != nil || obstacle != "" {
@@ -108,7 +108,7 @@ func (f *foreign) readState(volume string, tokens []layout.Directory) (obstacle 
 		filepath.Join(volume, managerStateFile), s.Token, filepath.Join(volume, managerData), anotherCluster), nil
 }
 
-// stateDiffers says why etcd-manager's file state is not that of the data which was taken up.
+// stateDiffers returns an obstacle if etcd-manager's file state names other data than was taken up.
 func (f *foreign) stateDiffers(volume string) (obstacle string, err error) {
 	s, obstacle, err := tokenState(volume)
 	if err == nil && obstacle == "" && s.Token != f.token {
@@ -120,7 +120,7 @@ func (f *foreign) stateDiffers(volume string) (obstacle string, err error) {
 	return obstacle, err
 }
 
-// tokenState reads etcd-manager's file state, which must name a cluster that is in use.
+// tokenState reads etcd-manager's file state. It returns an obstacle unless the file names a cluster that is in use.
 func tokenState(volume string) (s *ManagerState, obstacle string, err error) {
 	path := filepath.Join(volume, managerStateFile)
 	s, err = ReadManagerState(volume)
@@ -142,8 +142,8 @@ func tokenState(volume string) (s *ManagerState, obstacle string, err error) {
 	return s, "", nil
 }
 
-// locate finds where the data directory is: where the other program left it, or where TakeUp has put it. It returns nil
-// where all of it was set aside since.
+// locate finds the data directory: where the other program left it, or where TakeUp has put it. It returns nil if
+// everything there was set aside since.
 func (f *foreign) locate(volume string) (*foreign, error) {
 	p, err := swapOf(volume, f.program, f.path)
 	if err != nil {
@@ -185,10 +185,10 @@ func (f *foreign) locate(volume string) (*foreign, error) {
 	return f, err
 }
 
-// elsewhere is said of a link, which may lead to another disk.
+// elsewhere ends the obstacle about a symbolic link, which may lead to another disk.
 const elsewhere = " is no directory: the data must be on this volume, which is the member's identity"
 
-// outside says what of a data directory is not in it.
+// outside returns an obstacle unless all of etcd's data is inside the data directory.
 func outside(dir string) (obstacle string, err error) {
 	for _, name := range []string{memberDir, filepath.Join(memberDir, "wal"), filepath.Join(memberDir, "snap")} {
 		path := filepath.Join(dir, name)
@@ -204,7 +204,7 @@ func outside(dir string) (obstacle string, err error) {
 	return "", nil
 }
 
-// originMark is what originFile holds.
+// originMark is the content of originFile.
 type originMark struct {
 	Version int          `json:"version"`
 	Program plan.Program `json:"program"`
@@ -212,10 +212,10 @@ type originMark struct {
 	Token   string       `json:"token,omitempty"`
 }
 
-// errOriginMark: originFile is not what TakeUp writes.
+// errOriginMark: originFile has content that TakeUp does not write.
 var errOriginMark = errors.New("cannot tell which data was taken up")
 
-// readOriginMark returns what TakeUp has taken up on a volume, or was about to; nil for nothing.
+// readOriginMark returns what TakeUp has taken up on a volume, or was about to take up; nil if nothing.
 func readOriginMark(volume string) (*originMark, error) {
 	path := filepath.Join(volume, originFile)
 	data, err := os.ReadFile(path)
@@ -237,7 +237,7 @@ func readOriginMark(volume string) (*originMark, error) {
 	return m, nil
 }
 
-// write notes on a volume what is about to be taken up. What another note says is not overwritten.
+// write records on a volume what is about to be taken up. It never overwrites a record of other data.
 func (m originMark) write(volume string) error {
 	old, err := readOriginMark(volume)
 	if err != nil {

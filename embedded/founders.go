@@ -11,8 +11,8 @@ import (
 )
 
 // FounderIDs returns the member IDs, by slot, and the cluster ID of a cluster founded with this token and these peer
-// URLs; names have no part in them (Names.Member). Every node computes the same before etcd has started anywhere;
-// members added later have IDs that depend on the time.
+// URLs. Member names do not influence them (Names.Member). Every node computes the same IDs before etcd has started
+// anywhere. Members added later have IDs that depend on the time.
 func FounderIDs(token string, peers map[string]string) (members map[string]uint64, cluster uint64, err error) {
 	urls, err := types.NewURLsMap(initialCluster(peers))
 	if err != nil {
@@ -29,9 +29,9 @@ func FounderIDs(token string, peers map[string]string) (members map[string]uint6
 	return members, uint64(c.ID()), nil
 }
 
-// FounderIDs returns the IDs of the founders of a record, by slot, and that of their cluster.
+// FounderIDs returns the IDs of a record's founders, by slot, and the ID of their cluster.
 func (Disk) FounderIDs(r plan.Record) (members map[string]uint64, cluster uint64, err error) {
-	if a := r.Adopted; a != nil { // read from a disk, for nobody can compute them
+	if a := r.Adopted; a != nil { // these IDs were read from a disk, because they cannot be computed
 		members = make(map[string]uint64, len(a.Members))
 		for _, m := range a.Members {
 			members[m.Slot] = m.ID

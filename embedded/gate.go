@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// gateWidth is how many snapshots may be open at once, ours and clients' together.
+// gateWidth is how many snapshots, ours and clients' together, may be open at once.
 const gateWidth = 64
 
-// gate lets many snapshots in, or one defragmentation, or one shutdown. Who waits for all
-// of it holds back those who come later, so a stream of snapshots cannot starve a stop.
+// gate admits either many snapshots, or one defragmentation, or one shutdown. A caller that waits for the whole gate
+// goes before later callers, so a stream of snapshots cannot starve a stop.
 type gate struct{ sem *semaphore.Weighted }
 
 func newGate() gate { return gate{semaphore.NewWeighted(gateWidth)} }

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// glimpseWait is how long a look at the database may take before what was seen last is good enough.
+// glimpseWait is how long a read of the database may take before the previous result is used instead.
 const glimpseWait = 500 * time.Millisecond
 
-// errBusy: the database cannot be read at present, and what was asked for was never read before.
+// errBusy: the database cannot be read at the moment, and the value was never read before.
 var errBusy = errors.New("the database is being defragmented, or its disk stalls")
 
-// lastGlimpse waits for who looks at the database, and lets nobody look again: it is about to be closed, and a look at
-// a closed one ends the process. A look that hangs, beside a disk that stalls, is not waited for.
+// lastGlimpse waits for the read in progress and prevents any further one. The database is about to be closed, and
+// reading a closed database ends the process. It does not wait for a read that hangs because the disk has stalled.
 func (l *life) lastGlimpse() {
 	alone := make(chan struct{})
 	go func() {
-		l.backend.Lock() // for good
+		l.backend.Lock() // never unlocked
 		close(alone)
 	}()
 	select {
@@ -25,10 +25,9 @@ func (l *life) lastGlimpse() {
 	}
 }
 
-// glimpse runs read, which looks at the database, and reports whether it came to its end in time. It does not while the
-// database is defragmented, and while its disk stalls: etcd keeps all readers out until a commit has reached the disk.
-// A look that was given up ends when the disk writes again, and there is no other before; what it sees must not be
-// used.
+// glimpse runs read, which reads the database, and reports whether it finished in time. It does not finish during a
+// defragmentation, nor while the disk stalls, because etcd blocks all readers until a commit has reached the disk. An
+// abandoned read ends when the disk writes again, and no other begins before that. Its result must not be used.
 func (l *life) glimpse(read func()) bool {
 	if l.hung.Load() > 0 || !l.backend.TryRLock() {
 		return false

@@ -11,9 +11,9 @@ import (
 	"holdfast/layout"
 )
 
-// HandBack lets etcd-manager start etcd on a volume: its file state is s, and data/TOKEN leads to the data, also where
-// that slot's data never was etcd-manager's. Holdfast's data stays where it is, so that holdfast too can start on it
-// again. The link is there before the state that names it; again is fine.
+// HandBack lets etcd-manager start etcd on a volume. It writes s as etcd-manager's file state and makes data/TOKEN lead
+// to the data, even if that slot's data never was etcd-manager's. The data stays where it is, so that holdfast can
+// start on it again. The link is made before the state that names it. HandBack may be repeated.
 func (Disk) HandBack(volume string, s *ManagerState) error {
 	err := s.check()
 	if err == nil {
@@ -48,7 +48,7 @@ func linkBack(volume, token string) error {
 		return err
 	case free && (taken || !there):
 		return fmt.Errorf("there is no data in %s", p.home)
-	case free: // it was never taken up
+	case free: // holdfast never took the data up
 		return nil
 	case !taken && there:
 		return fmt.Errorf("%s is there beside %s, and both may hold data: move away the one that is not in use", p.link,

@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	// lookAtHeir is how often a hand-over looks whether it can still succeed.
+	// lookAtHeir is how often a hand-over checks whether it can still succeed.
 	lookAtHeir = 50 * time.Millisecond
-	// passOnWait bounds the hand-over of a member that inherits the leadership while it closes. An heir that stays
-	// takes a tenth of a second.
+	// passOnWait bounds the hand-over by a member that becomes the leader while it closes. A hand-over to a member that
+	// stays takes a tenth of a second.
 	passOnWait = 500 * time.Millisecond
 )
 
-// transferLeadership hands the leadership over until one heir has it, or somebody else. etcd's own call waits for its
-// whole time even when the heir is gone, or everybody is, which is what stopping a whole cluster looks like, and when
-// another than the heir was elected or raft has given the hand-over up, which a busy machine brings about.
+// transferLeadership hands the leadership over until another member has it. etcd's own call waits for its whole timeout
+// even if it can no longer succeed. That happens when the heir is gone, or all members are, as when a whole cluster
+// stops. It also happens when another member was elected, or raft has given the hand-over up, as it does on a busy
+// machine.
 func transferLeadership(ctx context.Context, srv *etcdserver.EtcdServer) error {
-	failed := map[types.ID]int{} // how often each was tried
+	failed := map[types.ID]int{} // attempts by heir
 	for srv.Leader() == srv.MemberID() {
 		heir, quorum := heirOf(srv, failed)
 		switch {
@@ -45,8 +46,8 @@ func transferLeadership(ctx context.Context, srv *etcdserver.EtcdServer) error {
 	return nil
 }
 
-// moveLeader tries one heir, as long as it and a quorum are connected, nobody else leads, and raft tries: it gives a
-// hand-over up after an election timeout, and says so to nobody.
+// moveLeader tries one heir as long as the heir and a quorum are connected, no other member leads, and raft tries. Raft
+// gives a hand-over up after an election timeout and reports that to nobody.
 func moveLeader(ctx context.Context, srv *etcdserver.EtcdServer, heir types.ID) error {
 	election := time.Duration(srv.Cfg.ElectionTicks) * time.Duration(srv.Cfg.TickMs) * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, 2*election)
@@ -70,8 +71,8 @@ func moveLeader(ctx context.Context, srv *etcdserver.EtcdServer, heir types.ID) 
 	return srv.MoveLeader(ctx, uint64(srv.MemberID()), uint64(heir))
 }
 
-// heirOf returns the voter that has failed least often, of those the one that has been connected longest, 0 if none is,
-// and whether a quorum of voters, this member among them, is connected.
+// heirOf returns the connected voter that has failed least often; among equals, the one connected longest; 0 if none is
+// connected. quorum reports whether a majority of voters is connected, including this member.
 func heirOf(srv *etcdserver.EtcdServer, failed map[types.ID]int) (heir types.ID, quorum bool) {
 	var longest time.Time
 	voters, connected := 1, 1

@@ -8,12 +8,12 @@ import (
 	"holdfast/layout"
 )
 
-// InUse returns what an etcd works on among the data on a volume, "" for nothing: the database or the log that is
-// locked. It changes nothing and keeps nothing locked. Call it where no Start, Fit or SetAside runs: they would take
-// the probe for another holdfast.
+// InUse returns the path of the database or log on a volume that a running etcd has locked, "" if there is none. It
+// changes nothing and keeps nothing locked. Call it only while no Start, Fit or SetAside runs, because they would
+// mistake the probe for another holdfast.
 func (Disk) InUse(volume string) (by string, err error) {
 	if by, err = layout.Running(volume); err == nil && by == "" {
-		// holdfast's own lock, from before etcd has made a database
+		// holdfast locks the directory itself, even before etcd has created a database.
 		by, err = lockedDir(filepath.Join(volume, layout.Own))
 	}
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// keyPrefix begins the keys that holdfast keeps in etcd: few, small, and written seldom. Clients see them, as they see
-// all keys, and leave them alone.
+// keyPrefix begins the keys that holdfast keeps in etcd. They are few, small, and seldom written. Clients see them like
+// all keys, and must leave them alone.
 const keyPrefix = "holdfast.internal/"
 
 // conflict is an error that is a [plan.ErrConflict].
@@ -25,15 +25,15 @@ func (c conflict) Error() string { return string(c) }
 // Is reports whether target is [plan.ErrConflict].
 func (conflict) Is(target error) bool { return target == plan.ErrConflict }
 
-// ErrChanged: another one has changed the key meanwhile. It is a [plan.ErrConflict].
+// ErrChanged: the key was changed by another writer in the meantime. It is a [plan.ErrConflict].
 var ErrChanged error = conflict("the key has changed")
 
-// Keys are the keys in etcd that are holdfast's, the disruption lock among them, and a few looks at those of clients.
+// Keys reads and writes holdfast's own keys in etcd, including the disruption lock, and reads a few keys of clients.
 type Keys struct{ *present }
 
-// Key returns one of holdfast's own keys as far as this member has applied it, and how often it was written since it
-// was made, 0 if there is none. It asks nobody, and repeats what it said before while the database is defragmented or
-// its disk stalls.
+// Key returns one of holdfast's own keys as this member has applied it, and its version: the number of writes since it
+// was created, 0 if it does not exist. It asks no other member. It repeats its last answer while the database is
+// defragmented or its disk stalls.
 func (k Keys) Key(name string) (value []byte, version int64, err error) {
 	l, err := k.running()
 	if err != nil {
@@ -46,14 +46,14 @@ func (k Keys) Key(name string) (value []byte, version int64, err error) {
 	return s.value, s.version, nil
 }
 
-// storedKey is a key as it was read last.
+// storedKey is a key as last read.
 type storedKey struct {
 	value   []byte
-	version int64 // 0: there is none
+	version int64 // 0: the key does not exist
 	lease   int64
 }
 
-// key reads a key, or repeats what it read before where it cannot.
+// key reads a key, or returns what it read before if it cannot.
 func (l *life) key(name string) (storedKey, error) {
 	var k storedKey
 	var err error
@@ -77,8 +77,8 @@ func readKey(srv *etcdserver.EtcdServer, name string) (storedKey, error) {
 	return storedKey{r.KVs[0].Value, r.KVs[0].Version, r.KVs[0].Lease}, nil
 }
 
-// PutKey sets one of holdfast's own keys through raft if its version is still the one that Key has told, and deletes it
-// with a nil value. Else the error is ErrChanged.
+// PutKey sets one of holdfast's own keys through raft, if its version is still the one that Key returned. A nil value
+// deletes the key. If the version differs, the error is ErrChanged.
 func (k Keys) PutKey(ctx context.Context, name string, value []byte, version int64) error {
 	key := []byte(keyPrefix + name)
 	op := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: value}}}
@@ -90,7 +90,7 @@ func (k Keys) PutKey(ctx context.Context, name string, value []byte, version int
 	return k.onlyIf(ctx, "write key "+name, same, op)
 }
 
-// onlyIf carries out op, as root, if a comparison holds. Else the error is ErrChanged. what begins it.
+// onlyIf carries out op, as root, if a comparison holds; otherwise the error is ErrChanged. Errors begin with what.
 func (k Keys) onlyIf(ctx context.Context, what string, compare *pb.Compare, op *pb.RequestOp) error {
 	return k.asRoot(ctx, what, func(ctx context.Context, l *life) error {
 		resp, err := l.etcd.Server.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{compare}, Success: []*pb.RequestOp{op}})

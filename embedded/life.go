@@ -15,19 +15,19 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// life is one run of etcd, from Start to its end. Its goroutine (live) owns etcd; everybody
-// else only drops latches and waits.
+// life is one run of etcd, from Start to its end. Its goroutine (live) owns etcd. All others only drop latches and
+// wait.
 type life struct {
 	spec plan.Spec
 	lg   *zap.Logger
-	news func() // its leader is another, or confirmed, or clients are served
+	news func() // called when the leader changes or is confirmed, or clients are served
 
-	abort *latch // no new snapshot, the open ones fail
+	abort *latch // no new snapshot opens, the open ones fail
 	stop  *latch // etcd is to end
-	// killed: its volume is lost, and why has been said; whatever etcd says from here on follows from that.
+	// killed: the volume is lost, and the reason was logged. Whatever etcd logs from here on is a consequence.
 	killed *latch
 	cut    *cut // client calls are to end
-	gate   gate // one of {snapshots, defragmentation, shutdown}
+	gate   gate // admits snapshots, a defragmentation, or the shutdown
 
 	up       chan struct{} // closed when the start has succeeded or failed
 	startErr error         // read after up
@@ -36,17 +36,17 @@ type life struct {
 	leader   *confirmation // read after up; nil if the start failed
 
 	done chan struct{} // closed at the very end
-	err  error         // why it ended by itself; read after done
+	err  error         // why etcd ended by itself; read after done
 
 	retired sync.Once
 	severed sync.Once
 	hard    atomic.Bool            // end without etcd's own hand-over
 	backend sync.RWMutex           // locked while etcd defragments
-	hung    atomic.Int32           // looks at the database that were given up and have not ended
-	before  atomic.Pointer[stored] // what Status says meanwhile
-	keys    sync.Map               // what key says meanwhile: name -> storedKey
+	hung    atomic.Int32           // abandoned reads of the database that have not ended
+	before  atomic.Pointer[stored] // what Status repeats while the database cannot be read
+	keys    sync.Map               // what key repeats then: name -> storedKey
 	pulse   pulse                  // of the leader
-	answers answers                // of the others, where this member leads
+	answers answers                // of the other members, while this one leads
 }
 
 func newLife(spec plan.Spec, lg *zap.Logger, news func()) *life {
@@ -88,12 +88,12 @@ func (l *life) live(ec *embed.Config) {
 	asking.Go(func() { l.leader.run(ctx) })
 	l.err = l.wait()
 	cancel()
-	asking.Wait() // it returns at once, whatever the disk does
+	asking.Wait() // returns at once, whatever the disk does
 	l.shut()
 }
 
-// launch makes sure that etcd can open the directory, because etcd itself would block for
-// ever or panic, and starts it.
+// launch makes sure that etcd can open the directory, because etcd itself would block forever or panic. Then it starts
+// etcd.
 func (l *life) launch(ec *embed.Config) error {
 	if err := checkBackend(l.spec.DataDir); err != nil {
 		return err
@@ -112,10 +112,9 @@ func (l *life) launch(ec *embed.Config) error {
 	return nil
 }
 
-// wait returns when etcd is to end (nil) or ends by itself (why). In etcd 3.7 only two
-// things end its main loop: HardStop, which is ours, and errorc, which is written when the
-// member sees its own removal or a peer answers 410 Gone (etcdserver/server.go,
-// rafthttp/{stream,pipeline,snapshot_sender}.go).
+// wait returns nil when etcd is to end, or the reason when it ends by itself. In etcd 3.7 only two things end its main
+// loop: HardStop, which only we call, and errorc. That is written when the member sees its own removal, or when a peer
+// answers 410 Gone (etcdserver/server.go, rafthttp/{stream,pipeline,snapshot_sender}.go).
 func (l *life) wait() error {
 	stopping := l.etcd.Server.StoppingNotify()
 	select {
@@ -130,7 +129,7 @@ func (l *life) wait() error {
 		select {
 		case <-l.stop.C(): // sever closed the listener
 			return nil
-		case <-stopping: // the listener only noticed
+		case <-stopping: // the main loop ended, and the listener with it
 			return errRemoved
 		default:
 		}
@@ -141,8 +140,8 @@ func (l *life) wait() error {
 	}
 }
 
-// shut closes etcd. Before it is ready Close would wait forever, and it always tries to
-// hand the leadership over: HardStop first where that is not wanted.
+// shut closes etcd. Close waits forever on a member that is not ready, and always tries to hand the leadership over.
+// Where either is unwanted, shut calls HardStop first.
 func (l *life) shut() {
 	l.abort.drop()
 	l.cut.streams.drop()
@@ -162,9 +161,9 @@ func (l *life) shut() {
 	watch.Wait()
 }
 
-// passOn ends a member that becomes the leader while it closes: it hands over once more, and stops. etcd's own
-// hand-over would wait 7 s for an heir that is leaving as well. It returns when ctx ends, which is when etcd has
-// closed.
+// passOn stops a member that becomes the leader while it closes: it hands over once more, and then stops etcd. etcd's
+// own hand-over would wait 7 s for an heir that is leaving as well. passOn returns when ctx ends, which is when etcd
+// has closed.
 func (l *life) passOn(ctx context.Context) {
 	srv := l.etcd.Server
 	for srv.Leader() != srv.MemberID() {
@@ -183,8 +182,8 @@ func (l *life) passOn(ctx context.Context) {
 	srv.HardStop()
 }
 
-// retire does the polite part of stopping, once: it empties the gate for good and hands
-// the leadership over. What fails here is logged, for the member stops all the same.
+// retire does the graceful part of stopping, once: it takes the whole gate for good and hands the leadership over. It
+// only logs what fails, because the member stops in any case.
 func (l *life) retire(ctx context.Context, wait time.Duration) {
 	l.retired.Do(func() {
 		l.abort.drop()
@@ -207,12 +206,12 @@ func (l *life) retire(ctx context.Context, wait time.Duration) {
 			l.lg.Warn("leadership was not handed over", zap.String("slot", l.spec.Slot), zap.Error(err))
 			return
 		}
-		// No longer leader: let requests under way finish, etcd's hand-over does nothing.
+		// No longer the leader: etcd's own hand-over does nothing, so let requests in progress finish.
 		l.hard.Store(srv.Leader() == srv.MemberID())
 	})
 }
 
-// sever makes the member dumb at once, without waiting for anything that may hang.
+// sever silences the member at once, without waiting for anything that may hang.
 func (l *life) sever() {
 	l.hard.Store(true)
 	l.cut.streams.drop()
@@ -228,13 +227,12 @@ func (l *life) sever() {
 			ln.Close()
 		}
 		l.etcd.Server.PauseSending()
-		// Nobody waits for it: it returns when etcd's main loop has ended, and with a
-		// dead disk that is never.
+		// Nobody waits for HardStop. It returns when etcd's main loop has ended, and on a dead disk that never happens.
 		go l.etcd.Server.HardStop()
 	})
 }
 
-// server is nil until etcd was started and when it could not be.
+// server returns nil before etcd has started, and if the start failed.
 func (l *life) server() *etcdserver.EtcdServer {
 	if !closed(l.up) || l.etcd == nil {
 		return nil

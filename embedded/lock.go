@@ -13,13 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errLocked: another process, or another Member, works on the data directory.
+// errLocked: another process, or another Member, uses the data directory.
 var errLocked = errors.New("data directory is in use by another process")
 
-// lockDir makes the data directory if need be, closes it to others, and locks it until the file is closed. The
-// lock is on the directory itself: it needs no file that could be left behind or copied, and
-// it covers the time before etcd has made its database. It keeps other holdfast away; for
-// etcd itself and its tools see probeBackend.
+// lockDir creates the data directory if need be, makes it private, and locks it until the file is closed. The lock is
+// on the directory itself. So it needs no file that could be left behind or copied, and it covers the time before etcd
+// has created its database. It keeps other holdfast processes away; for etcd itself and its tools see probeBackend.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
@@ -40,13 +39,12 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// errDamaged: the database cannot be opened. etcd would panic, again at each start.
+// errDamaged: the database cannot be opened. etcd would panic at each start.
 var errDamaged = errors.New("the database is damaged")
 
-// probeBackend fails if somebody has the database open: an etcd, an etcdutl. etcd would
-// wait forever without a word, and then start on whatever the other one left. The lock is
-// given back at once because etcd must take it; who slips in between makes etcd wait, as it
-// does anyway.
+// probeBackend fails if another process, such as etcd or etcdutl, has the database open. etcd would wait forever
+// without logging anything, and then start on whatever that process left. The lock is given back at once, because etcd
+// must take it. A process that takes it in between makes etcd wait, as it would without the probe.
 func probeBackend(dir string) error {
 	f, err := os.Open(datadir.ToBackendFileName(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,8 +57,8 @@ func probeBackend(dir string) error {
 	return flock(f)
 }
 
-// checkBackend is probeBackend, and returns an errDamaged if the file is no database or its beginning is not whole.
-// What is wrong further inside does not show here.
+// checkBackend is probeBackend, and returns an errDamaged if the file is no database or its beginning is incomplete. It
+// does not notice damage further inside.
 func checkBackend(dir string) error {
 	if err := probeBackend(dir); err != nil {
 		return err

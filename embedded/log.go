@@ -19,23 +19,24 @@ func etcdLogger(lg *zap.Logger, level string, spec plan.Spec, last lastWord) *za
 	last.lg, last.spec = lg, spec
 	opts := []zap.Option{zap.WithFatalHook(last), zap.WithPanicHook(last),
 		zap.WrapCore(func(core zapcore.Core) zapcore.Core { return discreet{core} })}
-	// IncreaseLevel complains when asked to lower the level.
+	// IncreaseLevel logs an error if it is asked to lower the level.
 	if lvl, err := zapcore.ParseLevel(level); err == nil && lvl > zapcore.LevelOf(lg.Core()) {
 		opts = append(opts, zap.IncreaseLevel(lvl))
 	}
 	return lg.Named("etcd").WithOptions(opts...)
 }
 
-// lastWord ends the process when etcd says Fatal or Panic: on a disk that is full, failing or corrupt. Carrying on is
-// no choice, a recovered etcd leaks its listeners and locks; and the stack of a panic tells an operator nothing.
+// lastWord ends the process when etcd logs Fatal or Panic, as it does on a disk that is full, failing or corrupt.
+// Carrying on is no option, because a recovered etcd leaks its listeners and locks. And the stack trace of a panic
+// tells an operator nothing.
 type lastWord struct {
 	lg     *zap.Logger
 	spec   plan.Spec
-	killed *latch              // nil, or dropped when the member was killed, and why has been said
-	note   func(reason string) // nil, or keeps the reason where the volume cannot take it along
+	killed *latch              // nil, or dropped when the member was killed and the reason was logged
+	note   func(reason string) // nil, or stores the reason outside the volume
 }
 
-// OnWrite says which member ended and what to do, and exits with 1.
+// OnWrite logs which member ended and what to do, and exits with status 1.
 func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 	if w.killed == nil || !w.killed.dropped() {
 		reason := ce.Message
@@ -55,15 +56,16 @@ func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 	os.Exit(1)
 }
 
-// calm keeps from an operator what etcd says because of what holdfast does, and would be taken for a failure; and it
-// lets no warning of etcd flood the log. What is said of a dead disk after its cause was told is left out as well.
+// calm drops or demotes messages of etcd that follow from what holdfast does and look like failures. It also keeps
+// repeated warnings from flooding the log. After a member was killed for a dead disk, it drops etcd's panics about that
+// disk.
 type calm struct {
 	zapcore.Core
 	ending, killed *latch
 }
 
-// newCalm returns the calm around a core. Of one message, each minute shows the first ten: while the alarm NOSPACE is
-// up etcd warns of each write that it refuses.
+// newCalm returns a calm core. Each minute it passes the first ten lines with the same message: while the alarm NOSPACE
+// is up, etcd warns of each write that it refuses.
 func newCalm(core zapcore.Core, ending, killed *latch) zapcore.Core {
 	return calm{zapcore.NewSamplerWithOptions(core, time.Minute, 10, 0), ending, killed}
 }
@@ -85,9 +87,8 @@ func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedE
 }
 
 var (
-	// byDesign is said at the start. The single port serves gRPC and HTTP alike; the token is etcd's default; and a new
-	// database does not tell its schema for some seconds, which etcd tries again (holdfast status has the storage
-	// version).
+	// byDesign appears at the start. The single port serves both gRPC and HTTP, and the token is etcd's default. A new
+	// database has no schema version for some seconds; etcd retries, and holdfast status shows the storage version.
 	byDesign = messages(
 		"Running http and grpc server on single port. This is not recommended for production.",
 		"simple token is not cryptographically signed",
@@ -95,7 +96,7 @@ var (
 		"Failed to detect schema version",
 		"failed to update storage version",
 	)
-	// atStop is said of each peer, and of etcd's last steps, when the member is stopped.
+	// atStop appears for each peer, and for etcd's last steps, when the member is stopped.
 	atStop = messages(
 		"closed TCP streaming connection with remote peer",
 		"lost TCP streaming connection with remote peer",
@@ -103,8 +104,8 @@ var (
 		"failed to publish local member to cluster through raft",
 		"stopped publish because server is stopping",
 	)
-	// ofListeners is said of each listener when etcd ends, by itself as well. Another reason than that it is closed is
-	// news.
+	// ofListeners appears for each listener when etcd ends, even by itself. It is news only if the reason is not that
+	// the listener was closed.
 	ofListeners = messages(
 		"setting up serving from embedded etcd failed.",
 		"stopping insecure grpc server due to error", "stopped insecure grpc server due to error",
@@ -120,7 +121,7 @@ func messages(texts ...string) map[string]bool {
 	return all
 }
 
-// closing leaves out that a listener was closed.
+// closing drops messages that only say that a listener was closed.
 type closing struct{ zapcore.Core }
 
 func (c closing) Write(e zapcore.Entry, fields []zapcore.Field) error {

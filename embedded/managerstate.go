@@ -18,24 +18,24 @@ const (
 	managerData      = layout.Data
 )
 
-// maxManagerState bounds the file state, in bytes. One of seven nodes has about two thousand.
+// maxManagerState bounds the file state, in bytes. That of a cluster of seven nodes has about two thousand.
 const maxManagerState = 1 << 20
 
-// ManagerState is etcd-manager's file `state`: what it starts etcd by. It is an EtcdState in protobuf's binary form
-// (pkg/apis/etcd/etcdapi.proto). Fields that are not here are kept as they were read.
+// ManagerState is etcd-manager's file `state`, by which it starts etcd: an EtcdState in protobuf's binary form
+// (pkg/apis/etcd/etcdapi.proto). Unknown fields are kept as they were read.
 type ManagerState struct {
-	NewCluster  bool   // etcd was not started yet in the cluster that it is to found
-	Quarantined bool   // etcd listens where only etcd-manager finds it: a restore is under way
-	Version     string // of the etcd to start, as 3.6.12; etcd-manager needs a binary of exactly this one
-	Size        uint64 // members wanted; 0 if not said
-	Token       string // of the cluster; the data is in data/Token. "" if it has none
+	NewCluster  bool   // the cluster is to be founded, and etcd has not started in it yet
+	Quarantined bool   // etcd listens where only etcd-manager finds it: a restore is in progress
+	Version     string // of the etcd to start, such as 3.6.12; etcd-manager needs a binary of exactly this version
+	Size        uint64 // members wanted; 0 if not set
+	Token       string // of the cluster, whose data is in data/Token; "" if there is none
 	Nodes       []ManagerNode
 
 	unknown, clusterUnknown []byte
 }
 
-// ManagerNode is a member as etcd-manager has it in its file state. It finds itself there by its name, and takes its
-// peer URLs from there.
+// ManagerNode is a member in etcd-manager's file state. etcd-manager finds its own entry by name, and takes its peer
+// URLs from there.
 type ManagerNode struct {
 	Name                  string
 	PeerURLs              []string
@@ -46,7 +46,7 @@ type ManagerNode struct {
 	unknown []byte
 }
 
-// The numbers of the fields.
+// Field numbers.
 const (
 	stateNewCluster  = 1
 	stateCluster     = 2
@@ -64,7 +64,7 @@ const (
 	nodeTLS         = 5
 )
 
-// ReadManagerState reads etcd-manager's file state on a volume. The error wraps fs.ErrNotExist where there is none.
+// ReadManagerState reads etcd-manager's file state on a volume. The error wraps fs.ErrNotExist if there is none.
 func ReadManagerState(volume string) (*ManagerState, error) {
 	path := filepath.Join(volume, managerStateFile)
 	info, err := os.Stat(path)
@@ -85,11 +85,11 @@ func ReadManagerState(volume string) (*ManagerState, error) {
 	return s, nil
 }
 
-// errManagerState: the file state is not what etcd-manager writes.
+// errManagerState: etcd-manager did not write this file.
 var errManagerState = errors.New("the file is no state of etcd-manager")
 
-// Write replaces etcd-manager's file state on a volume, in one step. etcd-manager itself writes it in place, and ends
-// for good on half of one.
+// Write replaces etcd-manager's file state on a volume atomically. etcd-manager itself writes it in place, and can
+// never start again on a half-written one.
 func (s *ManagerState) Write(volume string) error {
 	if err := s.check(); err != nil {
 		return fmt.Errorf("write etcd-manager's state: %w", err)
@@ -101,7 +101,7 @@ func (s *ManagerState) Write(volume string) error {
 	return nil
 }
 
-// check refuses what etcd-manager would not start etcd by.
+// check returns an error if etcd-manager could not start etcd by this state.
 func (s *ManagerState) check() error {
 	switch {
 	case !tokenName(s.Token):
@@ -121,7 +121,7 @@ func (s *ManagerState) check() error {
 	return nil
 }
 
-// tokenName reports whether a token can name a directory below data/. etcd-manager makes 16 random bytes in base64url.
+// tokenName reports whether a token can name a directory below data/. etcd-manager uses 16 random bytes in base64url.
 func tokenName(token string) bool {
 	return token != "" && token != "." && token != ".." && !strings.ContainsAny(token, "/\x00")
 }
@@ -215,18 +215,18 @@ func (n ManagerNode) encode() []byte {
 	return append(b, n.unknown...)
 }
 
-// wireField is a field of a message.
+// wireField is one field of a protobuf message.
 type wireField struct {
 	field  protowire.Number
 	kind   protowire.Type
-	number uint64 // of a varint
-	bytes  []byte // of text or a message
-	raw    []byte // all of it
+	number uint64 // value of a varint
+	bytes  []byte // value of a string or message
+	raw    []byte // tag and value
 }
 
 func (f wireField) id() [2]int { return id(f.field, f.kind) }
 
-// id tells a field by its number and its type: of another type it is not the one that we know.
+// id identifies a field by number and type. With another type it is not the field that we know.
 func id(field protowire.Number, kind protowire.Type) [2]int { return [2]int{int(field), int(kind)} }
 
 func eachField(data []byte, do func(wireField) error) error {

@@ -15,55 +15,53 @@ import (
 )
 
 const (
-	// drainWait bounds how long Stop waits for the holders of aborted snapshots, and
-	// for a defragmentation under way.
+	// drainWait bounds how long Stop waits for the holders of aborted snapshots, and for a defragmentation in progress.
 	drainWait = 5 * time.Second
-	// closeWait bounds etcd's own Close. It may wait 7 s for a client's request
-	// (ReqTimeout) and 1 s for peers, no more.
+	// closeWait bounds etcd's own Close, which waits at most 7 s for a client's request (ReqTimeout) and 1 s for peers.
 	closeWait = 10 * time.Second
 	// killWait bounds Kill.
 	killWait = time.Second
 )
 
 var (
-	// errStopped: the member is not running, or was stopped while the call was under way.
+	// errStopped: the member is not running, or was stopped during the call.
 	errStopped = errors.New("member is not running")
-	// errStuck: etcd did not close in time. Its goroutines are still there and the data
-	// directory stays locked: end the process.
+	// errStuck: etcd did not close in time. Its goroutines are still there and the data directory stays locked, so the
+	// process must end.
 	errStuck = errors.New("etcd did not close in time")
 	// errRemoved: etcd ended because the cluster has removed this member for good.
 	errRemoved = errors.New("member was removed from its cluster")
 )
 
-// Member is one etcd member that can be started and stopped, again and again, in this process. All methods may be
-// called at any time and by many goroutines at once.
+// Member is one etcd member that can be started and stopped repeatedly in this process. All methods are safe for
+// concurrent use at any time.
 type Member struct {
 	Cluster
 	Keys
 	Users
 	Maintenance
-	*present // of all of them
+	*present // shared by all of them
 
 	cfg  Config
 	lg   *zap.Logger
 	note func(reason string)
 	seen Seen
-	news chan struct{} // there is something new to see in State
+	news chan struct{} // State has something new
 }
 
-// present is the run of etcd that is there, if any.
+// present holds the current run of etcd, if any.
 type present struct {
 	mu   sync.Mutex
-	life *life // the present or the last one; nil before the first Start
+	life *life // the current run or the last one; nil before the first Start
 }
 
-// Config is what a member is told: the section `etcd`, valid and resolved, and what the cluster's members are called.
+// Config configures a member: the section `etcd`, valid and resolved, and what the cluster's members are called.
 type Config struct {
 	settings.Config
 	Names Names
 }
 
-// New returns a member that is not running. note, if any, is told why etcd ends the process, right before it does.
+// New returns a member that is not running. note, if not nil, gets the reason right before etcd ends the process.
 func New(cfg Config, lg *zap.Logger, note func(reason string)) *Member {
 	p := new(present)
 	return &Member{
@@ -72,8 +70,8 @@ func New(cfg Config, lg *zap.Logger, note func(reason string)) *Member {
 	}
 }
 
-// Changed is sent to when State has something new that clients notice: another leader, one that has answered, or that
-// they are served here. Two changes may be one message.
+// Changed receives when State has something new that clients notice: another leader, a leader's first answer, or
+// clients being served here. Several changes may arrive as one message.
 func (m *Member) Changed() <-chan struct{} { return m.news }
 
 func (m *Member) stir() {
@@ -83,13 +81,15 @@ func (m *Member) stir() {
 	}
 }
 
-// Start checks the data directory, starts etcd and returns when it runs, not when it is ready: without a quorum it
-// never is (see Ready). Founding waits up to one second for each peer whose name is known and that does not
-// serve. When ctx ends first, Start returns at once and what was begun is undone in the background, until Done. Errors:
-// errLocked (another process has the directory),
-// a [plan.Unfit] (ErrOldWAL, written by an etcd too old to be replayed, or errNewer, by one newer than this),
-// errStopped (Stop came between). A joiner is refused while the others have no cluster version yet (seconds after
-// founding) or cannot be reached; that leaves a database without a WAL, and Start may be repeated.
+// Start checks the data directory, starts etcd and returns when etcd runs. That is not when it is ready: without a
+// quorum it never becomes ready (see Ready). A founding waits up to one second for each peer whose name resolves and
+// that does not serve. If ctx ends first, Start returns at once, and what was begun is undone in the background, until
+// Done.
+//
+// The errors are errLocked (another process has the directory), errStopped (Stop was called meanwhile) and a
+// [plan.Unfit]. That wraps ErrOldWAL (written by an etcd too old to be replayed) or errNewer (written by a newer etcd).
+// A joiner is refused while the others cannot be reached or have no cluster version yet (for seconds after a founding).
+// That leaves a database without a WAL, and Start may be repeated.
 func (m *Member) Start(ctx context.Context, spec plan.Spec) error {
 	l, err := m.begin(spec)
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *Member) Start(ctx context.Context, spec plan.Spec) error {
 	select {
 	case <-l.up:
 		if err = l.startErr; err != nil && l.etcd == nil {
-			<-l.done // at once; only then may it be tried again
+			<-l.done // this is soon; only then may Start be repeated
 		}
 	case <-ctx.Done():
 		l.abort.drop()
@@ -111,8 +111,7 @@ func (m *Member) Start(ctx context.Context, spec plan.Spec) error {
 	return nil
 }
 
-// begin makes a life and sets it going. Its goroutine ends when etcd has ended, which is
-// what Stop and Kill wait for.
+// begin starts a life. Its goroutine ends when etcd has ended; Stop and Kill wait for that.
 func (m *Member) begin(spec plan.Spec) (*life, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,11 +130,10 @@ func (m *Member) begin(spec plan.Spec) (*life, error) {
 	return l, nil
 }
 
-// Stop ends the member in the order that hurts clients least: refuse new snapshots and
-// fail open ones, hand the leadership over for at most wait (0: not at all), end watches,
-// close. It returns nil when etcd has ended and the data directory is free, also when the
-// member was not running. It takes at most 15 s plus wait. errStuck, or the cause of ctx:
-// etcd still runs, the process should end. Calling it while Start waits is right.
+// Stop ends the member in the order that disturbs clients least. It refuses new snapshots and fails open ones, hands
+// the leadership over for at most wait (0: not at all), ends watches, and closes. It returns nil when etcd has ended
+// and the data directory is free, and also if the member was not running. It takes at most 15 s plus wait. On errStuck,
+// or the cause of ctx, etcd still runs and the process should end. Stop may be called while Start waits.
 func (m *Member) Stop(ctx context.Context, wait time.Duration) error {
 	l := m.current()
 	if l == nil {
@@ -159,10 +157,9 @@ func (m *Member) Stop(ctx context.Context, wait time.Duration) error {
 	return fmt.Errorf("stop member %s: %w", l.spec.Slot, err)
 }
 
-// Kill is for a lost volume: within a second nothing is served and no peer hears from this
-// member any more. Leadership is not handed over and no disk is waited for. Done tells
-// when etcd has really ended; with a dead disk that may be never, and a Start after it
-// fails: end the process.
+// Kill is for a lost volume. Within a second, the member serves nothing and sends nothing to its peers. It does not
+// hand the leadership over, nor wait for any disk. Done is closed when etcd has really ended. On a dead disk that may
+// never happen, and Start fails until then: end the process.
 func (m *Member) Kill() {
 	l := m.current()
 	if l == nil {
@@ -178,7 +175,7 @@ func (m *Member) Kill() {
 	select {
 	case <-l.done:
 	case <-timeout.C:
-		l.lg.Error("etcd did not end at once; it serves nothing any more", zap.String("slot", l.spec.Slot))
+		l.lg.Error("etcd has not ended yet; it no longer serves clients or peers", zap.String("slot", l.spec.Slot))
 	}
 }
 
@@ -188,8 +185,8 @@ func (m *Member) Ready() bool {
 	return l != nil && l.ready()
 }
 
-// Done is closed when etcd has ended, whatever ended it, and the data directory is free.
-// It belongs to the last Start; nil before the first.
+// Done is closed when etcd has ended, for whatever reason, and the data directory is free. It belongs to the last
+// Start; nil before the first.
 func (m *Member) Done() <-chan struct{} {
 	if l := m.current(); l != nil {
 		return l.done
@@ -197,8 +194,8 @@ func (m *Member) Done() <-chan struct{} {
 	return nil
 }
 
-// Err says why etcd ended by itself; nil while it runs, after a Start that failed, and after
-// Stop or Kill. errors.Is(err, errRemoved): the cluster has removed this member.
+// Err returns why etcd ended by itself; nil while it runs, after a Start that failed, and after Stop or Kill. It wraps
+// errRemoved if the cluster has removed this member.
 func (m *Member) Err() error {
 	l := m.current()
 	if l == nil || !l.over() || l.stop.dropped() {
@@ -213,7 +210,7 @@ func (p *present) current() *life {
 	return p.life
 }
 
-// running returns the life of a started etcd that nobody has asked to stop.
+// running returns the life of a started etcd that is not being stopped.
 func (p *present) running() (*life, error) {
 	l := p.current()
 	if l == nil || l.server() == nil || l.abort.dropped() {
@@ -222,8 +219,8 @@ func (p *present) running() (*life, error) {
 	return l, nil
 }
 
-// asRoot has the running etcd asked something as root: this is the member's own process, and with etcd's authentication
-// switched on nobody else has a token to give. what begins the error.
+// asRoot asks the running etcd something as root. This process is the member's own, and with authentication on no other
+// caller has a token to give. Errors begin with what.
 func (p *present) asRoot(ctx context.Context, what string, ask func(context.Context, *life) error) error {
 	l, err := p.running()
 	if err == nil {

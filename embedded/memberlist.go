@@ -16,8 +16,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// MemberList returns the member list of a data directory in which etcd does not run, as it was applied there last,
-// sorted by ID. Entries of the log that were not applied yet may have changed it. It changes nothing.
+// MemberList returns the member list of a data directory on which no etcd runs, as last applied there, sorted by ID.
+// Entries of the log that are not applied yet may change it. MemberList changes nothing.
 func (d Disk) MemberList(dir string) (list []plan.MemberInfo, err error) {
 	err = guard(func() error {
 		db, err := bolt.Open(datadir.ToBackendFileName(dir), 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Second})

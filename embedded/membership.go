@@ -17,17 +17,18 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// errNotFound: no such member, or it was removed.
+// errNotFound: there is no such member, or it was removed.
 var errNotFound = errors.New("no such member")
 
-// Cluster is the member list of the cluster, and its leadership, as this member has them and changes them through raft.
+// Cluster reads and changes the member list and the leadership of the cluster. It reads what this member has applied,
+// and changes go through raft.
 type Cluster struct {
 	*present
 	names Names
 }
 
-// Members returns the member list as far as this member has applied it, sorted by ID; nil when it is not running.
-// Whether they are connected, and how far their logs are, State tells.
+// Members returns the member list as this member has applied it, sorted by ID; nil if the member is not running. State
+// adds whether they are connected, and how far their logs are.
 func (c Cluster) Members() []plan.MemberInfo {
 	var all []plan.MemberInfo
 	for _, mm := range c.list() {
@@ -36,7 +37,7 @@ func (c Cluster) Members() []plan.MemberInfo {
 	return all
 }
 
-// list is the member list as etcd has it, nil when it is not running.
+// list returns the member list as etcd has it, nil if the member is not running.
 func (c Cluster) list() []*membership.Member {
 	l, err := c.running()
 	if err != nil {
@@ -45,7 +46,7 @@ func (c Cluster) list() []*membership.Member {
 	return l.etcd.Server.Cluster().Members()
 }
 
-// MemberNames returns what etcd calls the members, by ID: "" until one has started for the first time.
+// MemberNames returns what etcd calls the members, by ID. A name is "" until the member has started for the first time.
 func (c Cluster) MemberNames() map[uint64]string {
 	names := map[uint64]string{}
 	for _, mm := range c.list() {
@@ -54,7 +55,7 @@ func (c Cluster) MemberNames() map[uint64]string {
 	return names
 }
 
-// ClientURLs returns where each member has told that clients reach it, by ID: none until it has started for the first
+// ClientURLs returns each member's advertised client URLs, by ID. A member has none until it has started for the first
 // time.
 func (c Cluster) ClientURLs() map[uint64][]string {
 	urls := map[uint64][]string{}
@@ -64,16 +65,17 @@ func (c Cluster) ClientURLs() map[uint64][]string {
 	return urls
 }
 
-// AddLearner adds a member without a vote and returns its ID, which depends on the time.
-// Errors: [plan.ErrUnhealthy]. After any other error, and above all when ctx has ended, the
-// member may have been added all the same: look at Members before trying again.
+// AddLearner adds a member without a vote and returns its ID, which depends on the time. Errors: [plan.ErrUnhealthy].
+// After any other error, above all when ctx has ended, the member may still have been added: check Members before
+// trying again.
 func (c Cluster) AddLearner(ctx context.Context, peerURL string) (uint64, error) {
 	urls, err := types.NewURLs([]string{peerURL})
 	if err != nil {
 		return 0, fmt.Errorf("add learner: %w", err)
 	}
 	now := time.Now()
-	// The ID is a hash of the URLs, this name and the second: without it a slot could be replaced only once a second.
+	// The ID is a hash of the URLs, this name and the second. Without a unique name, a slot could be replaced only once
+	// a second.
 	learner := membership.NewMemberAsLearner("", urls, now.Format(time.RFC3339Nano), &now)
 	err = c.change(ctx, "add learner "+peerURL, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
 		return adding(*learner).perform(ctx, srv, func() error {
@@ -87,13 +89,12 @@ func (c Cluster) AddLearner(ctx context.Context, peerURL string) (uint64, error)
 	return uint64(learner.ID), nil
 }
 
-// Promote gives a learner its vote; it does nothing to a voter. Any member may be asked,
-// the leader decides. Errors: [plan.ErrNotReady],
-// [plan.ErrUnhealthy], errNotFound.
+// Promote gives a learner its vote; it does nothing to a voter. Any member may be asked, and the leader decides.
+// Errors: [plan.ErrNotReady], [plan.ErrUnhealthy], errNotFound.
 func (c Cluster) Promote(ctx context.Context, id uint64) error {
 	what := fmt.Sprintf("promote member %x", id)
 	return c.change(ctx, what, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
-		// etcd would first ask whether the voter has caught up.
+		// For a voter, etcd would first check whether it has caught up.
 		if mm := srv.Cluster().Member(types.ID(id)); mm != nil && !mm.IsLearner {
 			return nil
 		}
@@ -105,7 +106,7 @@ func (c Cluster) Promote(ctx context.Context, id uint64) error {
 	})
 }
 
-// Update gives a voter another peer URL; again is fine. Errors: errNotFound.
+// Update gives a voter another peer URL. It may be repeated. Errors: errNotFound.
 func (c Cluster) Update(ctx context.Context, id uint64, peerURL string) error {
 	what := fmt.Sprintf("update member %x", id)
 	urls, err := types.NewURLs([]string{peerURL})
@@ -119,8 +120,7 @@ func (c Cluster) Update(ctx context.Context, id uint64, peerURL string) error {
 	})
 }
 
-// Reach returns an error unless a peer answers at a URL, to whom this member's certificate is good, and whose is good
-// here.
+// Reach returns an error unless a peer answers at the URL and both sides accept the other's certificate.
 func (c Cluster) Reach(ctx context.Context, peerURL string) error {
 	l, err := c.running()
 	if err != nil {
@@ -151,7 +151,7 @@ func (c Cluster) Reach(ctx context.Context, peerURL string) error {
 // reachTimeout is for one peer.
 const reachTimeout = 3 * time.Second
 
-// Remove removes a member for good; again is fine. Errors: [plan.ErrUnhealthy].
+// Remove removes a member for good. It may be repeated. Errors: [plan.ErrUnhealthy].
 func (c Cluster) Remove(ctx context.Context, id uint64) error {
 	what := fmt.Sprintf("remove member %x", id)
 	err := c.change(ctx, what, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
@@ -160,20 +160,20 @@ func (c Cluster) Remove(ctx context.Context, id uint64) error {
 			return err
 		})
 	})
-	if errors.Is(err, errNotFound) { // it is gone, which is what was wanted
+	if errors.Is(err, errNotFound) { // the member is gone already
 		return nil
 	}
 	return err
 }
 
-// IsRemoved reports whether a quorum has removed the member with that ID, as far as this
-// member has applied it. An ID that was removed never comes back.
+// IsRemoved reports whether a quorum has removed the member with that ID, as this member has applied it. An ID that was
+// removed never comes back.
 func (c Cluster) IsRemoved(id uint64) bool {
 	l, err := c.running()
 	return err == nil && l.etcd.Server.IsIDRemoved(id)
 }
 
-// change asks etcd for a membership change, as root. what begins the error.
+// change asks etcd for a membership change, as root. Errors begin with what.
 func (c Cluster) change(ctx context.Context, what string,
 	ask func(context.Context, *etcdserver.EtcdServer) error) error {
 	return c.asRoot(ctx, what, func(ctx context.Context, l *life) error {
@@ -192,10 +192,9 @@ func (c Cluster) change(ctx context.Context, what string,
 	})
 }
 
-// TransferLeadership hands the leadership to the voter that has been connected longest. It
-// does nothing when this member does not lead or is the only voter. Errors: [plan.ErrUnhealthy]
-// when no other voter is connected; without success in time the leadership stays here or
-// is voted on, nothing is lost.
+// TransferLeadership hands the leadership to the voter that has been connected longest. It does nothing if this member
+// does not lead or is the only voter. Errors: [plan.ErrUnhealthy] if no other voter is connected. If it does not
+// succeed in time, the leadership stays here or there is an election; nothing is lost.
 func (c Cluster) TransferLeadership(ctx context.Context) error {
 	l, err := c.running()
 	if err != nil {

@@ -10,44 +10,46 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Memberships is what a data directory says of the cluster's members, in each place where an etcd looks for them. Up to
-// 3.5 etcd has two lists: the v2 store, which lives in the raft snapshots and the log and is the truth there, and the
-// bucket `members` in the database, which is the truth from 3.6 on. 3.7 takes even raft's voters from that bucket
-// (etcdserver/bootstrap.go, buildConfStateFromV3store). So a bucket that is wrong goes unnoticed until the upgrade.
-// All lists are as of Applied, sorted by ID.
+// Memberships is what a data directory says of the cluster's members, in each place where an etcd reads them. Up to 3.5
+// etcd has two lists. The v2 store, which lives in the raft snapshots and the log, is authoritative there. The bucket
+// `members` in the database is authoritative from 3.6 on; 3.7 takes even raft's voters from it
+// (etcdserver/bootstrap.go, buildConfStateFromV3store). So a wrong bucket goes unnoticed until the upgrade. All lists
+// are as of Applied, sorted by ID.
 type Memberships struct {
 	Member  uint64 `json:"member"`  // ID of this directory's own member, from the log
 	Cluster uint64 `json:"cluster"` // ID of the cluster, from the log
 
-	ClusterVersion string `json:"cluster_version,omitempty"` // "" where the database has none, as before etcd 3.5
-	// StorageVersion is "" until an etcd 3.6 or newer has run here. From then on the v2 list is made from the database
-	// and proves nothing; what raft says still does.
+	ClusterVersion string `json:"cluster_version,omitempty"` // "" if the database has none, as before etcd 3.5
+	// StorageVersion is "" until an etcd 3.6 or newer has run here. From then on the v2 list is derived from the
+	// database and proves nothing; raft's configuration still does.
 	StorageVersion string `json:"storage_version,omitempty"`
 
-	Applied  plan.LogEnd `json:"applied"`  // the last entry of the log that the database has; its term is 0 before 3.5
+	Applied  plan.LogEnd `json:"applied"`  // the last log entry that the database contains; its term is 0 before 3.5
 	Snapshot uint64      `json:"snapshot"` // index of the raft snapshot that the log continues; 0: none
-	Log      plan.LogEnd `json:"log"`      // where the log ends. Before Applied only if it was not synced to disk
+	Log      plan.LogEnd `json:"log"`      // where the log ends; before Applied only if it was not synced to disk
 
 	V3        []ListedMember `json:"v3"` // the bucket `members`
 	V3Removed []uint64       `json:"v3_removed,omitempty"`
-	// V2 is the v2 store: the raft snapshot's, and what the log has changed since. Names that were announced in the
-	// log only are missing.
+	// V2 is the v2 store: the raft snapshot's, with the changes in the log since. It lacks names that were announced
+	// only in the log.
 	V2        []ListedMember `json:"v2"`
 	V2Removed []uint64       `json:"v2_removed,omitempty"`
 	V2Unknown bool           `json:"v2_unknown,omitempty"` // the file of the raft snapshot is missing
 
-	// Voters and Learners are raft's: as the database has them, and before etcd 3.5 as the raft snapshot and the log.
+	// Voters and Learners are raft's configuration: from the database, or before etcd 3.5 from the raft snapshot and
+	// the log.
 	Voters   []uint64 `json:"voters"`
 	Learners []uint64 `json:"learners,omitempty"`
 
 	Differences []Difference `json:"differences,omitempty"` // by ID
 
-	// OldEntries are those that etcd 3.7 cannot replay, OldLast is the index of the last of them. See RepairWAL.
+	// OldEntries counts the log entries that etcd 3.7 cannot replay; OldLast is the index of the last of them. See
+	// RepairWAL.
 	OldEntries int    `json:"old_entries,omitempty"`
 	OldLast    uint64 `json:"old_last,omitempty"`
 }
 
-// ListedMember is a member as a list has it.
+// ListedMember is one member in one of the lists.
 type ListedMember struct {
 	ID       uint64   `json:"id"`
 	Name     string   `json:"name,omitempty"` // "" if it never started
@@ -58,7 +60,7 @@ type ListedMember struct {
 // Standing is what one of the lists says of a member.
 type Standing string
 
-// The standings.
+// These are the standings.
 const (
 	isAbsent  Standing = "absent"
 	isVoter   Standing = "voter"
@@ -66,23 +68,23 @@ const (
 	isRemoved Standing = "removed" // absent, and its ID can never be used again
 )
 
-// listed: as a voter or a learner.
+// listed reports whether the list has the member as a voter or a learner.
 func (s Standing) listed() bool { return s == isVoter || s == isLearner }
 
-// Difference is a member of which the lists do not say the same.
+// Difference is a member on which the lists disagree.
 type Difference struct {
 	Kind Discrepancy `json:"kind"`
 	ID   uint64      `json:"id"`
 	Name string      `json:"name,omitempty"`
 	V3   Standing    `json:"v3"`
-	V2   Standing    `json:"v2,omitempty"` // "" where it is not known
+	V2   Standing    `json:"v2,omitempty"` // "" if it is not known
 	Raft Standing    `json:"raft"`
-	// V3URLs and V2URLs are the peer URLs, where they differ.
+	// V3URLs and V2URLs are the peer URLs, if they differ.
 	V3URLs []string `json:"v3_urls,omitempty"`
 	V2URLs []string `json:"v2_urls,omitempty"`
 }
 
-// String says it in a few words.
+// String describes the difference in one line.
 func (d Difference) String() string {
 	text := fmt.Sprintf("member %x (%s): the database says %s, raft %s", d.ID, cmp.Or(d.Name, "no name"), d.V3, d.Raft)
 	if d.V2 != "" {
@@ -100,27 +102,27 @@ func (d Difference) String() string {
 // Discrepancy is a kind of difference between the lists.
 type Discrepancy string
 
-// The discrepancies. What each means for a start by etcd 3.6 and 3.7 is in Means.
+// These are the discrepancies. Means describes what each does when etcd 3.6 or 3.7 starts.
 const (
 	onlyV3       Discrepancy = "only-v3"       // a phantom: the database lists a member that raft does not have
 	onlyV2       Discrepancy = "only-v2"       // a lost member: raft or the v2 store has it, the database does not
-	learnerInV3  Discrepancy = "learner-in-v3" // promoted, which the database has not heard of
-	voterInV3    Discrepancy = "voter-in-v3"   // never promoted, and the database says that it was
+	learnerInV3  Discrepancy = "learner-in-v3" // promoted, but the database still calls it a learner
+	voterInV3    Discrepancy = "voter-in-v3"   // never promoted, but the database calls it a voter
 	listedTwice  Discrepancy = "listed-twice"  // the database lists it both as a member and as a removed one
-	otherURLs    Discrepancy = "other-urls"    // the database and the v2 store have other peer URLs
-	staleV2      Discrepancy = "stale-v2"      // the database and raft agree, and the v2 store does not
+	otherURLs    Discrepancy = "other-urls"    // the peer URLs in the database and in the v2 store differ
+	staleV2      Discrepancy = "stale-v2"      // the database and raft agree, the v2 store differs
 	noDifference Discrepancy = ""
 )
 
-// Means says in a sentence each what a difference of this kind does when the directory is started by etcd 3.6 and by
-// 3.7.
+// Means says what a difference of this kind does when etcd 3.6 or etcd 3.7 is started on the directory, one sentence
+// for each.
 func (k Discrepancy) Means() (in36, in37 string) {
 	m := meanings[k]
 	return m[0], m[1]
 }
 
-// meanings are from the source of etcd 3.6.16 and 3.7.3. TestPhantoms and the others beside it show those of 3.7; those
-// of 3.6 of onlyV3, onlyV2 and learnerInV3 were tried by hand with 3.6.14.
+// meanings are from the source of etcd 3.6.16 and 3.7.3. TestPhantoms and its neighbours show those of 3.7. For 3.6,
+// onlyV3, onlyV2 and learnerInV3 were tried by hand with 3.6.14.
 var meanings = map[Discrepancy][2]string{
 	onlyV3: {
 		"it is listed and dialed, but does not vote; `etcdctl member remove` of it may end all members with a panic, " +
@@ -188,7 +190,7 @@ func (m *Memberships) compare() {
 	}
 }
 
-// kind compares the standings. Raft's word counts: it is what has voted.
+// kind compares the standings. Raft decides, because its configuration is what has voted.
 func (d Difference) kind() Discrepancy {
 	switch {
 	case d.V3.listed() && !d.Raft.listed():

@@ -30,8 +30,9 @@ import (
 )
 
 // ReadMemberships examines the data directory of a stopped etcd 3.4 or newer, or a copy of one, and changes nothing. It
-// returns an errLocked where etcd runs, and an errNewer where a newer one did. It reads the log from the last raft
-// snapshot on, as a start does; the database is locked against a starting etcd only while its few keys are read.
+// returns an errLocked if etcd runs there, and an errNewer if a newer etcd has run there. It reads the log from the
+// last raft snapshot on, as a start does. The database is locked against a starting etcd only while its few keys are
+// read.
 func ReadMemberships(dir string) (*Memberships, error) {
 	m := &Memberships{}
 	if err := m.read(dir); err != nil {
@@ -45,7 +46,7 @@ func (m *Memberships) read(dir string) error {
 	if _, err := os.Stat(datadir.ToWALDir(dir)); err != nil {
 		return fmt.Errorf("it is no data directory of etcd: name the one that holds the directory `member`: %w", err)
 	}
-	// The database first: the log can only have grown since.
+	// Read the database first: in the meantime the log can only grow.
 	raft, err := m.open(DatabasePath(dir))
 	if err != nil {
 		return err
@@ -53,8 +54,8 @@ func (m *Memberships) read(dir string) error {
 	return guard(func() error { return m.readLog(dir, raft) })
 }
 
-// ReadDatabase reads what a database alone tells, as that of a backup: the members, and the versions. Nothing is known
-// of the log.
+// ReadDatabase reads what a database alone tells, such as that of a backup: the members and the versions. Fields about
+// the log stay empty.
 func ReadDatabase(path string) (*Memberships, error) {
 	m := &Memberships{}
 	if _, err := m.open(path); err != nil {
@@ -74,13 +75,13 @@ func (m *Memberships) open(path string) (raft *raftMembers, err error) {
 	return raft, err
 }
 
-// raftMembers are the voters and learners of a configuration of raft. In JSON as etcd writes it (schema/confstate.go).
+// raftMembers are the voters and learners in a configuration of raft. The JSON is etcd's (schema/confstate.go).
 type raftMembers struct {
 	Voters   []uint64 `json:"voters"`
 	Learners []uint64 `json:"learners"`
 }
 
-// readDatabase returns raft's configuration as well, nil where there is none.
+// readDatabase also returns raft's configuration, nil if the database has none.
 func (m *Memberships) readDatabase(tx *bolt.Tx) (raft *raftMembers, err error) {
 	meta, members := tx.Bucket(schema.Meta.Name()), tx.Bucket(schema.Members.Name())
 	if meta == nil || members == nil {
@@ -140,9 +141,9 @@ func sortMembers(list []ListedMember) {
 	slices.SortFunc(list, func(a, b ListedMember) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// readLog reads the v2 store, and raft's configuration unless that of the database is it. The database has its from the
-// last change of members: where the log has none, it may be that of another cluster. A database that `etcdutl snapshot
-// restore` has made a data directory of keeps it until then, and no etcd reads it.
+// readLog reads the v2 store, and decides which configuration of raft is valid. The database has its configuration from
+// the last change of members. If the log has no change, that configuration may be another cluster's: `etcdutl snapshot
+// restore` leaves it in the database until the first change, and no etcd reads it.
 func (m *Memberships) readLog(dir string, raft *raftMembers) error {
 	l, err := readLog(datadir.ToWALDir(dir))
 	if err != nil {
@@ -179,19 +180,19 @@ func (m *Memberships) readLog(dir string, raft *raftMembers) error {
 		m.V2Removed = slices.Sorted(maps.Keys(v2.removed))
 		sortMembers(m.V2)
 	}
-	if raft == nil || !took { // before etcd 3.5 it has none
+	if raft == nil || !took { // before etcd 3.5 the database has none
 		raft = v2.configuration()
 	}
 	m.Voters, m.Learners = slices.Sorted(slices.Values(raft.Voters)), slices.Sorted(slices.Values(raft.Learners))
 	return nil
 }
 
-// maxRaftSnapshot bounds what is read of a raft snapshot, in bytes. Members take a few kB; the rest are keys of the v2
-// API, with which etcd 3.6 does not start.
+// maxRaftSnapshot bounds the raft snapshot that is read, in bytes. Members take a few kB. Anything more is keys of the
+// v2 API, with which etcd 3.6 does not start.
 const maxRaftSnapshot = 256 << 20
 
-// snapshotMembers returns the members in the raft snapshot that the log continues. Without its file there is no v2
-// store, and the members are those of the record in the log.
+// snapshotMembers returns the members in the raft snapshot that the log continues. If its file is missing there is no
+// v2 store, and the members are those of the snapshot record in the log.
 func (m *Memberships) snapshotMembers(dir string, l log) (*v2Members, error) {
 	v2 := &v2Members{members: map[uint64]ListedMember{}, removed: map[uint64]bool{}, raft: map[uint64]bool{}}
 	if m.Snapshot == 0 {
@@ -216,7 +217,7 @@ func (m *Memberships) snapshotMembers(dir string, l log) (*v2Members, error) {
 		return nil, fmt.Errorf("the raft snapshot %s has %d bytes, more than %d: it holds keys of the v2 API, with which "+
 			"etcd 3.6 does not start; delete them with etcd 3.5 first", file, info.Size(), maxRaftSnapshot)
 	}
-	err = guard(func() error { // not by a Snapshotter: that renames what it cannot read
+	err = guard(func() error { // not with a Snapshotter, which renames files that it cannot read
 		s, err := snap.Read(zap.NewNop(), file)
 		if err != nil {
 			return err
@@ -230,11 +231,11 @@ func (m *Memberships) snapshotMembers(dir string, l log) (*v2Members, error) {
 	return v2, nil
 }
 
-// v2Members are the members of the v2 store, and raft's.
+// v2Members are the members in the v2 store, and raft's.
 type v2Members struct {
 	members map[uint64]ListedMember
 	removed map[uint64]bool
-	raft    map[uint64]bool // whether it is a learner
+	raft    map[uint64]bool // raft's members; true: a learner
 }
 
 func (v *v2Members) vote(voters, learners []uint64) {
@@ -258,7 +259,7 @@ func (v *v2Members) configuration() *raftMembers {
 	return c
 }
 
-// Where the v2 store has the members: /0/members/ID/{raftAttributes,attributes} and /0/removed_members/ID
+// The v2 store has the members at /0/members/ID/{raftAttributes,attributes} and /0/removed_members/ID
 // (etcdserver/api/membership, storev2.go).
 const (
 	v2Removed        = "/0/removed_members"
@@ -305,7 +306,7 @@ func (v *v2Members) recover(data []byte) error {
 	})
 }
 
-// eachNode calls do with each node below a directory of the v2 store that is named by a member's ID.
+// eachNode calls do for each node directly below a directory of the v2 store whose nodes are named by member IDs.
 func eachNode(store v2store.Store, dir string, do func(id uint64, n *v2store.NodeExtern) error) error {
 	event, err := store.Get(dir, true, true)
 	if e := (*v2error.Error)(nil); errors.As(err, &e) && e.ErrorCode == v2error.EcodeKeyNotFound {
@@ -326,9 +327,9 @@ func eachNode(store v2store.Store, dir string, do func(id uint64, n *v2store.Nod
 	return nil
 }
 
-// apply applies the changes of members in the log up to an index, by etcd's rules: it refuses a change when it applies
-// it (ValidateConfigurationChange), so the log has some that never took place. It reports whether any did. now is
-// raft's configuration in the database, nil if it has none.
+// apply applies the changes of members in the log up to an index, by etcd's rules. etcd may refuse a change when it
+// applies it (ValidateConfigurationChange), so the log contains changes that never took place. took reports whether any
+// did. now is raft's configuration in the database, nil if it has none.
 func (v *v2Members) apply(entries []logEntry, upTo uint64, now *raftMembers) (took bool, err error) {
 	for _, e := range entries {
 		if value(e.Index) > upTo {
@@ -400,8 +401,8 @@ func (v *v2Members) free(id uint64, urls []string) bool {
 	return true
 }
 
-// mayLearn reports whether a learner was admitted. etcd admits one at a time, unless it is told otherwise (its
-// --max-learners is not in the data); one that raft has by now was.
+// mayLearn reports whether etcd admitted a learner. etcd admits one at a time, unless --max-learners says otherwise,
+// which is not in the data. A learner that is in raft's configuration now was admitted.
 func (v *v2Members) mayLearn(id uint64, now *raftMembers) bool {
 	if now != nil && (slices.Contains(now.Voters, id) || slices.Contains(now.Learners, id)) {
 		return true

@@ -13,10 +13,10 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
-// errNewer: the data is that of a cluster whose version is above the etcd in this binary, which would panic on it.
+// errNewer: the cluster's version is above that of the etcd in this binary, which would panic on the data.
 var errNewer = errors.New("the data is of a newer etcd")
 
-// newer returns an errNewer if etcd's version v is of a later minor than ours. What an earlier one made we can open.
+// newer returns an errNewer if v is of a later minor version than our etcd. Our etcd can open data of an earlier one.
 func newer(v *semver.Version) error {
 	server := semver.Must(semver.NewVersion(version.Version))
 	if v == nil || !(semver.Version{Major: server.Major, Minor: server.Minor}).LessThan(*v) {
@@ -27,7 +27,7 @@ func newer(v *semver.Version) error {
 		errNewer, v.Major, v.Minor, version.Version, v.Major, v.Minor)
 }
 
-// checkNewer refuses a data directory whose database is of a newer etcd: that has either a cluster version on which
+// checkNewer refuses a data directory whose database is of a newer etcd. It has either a cluster version on which our
 // etcd panics (etcdserver/version, MustDetectDowngrade) or a storage version that it cannot read.
 func checkNewer(dir string) error {
 	path := DatabasePath(dir)
@@ -40,8 +40,8 @@ func checkNewer(dir string) error {
 	return nil
 }
 
-// databaseNewer returns an errNewer if a newer etcd has made the database. What a member that never ran has left may
-// have no bucket yet.
+// databaseNewer returns an errNewer if a newer etcd has made the database. A member that never ran may leave a database
+// without these buckets.
 func databaseNewer(tx *bolt.Tx) error {
 	if tx.Bucket(schema.Meta.Name()) != nil {
 		if err := newer(schema.ReadStorageVersionFromSnapshot(tx)); err != nil {
@@ -60,8 +60,8 @@ func databaseNewer(tx *bolt.Tx) error {
 	return nil
 }
 
-// requestNewer returns an errNewer if a request in the log raises the cluster version above ours: the database may not
-// have it yet.
+// requestNewer returns an errNewer if a request in the log raises the cluster version above ours. The database may not
+// contain that version yet.
 func requestNewer(r *pb.InternalRaftRequest) error {
 	if r.ClusterVersionSet == nil {
 		return nil

@@ -19,8 +19,8 @@ import (
 // ErrOldWAL: the WAL has entries of etcd 3.4 or 3.5 that etcd 3.7 would panic on.
 var ErrOldWAL = errors.New("WAL has entries this etcd cannot replay")
 
-// Fit returns a [plan.Unfit] if etcd must not be started on a data directory because it would panic there: errNewer,
-// ErrOldWAL. It is for one that Start has refused, to see whether that was cured, and reads all of the log.
+// Fit returns a [plan.Unfit] if etcd must not be started on a data directory because it would panic there: errNewer or
+// ErrOldWAL. It reads the whole log. It is for a directory that Start has refused, to see whether the problem is gone.
 func (Disk) Fit(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -33,7 +33,7 @@ func (Disk) Fit(dir string) error {
 	return unfit(fit(dir, false))
 }
 
-// unfit marks an error that says that etcd would panic on the data.
+// unfit wraps an error in a [plan.Unfit] if it says that etcd would panic on the data.
 func unfit(err error) error {
 	if errors.Is(err, ErrOldWAL) || errors.Is(err, errNewer) {
 		return plan.Unfit{Err: err}
@@ -51,11 +51,11 @@ func fit(dir string, trustWAL bool) error {
 	return checkWAL(dir)
 }
 
-// checkWAL looks for entries that this etcd cannot replay. 3.4 and 3.5 publish a member's attributes and the cluster's
-// version in the format of the v2 store, 3.6 leaves them in the WAL until a raft snapshot (every 10 000 entries; 100
-// 000 in 3.5), and 3.7 panics in a goroutine of its own, at each start. The other way round, every etcd
-// panics on a cluster version above its own. It reads the WAL as etcd will: from the last snapshot on, with what a
-// later leader overwrote left out.
+// checkWAL looks for entries that this etcd cannot replay. etcd 3.4 and 3.5 publish a member's attributes and the
+// cluster's version in the format of the v2 store. 3.6 leaves such entries in the WAL until a raft snapshot (every 10
+// 000 entries; 100 000 in 3.5). 3.7 panics on them in a goroutine of its own, at each start. Conversely, every etcd
+// panics on a cluster version above its own. checkWAL reads the WAL as etcd will: from the last snapshot on, without
+// entries that a later leader overwrote.
 func checkWAL(dir string) error {
 	walDir := datadir.ToWALDir(dir)
 	if !wal.Exist(walDir) {
@@ -79,19 +79,19 @@ func checkWAL(dir string) error {
 	return nil
 }
 
-// position is where an entry stands in the log.
+// position is the place of an entry in the log.
 type position struct{ term, index uint64 }
 
-// log is what etcd will replay of a WAL.
+// log is the part of a WAL that etcd will replay.
 type log struct {
-	start    *walpb.Snapshot   // from where on
-	raft     *raftpb.ConfState // who voted there; nil before etcd 3.5
+	start    *walpb.Snapshot   // the snapshot that the log continues
+	raft     *raftpb.ConfState // the voters and learners there; nil before etcd 3.5
 	identity []byte            // of the member and the cluster, as pb.Metadata
 	entries  []logEntry
 	commit   uint64
-	old      int      // how many entries are in the format of the v2 store
-	last     position // of them
-	newer    error    // an entry that only a newer etcd can replay
+	old      int      // number of entries in the format of the v2 store
+	last     position // the last of those
+	newer    error    // set if only a newer etcd can replay some entry
 }
 
 // readLog reads a WAL as etcd will, and changes nothing.
@@ -131,7 +131,7 @@ func readLog(walDir string) (l log, err error) {
 	return l, nil
 }
 
-// replayable returns the request in a normal entry, and whether etcd 3.7 can apply it: it must parse and bear an ID
+// replayable returns the request in a normal entry, and whether etcd 3.7 can apply it: it must parse and have an ID
 // (etcdserver/apply/apply.go). Raft's own entries are empty.
 func replayable(data []byte) (*pb.InternalRaftRequest, bool) {
 	r := &pb.InternalRaftRequest{}

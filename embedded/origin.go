@@ -15,9 +15,10 @@ import (
 	"holdfast/layout"
 )
 
-// Origin says of which cluster the data on a volume is that another program left there, nil if there is none. It says
-// the same before and after TakeUp. It changes nothing. errLocked while an etcd works on the data, of this process too;
-// what else cannot be read at all is an error, and what is read and cannot be taken up has an Obstacle.
+// Origin says to which cluster the data belongs that another program left on a volume; nil if there is none. The answer
+// is the same before and after TakeUp. Origin changes nothing. The error is errLocked while an etcd, even one in this
+// process, uses the data. Data that cannot be read at all is an error. Data that was read and cannot be taken up has an
+// Obstacle.
 func (d Disk) Origin(volume string) (*plan.Origin, error) {
 	f, o, err := foreignOrigin(volume)
 	if f == nil || o.Obstacle != "" {
@@ -35,10 +36,10 @@ func (d Disk) Origin(volume string) (*plan.Origin, error) {
 		return nil, fmt.Errorf("read whose data is on %s: %w", volume, err)
 	}
 	if err != nil {
-		if found, err := d.Inspect(f.dir); err == nil { // the log says it, no matter of which version it is
+		if found, err := d.Inspect(f.dir); err == nil { // the log has the IDs in any version of etcd
 			o.Cluster, o.Member = found.ClusterID, found.Member
 		}
-		if o.Obstacle = err.Error(); !errors.Is(err, errNewer) { // else that says it all
+		if o.Obstacle = err.Error(); !errors.Is(err, errNewer) { // that error needs no further advice
 			o.Obstacle += fmt.Sprintf("; `holdfast takeover check %s` examines it", volume)
 		}
 		return o, nil
@@ -50,9 +51,9 @@ func (d Disk) Origin(volume string) (*plan.Origin, error) {
 	return o, nil
 }
 
-// Left says what another program left on a volume as far as it shows while an etcd works on it: the program, where its
-// data is, its token, and the IDs in the log. Members and Version stay empty, for they are in the database. nil if
-// there is no such data; what would keep it from being used is the Obstacle. It changes nothing.
+// Left says what another program left on a volume, as far as that can be seen while an etcd uses it: the program, the
+// path of its data, its token, and the IDs in the log. Members and Version stay empty, because they are in the
+// database. It returns nil if there is no such data. Obstacle says what would prevent its use. Left changes nothing.
 func (d Disk) Left(volume string) (*plan.Origin, error) {
 	f, o, err := foreignOrigin(volume)
 	if f == nil || o.Obstacle != "" {
@@ -66,7 +67,8 @@ func (d Disk) Left(volume string) (*plan.Origin, error) {
 	return o, nil
 }
 
-// foreignOrigin finds data that another program left on a volume, and says of its origin what shows outside of it.
+// foreignOrigin finds data that another program left on a volume, and fills in the part of its origin that is outside
+// the data.
 func foreignOrigin(volume string) (*foreign, *plan.Origin, error) {
 	f, err := findForeign(volume)
 	if err != nil || f == nil {
@@ -75,9 +77,9 @@ func foreignOrigin(volume string) (*foreign, *plan.Origin, error) {
 	return f, &plan.Origin{Program: f.program, Path: f.path, Token: f.token, Obstacle: f.obstacle}, nil
 }
 
-// Told completes what Left has said of a volume by what etcd tells of the cluster, which may run on it: the members and
-// the version that they have agreed on, "" if that is not known. wrong is what of it keeps the data from being taken
-// up. It reads nothing.
+// Told completes what Left said of a volume with what etcd says of the cluster, which may still run on that volume: the
+// members, and the version that they agreed on ("" if it is not known). wrong lists what prevents a takeover of the
+// data. Told reads nothing.
 func (d Disk) Told(left plan.Origin, members []ListedMember, version string) (o plan.Origin, wrong []string) {
 	o = left
 	m := &Memberships{Member: o.Member, Cluster: o.Cluster, V3: members, ClusterVersion: version}
@@ -86,13 +88,13 @@ func (d Disk) Told(left plan.Origin, members []ListedMember, version string) (o 
 	return o, append(m.obstacles(o.Path), wrong...)
 }
 
-// unreadable reports whether the disk did not give what is there. What is missing is no such error.
+// unreadable reports whether the disk could not deliver a file that exists.
 func unreadable(err error) bool {
 	var path *fs.PathError
 	return errors.As(err, &path) && !layout.Absent(err)
 }
 
-// elders are the members by the database, and what is wrong with their peer URLs.
+// elders returns the members in the database, and what is wrong with their peer URLs.
 func (d Disk) elders(m *Memberships) (elders []plan.Elder, wrong []string) {
 	slots := map[string]uint64{}
 	for _, l := range m.V3 {
@@ -122,7 +124,7 @@ func (d Disk) elders(m *Memberships) (elders []plan.Elder, wrong []string) {
 	return elders, wrong
 }
 
-// obstacles say what keeps this etcd from running on a data directory beside members that are not taken over yet.
+// obstacles says what prevents this etcd from running on a data directory beside members that are not taken over yet.
 func (m *Memberships) obstacles(dir string) (all []string) {
 	for _, d := range m.Differences {
 		if d.Kind.Blocks() {
@@ -154,11 +156,11 @@ func (m *Memberships) Unreplayable(dir string) (why, cure string) {
 		fmt.Sprintf("`holdfast volume repair-wal %s --dry-run` tells whether they can be left behind", dir)
 }
 
-// undecided is the cluster version until each of the founders has said which it has.
+// undecided is the cluster version until each founder has reported its own.
 const undecided = "3.0.0"
 
-// TooOld says why a cluster is too old to be taken over, and what to do; "" if it is not. A newer one was refused
-// before (errNewer).
+// TooOld says why a cluster is too old to be taken over, and what to do; "" if it is not. A cluster that is too new was
+// refused before (errNewer).
 func (m *Memberships) TooOld() (why, cure string) {
 	cure = "bring every member to etcd 3.6 first, one after the other; docs/migrate-etcd.md says how"
 	switch {
@@ -169,7 +171,7 @@ func (m *Memberships) TooOld() (why, cure string) {
 	}
 	v, err := semver.NewVersion(m.ClusterVersion)
 	if err != nil {
-		return fmt.Sprintf("the cluster version %q is none", m.ClusterVersion), cure
+		return fmt.Sprintf("the cluster version %q is not a version", m.ClusterVersion), cure
 	}
 	if v.LessThan(semver.Version{Major: 3, Minor: 6}) {
 		return fmt.Sprintf("the cluster's version is %s, and only clusters of etcd 3.6 or newer are taken over",

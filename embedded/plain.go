@@ -26,13 +26,14 @@ type Plain struct {
 	CA          string `json:"ca,omitempty"`
 }
 
-// RunPlain runs the member until ctx ends, as etcd itself does: nothing of holdfast's is in it. It must run in a
-// process of its own: etcd's ways to end the process are the process's, and so is the size of the segments of the log.
+// RunPlain runs the member until ctx ends, as etcd itself does, without anything of holdfast's. It must run in a
+// process of its own, because etcd may end the process, and because it changes the size of log segments for the whole
+// process.
 func RunPlain(ctx context.Context, p Plain, lg *zap.Logger) error {
 	wal.SegmentSizeBytes = rehearsalSegment
 	c := embed.NewConfig()
 	c.Name, c.Dir = p.Name, p.Dir
-	// the log says who the members are
+	// The log determines the members.
 	c.InitialCluster, c.ClusterState = p.Name+"="+p.Peer, embed.ClusterStateFlagExisting
 	c.QuotaBackendBytes = p.Quota
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lg)

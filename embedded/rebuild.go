@@ -18,31 +18,33 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// DatabasePath is where the database lies in a data directory. Rebuild expects it there.
+// DatabasePath returns the path of the database in a data directory. Rebuild expects it there.
 func DatabasePath(dir string) string { return datadir.ToBackendFileName(dir) }
 
 // Database is [DatabasePath].
 func (Disk) Database(dir string) string { return DatabasePath(dir) }
 
-// partialWAL is the WAL's name, beside its place, while a data directory is rebuilt.
+// partialWAL is the WAL's name, beside its final place, while a data directory is rebuilt.
 const partialWAL = "wal.partial"
 
-// Rebuild makes the data directory dir, which holds nothing but a database, that of one founder of a new cluster, as
-// spec says who: Slot, Token and Peers. The founders that begin with equal databases are one cluster, and
-// each may be started with Start. Leases, users and versions stay; the members of the cluster the database comes from
-// are forgotten, and so is its alarm NOSPACE. The alarm CORRUPT stays: members of that cluster did not agree on what
-// the database holds, no program can tell which was right, and etcd serves nothing until somebody has said `etcdctl
-// alarm disarm`. bump, if positive, raises the revision by as much and marks everything up to it compacted, so that
-// anyone who watches or lists at an old revision is told to start over. When it returns nil everything is durable.
+// Rebuild turns the data directory dir, which holds only a database, into that of one founder of a new cluster. Slot,
+// Token and Peers of spec say which. Founders that begin with equal databases form one cluster, and each may be started
+// with Start. When Rebuild returns nil, everything is durable.
 //
-// It does what `etcdutl snapshot restore` does (etcdutl/snapshot/v3_snapshot.go), in place and with one opening of the
-// database instead of four, each of which reads all its pages to find the free ones. It does not check the database's
-// digest nor its pages: who made the file has. A damaged one is an error nonetheless wherever bbolt or etcd panic in
-// the caller's goroutine; but bbolt looks for free pages in one of its own (db.go, freepages), and a damaged tree of
-// pages ends the process there. A process that must not end checks the pages first, or calls Rebuild in another one.
+// Leases, users and versions stay. The members of the database's old cluster are dropped, and so is its alarm NOSPACE.
+// The alarm CORRUPT stays. Members of that cluster disagreed on the content, no program can tell which was right, and
+// etcd serves nothing until someone runs `etcdctl alarm disarm`. bump, if positive, raises the revision by that much
+// and marks everything below it compacted. So anyone who watches or lists at an old revision is told to start over.
 //
-// The database is changed in place: an attempt that failed has to begin with another copy of it, and one that was cut
-// short is recognised and refused. dir has a WAL once all is done, not before.
+// Rebuild does what `etcdutl snapshot restore` does (etcdutl/snapshot/v3_snapshot.go), but in place. It opens the
+// database once instead of four times, because each opening reads all pages to find the free ones. It checks neither
+// the database's digest nor its pages: whoever made the file has done so. Damage is still an error wherever bbolt or
+// etcd panic in the caller's goroutine. But bbolt looks for free pages in a goroutine of its own (db.go, freepages),
+// and a damaged page tree ends the process there. A process that must not end checks the pages first, or calls Rebuild
+// in another process.
+//
+// The database is changed in place. So an attempt after a failure needs another copy of it, and an interrupted attempt
+// is recognised and refused. dir has a WAL only when everything is done.
 func (d Disk) Rebuild(ctx context.Context, dir string, spec plan.Spec, bump int64) error {
 	if err := d.rebuild(ctx, dir, spec, bump); err != nil {
 		return fmt.Errorf("rebuild data directory %s: %w", dir, err)
@@ -68,8 +70,8 @@ func (d Disk) rebuild(ctx context.Context, dir string, spec plan.Spec, bump int6
 	defer lock.Close()
 	member := filepath.Dir(datadir.ToWALDir(dir))
 	partial := filepath.Join(member, partialWAL)
-	// The log first: from here on the directory says that an attempt was made, and a full disk is noticed before the
-	// database is touched.
+	// Write the log first. From here on the directory shows that an attempt was made, and a full disk is noticed before
+	// the database is touched.
 	for _, step := range []func() error{
 		func() error { return guard(func() error { return f.writeLog(partial, datadir.ToSnapDir(dir)) }) },
 		func() error { return errors.Join(durable.SyncDir(partial), durable.SyncDir(member)) },
@@ -114,11 +116,11 @@ func databaseOnly(dir string) error {
 // writable opens a database as etcd does.
 var writable = &bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType}
 
-// adoptDatabase makes the database the founder's, in one transaction: it is either as it was or done.
+// adoptDatabase makes the database the founder's, in one transaction: all of it or nothing.
 func (f founder) adoptDatabase(path string, bump int64) error {
 	return guard(func() error {
-		// Not to end the process when something is wrong. After a panic it is not closed: that
-		// might wait forever for a lock the panic has left behind.
+		// guard keeps the process alive. After a panic the database is not closed, because that might wait forever for
+		// a lock that the panic left behind.
 		db, err := bolt.Open(path, 0o600, writable)
 		if errors.Is(err, bolterrors.ErrTimeout) {
 			err = fmt.Errorf("%w: %s is locked", errLocked, path)
@@ -142,7 +144,7 @@ func (f founder) adoptDatabase(path string, bump int64) error {
 	})
 }
 
-// viewDatabase reads a database on which etcd does not run. It changes nothing.
+// viewDatabase reads a database on which no etcd runs. It changes nothing.
 func viewDatabase(path string, read func(*bolt.Tx) error) error {
 	return guard(func() error {
 		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
@@ -153,8 +155,8 @@ func viewDatabase(path string, read func(*bolt.Tx) error) error {
 	})
 }
 
-// guard runs what panics on a damaged database or when etcd says Fatal, and turns that into an error, a fault in mapped
-// memory included. It guards f's goroutine only.
+// guard runs f, which may panic on a damaged database or when etcd logs Fatal, and turns a panic into an error, even a
+// fault in mapped memory. It guards only f's own goroutine.
 func guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

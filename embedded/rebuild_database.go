@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
-// checkVersions refuses a database that this etcd would panic on because a newer one made it. An older one, from 3.4
-// on, needs nothing: etcd raises its versions when all members run (server/storage/schema, membership.Recover).
+// checkVersions refuses a database on which this etcd would panic because a newer one made it. An older one, from 3.4
+// on, needs no change: etcd raises its versions once all members run (server/storage/schema, membership.Recover).
 func checkVersions(tx *bolt.Tx) error {
 	if tx.Bucket(schema.Key.Name()) == nil || tx.Bucket(schema.Meta.Name()) == nil {
 		return errors.New("it has no bucket key or meta: not an etcd database")
@@ -22,12 +22,12 @@ func checkVersions(tx *bolt.Tx) error {
 	return databaseNewer(tx)
 }
 
-// replaceMembers forgets the cluster the database comes from and writes the founder's, at the beginning of its log.
+// replaceMembers replaces the cluster in the database by the founder's, at the beginning of its log.
 func (f founder) replaceMembers(tx *bolt.Tx) error {
 	if err := f.writeMembers(tx); err != nil {
 		return err
 	}
-	// A downgrade that was under way there is not ours.
+	// A downgrade of the old cluster does not continue in the new one.
 	if b := tx.Bucket(schema.Cluster.Name()); b != nil {
 		if err := b.Delete(schema.ClusterDowngradeKeyName); err != nil {
 			return err
@@ -72,8 +72,8 @@ func (f founder) writeMembers(tx *bolt.Tx) error {
 	return tx.Bucket(schema.Meta.Name()).Put(schema.MetaConfStateName, state)
 }
 
-// removeNoSpace removes the alarm of a database that was too large for its quota: that is raised again if it is for
-// ours. See Rebuild for CORRUPT.
+// removeNoSpace removes the alarm of a database that was too large for its quota. etcd raises it again if the database
+// is too large for ours. See Rebuild for CORRUPT.
 func removeNoSpace(tx *bolt.Tx) error {
 	alarms := tx.Bucket(schema.Alarm.Name())
 	if alarms == nil {
@@ -97,8 +97,8 @@ func removeNoSpace(tx *bolt.Tx) error {
 }
 
 // raiseRevision writes an entry at the new revision and schedules a compaction up to it, as etcdutl does. etcd compacts
-// when it starts. The entry has no value, which etcd reads as one of a key without a name; nothing can ask for such a
-// key or watch it, and compactions keep it. Every member has it, so it is in everyone's HashKV.
+// when it starts. The entry has no value, so etcd reads it as a key without a name. No client can read or watch such a
+// key, and compactions keep it. Every member has it, so it is in every member's HashKV.
 func raiseRevision(tx *bolt.Tx, bump int64) error {
 	last, _, err := revisions(tx)
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// foundingTerm is the term of the entries with which a cluster begins, in which nothing was elected.
+// foundingTerm is the term of a cluster's first entries, before any election.
 const foundingTerm = 1
 
-// founder is one member of a cluster that is to be.
+// founder is one member of a cluster to be founded.
 type founder struct {
 	cluster *membership.RaftCluster
 	self    types.ID
@@ -54,8 +54,9 @@ func newFounder(spec plan.Spec, names Names) (founder, error) {
 	return founder{}, fmt.Errorf("there is no member %s", name)
 }
 
-// writeLog writes the WAL and the raft snapshot of a founder: each founder is an entry, all are committed, and the
-// snapshot stands for them. etcd 3.7 needs the record of the snapshot alone; the file is for those before it.
+// writeLog writes the WAL and the raft snapshot of a founder. The log has one entry for each founder; all are
+// committed, and the snapshot covers them. etcd 3.7 needs only the record of the snapshot; earlier versions need its
+// file.
 func (f founder) writeLog(walDir, snapDir string) error {
 	entries, err := f.entries()
 	if err != nil {
@@ -72,8 +73,7 @@ func (f founder) writeLog(walDir, snapDir string) error {
 	})
 }
 
-// createLog makes a WAL, has its content written, and writes the file of the raft snapshot that the record in it is
-// about.
+// createLog creates a WAL, calls write for its content, and writes the file of the raft snapshot that record refers to.
 func (f founder) createLog(walDir, snapDir string, record *walpb.Snapshot, write func(*wal.WAL) error) error {
 	// etcd's libraries end the process with Fatal, which this logger turns into a panic.
 	lg := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(zapcore.WriteThenPanic))
@@ -99,7 +99,7 @@ func (f founder) createLog(walDir, snapDir string, record *walpb.Snapshot, write
 	return nil
 }
 
-// entries are the log of the cluster so far.
+// entries returns the log of a cluster that was just founded.
 func (f founder) entries() ([]logEntry, error) {
 	var entries []logEntry
 	for _, id := range f.cluster.MemberIDs() {

@@ -15,20 +15,20 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// appliedLook is how often a change that was proposed is looked for in the member list. It takes about an fsync.
+// appliedLook is how often perform checks whether a proposed change was applied. That takes about as long as an fsync.
 const appliedLook = 2 * time.Millisecond
 
-// reconfiguration is a change of the members that the leader proposes itself.
+// reconfiguration is a change of the members that the leader itself proposes.
 //
-// Etcd refuses to add a member, or to remove one that serves, until the voters have been connected for 5 s
-// (StrictReconfigCheck). That protects a cluster from an operator's mistake, and it stays on for operators. The plan
-// changes nothing without a majority of connected voters of its own accord, and looks again right before. So its
-// changes go to raft directly, and need that the voters are connected now. But a voter that serves is removed etcd's
-// way: what is left may be whole only for this moment, if one of it starts again and again.
+// etcd refuses to add a member, or to remove one that serves, until the voters have been connected for 5 s
+// (StrictReconfigCheck). That protects a cluster from an operator's mistake, and stays on for operators. The plan
+// changes nothing without a connected majority of voters, and checks again right before a change. So its changes go to
+// raft directly, and need only that the voters are connected now. Removing a voter that serves still goes through etcd:
+// the rest may be connected only for this moment, if one of them keeps restarting.
 type reconfiguration struct {
 	kind    raftpb.ConfChangeType
 	member  types.ID
-	context any // what etcd applies, nil of a removal
+	context any // what etcd applies; nil for a removal
 	applied func(*etcdserver.EtcdServer) bool
 }
 
@@ -44,8 +44,8 @@ func removing(id types.ID) reconfiguration {
 		func(srv *etcdserver.EtcdServer) bool { return srv.IsIDRemoved(uint64(id)) }}
 }
 
-// perform proposes the change, and waits until it is applied here. usual is etcd's own way, for a member that does not
-// lead, and for one that removes a voter that serves.
+// perform proposes the change, and waits until it is applied here. usual is etcd's own way. It is taken by a member
+// that does not lead, and for the removal of a voter that serves.
 func (r reconfiguration) perform(ctx context.Context, srv *etcdserver.EtcdServer, usual func() error) error {
 	node, list := raftNode(srv), members(srv)
 	if node == nil || list == nil || node.Status().RaftState != raft.StateLeader || r.serves(srv, list) {
@@ -68,7 +68,7 @@ func (r reconfiguration) perform(ctx context.Context, srv *etcdserver.EtcdServer
 	if err := node.ProposeConfChange(ctx, message(change)); err != nil {
 		return err
 	}
-	// Raft drops the next change without a word until it has heard that this one is applied (etcd-io/etcd #15528).
+	// Raft silently drops the next change until it has heard that this one is applied (etcd-io/etcd #15528).
 	var until uint64
 	for {
 		if until == 0 && r.applied(srv) {
@@ -87,21 +87,21 @@ func (r reconfiguration) perform(ctx context.Context, srv *etcdserver.EtcdServer
 	}
 }
 
-// serves reports whether the change removes a voter that is connected.
+// serves reports whether the change removes a connected voter.
 func (r reconfiguration) serves(srv *etcdserver.EtcdServer, list *membership.RaftCluster) bool {
 	m := list.Member(r.member)
 	_, connected := connectedSince(srv, r.member)
 	return r.kind == raftpb.ConfChangeRemoveNode && m != nil && !m.IsLearner && connected
 }
 
-// members is the member list that etcd itself uses, nil if a later etcd has another one.
+// members returns the member list that etcd itself uses, nil if a later etcd uses another type.
 func members(srv *etcdserver.EtcdServer) *membership.RaftCluster {
 	list, _ := srv.Cluster().(*membership.RaftCluster)
 	return list
 }
 
-// keepsQuorum returns an error unless a majority of the voters after the change is connected now. A member that is
-// added counts as a voter that is away, as it does for etcd: it is to become one.
+// keepsQuorum returns an error unless a majority of the voters after the change is connected now. Like etcd, it counts
+// an added member as a voter that is not connected, because it is to become one.
 func (r reconfiguration) keepsQuorum(srv *etcdserver.EtcdServer, now []*membership.Member) error {
 	voters, healthy := 0, 0
 	for _, m := range now {
@@ -113,7 +113,7 @@ func (r reconfiguration) keepsQuorum(srv *etcdserver.EtcdServer, now []*membersh
 			healthy++
 		}
 	}
-	if r.kind == raftpb.ConfChangeAddLearnerNode && voters > 1 { // one can have no second without this
+	if r.kind == raftpb.ConfChangeAddLearnerNode && voters > 1 { // otherwise a single voter could never get a second
 		voters++
 	}
 	if healthy <= voters/2 {

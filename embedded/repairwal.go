@@ -19,30 +19,32 @@ import (
 	"holdfast/durable"
 )
 
-// repairReason is why the copy of a repaired data directory lies aside. It is never deleted by holdfast.
+// repairReason is the reason in the name of the copy that RepairWAL sets aside. holdfast never deletes that copy.
 const repairReason = "before-wal-repair"
 
 // WALRepair is what RepairWAL has found and done.
 type WALRepair struct {
-	Entries int    `json:"entries"` // that etcd 3.7 cannot replay
+	Entries int    `json:"entries"` // number of entries that etcd 3.7 cannot replay
 	Last    uint64 `json:"last"`    // index of the last of them
-	Applied uint64 `json:"applied"` // index up to which the database has the log
-	Term    uint64 `json:"term"`    // of the entry there
+	Applied uint64 `json:"applied"` // index of the last entry that the database contains
+	Term    uint64 `json:"term"`    // its term
 
 	Voters   []uint64 `json:"voters"`
 	Learners []uint64 `json:"learners,omitempty"`
-	// Obstacle is why it cannot be repaired, and what to do instead; "" if it can, or need not be.
+	// Obstacle says why the log cannot be repaired, and what to do instead; "" if it can be, or needs no repair.
 	Obstacle string `json:"obstacle,omitempty"`
-	// Copy is where all of the directory was copied to before anything was changed, "" if nothing was.
+	// Copy is where the whole directory was copied before anything was changed, "" if nothing was changed.
 	Copy string `json:"copy,omitempty"`
 }
 
-// RepairWAL makes a data directory that Start refuses with ErrOldWAL one that etcd can be started on. What etcd 3.4 and
-// 3.5 left in the log has long been applied to the database; a record in the log that says so, as etcd writes one with
-// each raft snapshot, keeps it from being replayed. The record holds the index of the database, the term there, and who
-// votes, which the database tells. etcd must not run on the directory (errLocked), nor 3.5 on any other of the cluster
-// afterwards: that writes such entries again. All of the directory is copied first, to aside/ beside it. With dryRun
-// nothing is changed. Upstream knows no such repair; it was tried with directories of etcd 3.4 and 3.5.
+// RepairWAL repairs a data directory that Start refuses with ErrOldWAL, so that etcd can be started on it. The entries
+// that etcd 3.4 and 3.5 left in the log were applied to the database long ago. RepairWAL appends a record that says so,
+// such as etcd writes with each raft snapshot, and etcd then does not replay them. The record has the index of the
+// database, its term, and the voters, which the database has.
+//
+// No etcd may run on the directory (errLocked). Nor may etcd 3.5 run on any other directory of the cluster afterwards,
+// because it writes such entries again. The whole directory is copied first, to aside/ beside it. With dryRun nothing
+// is changed. Upstream has no such repair; it was tried with directories of etcd 3.4 and 3.5.
 func RepairWAL(dir string, dryRun bool) (r WALRepair, err error) {
 	if _, err := os.Stat(datadir.ToWALDir(dir)); err != nil {
 		return r, fmt.Errorf("repair the log of %s: it is no data directory of etcd: %w", dir, err)
@@ -92,8 +94,8 @@ func repairWAL(dir string, dryRun bool, r *WALRepair) error {
 	return nil
 }
 
-// phantoms says which members keep the log from being cut: the record that is appended says who votes, and etcd 3.7
-// takes it from the database, so both must have the members that the cluster has.
+// phantoms says which members prevent the repair; "" if none. The appended record says who votes, and etcd 3.7 takes
+// that from the database. So both must have the members that the cluster has.
 func phantoms(differences []Difference) string {
 	var members []string
 	for _, d := range differences {
@@ -108,7 +110,7 @@ func phantoms(differences []Difference) string {
 		"or restore the cluster from a snapshot", strings.Join(members, "; "))
 }
 
-// judge says whether the log may be cut at the database's index.
+// judge sets Obstacle if the log must not be cut at the database's index.
 func (r *WALRepair) judge(l log) {
 	const hop = ": run etcd 3.6.11 or newer on it until it has taken a raft snapshot beyond that index " +
 		"(--snapshot-count=100 and as many writes), " +
@@ -137,8 +139,8 @@ func (r *WALRepair) judge(l log) {
 	}
 }
 
-// append writes the record. A follower's log may not say yet that the entries up to there are committed, which what
-// was applied always is, and a record beyond that would count for nothing.
+// append writes the record. A follower's log may not say yet that the entries up to it are committed, which applied
+// entries always are. etcd ignores a record beyond the committed entries, so append commits them first.
 func (r *WALRepair) append(dir string, l log) error {
 	lg := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(zapcore.WriteThenPanic))
 	w, err := wal.Open(lg, datadir.ToWALDir(dir), message(l.start))
@@ -158,7 +160,7 @@ func (r *WALRepair) append(dir string, l log) error {
 	return errors.Join(err, w.Close())
 }
 
-// copyAside copies a data directory to a name as SetAside gives, and returns it when all of it is durable.
+// copyAside copies a data directory to a name like SetAside's, and returns that name when the copy is durable.
 func copyAside(dir, reason string) (string, error) {
 	volume := filepath.Dir(dir)
 	size, err := bytesIn(dir)
@@ -185,7 +187,7 @@ func copyAside(dir, reason string) (string, error) {
 	return to, errors.Join(durable.SyncDir(filepath.Dir(to)), durable.SyncDir(volume))
 }
 
-// copyTree copies directories and files, for their owner alone, and makes them durable.
+// copyTree copies directories and files with access for their owner only, and makes them durable.
 func copyTree(from, to string) error {
 	var dirs []string
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {

@@ -22,8 +22,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Copy writes the database of the data directory from to a new file, as it is now and durable: of the member that runs
-// on it if there is one, else of the file. It never changes the original, and takes no more memory than a page or two.
+// Copy writes the database of the data directory from, as it is now, to a new file and makes it durable. It copies from
+// the member that runs on the directory if there is one, otherwise from the file. It never changes the original, and
+// its memory does not grow with the database.
 func (m *Member) Copy(ctx context.Context, from, to string, progress func(done, total int64)) error {
 	if err := m.copy(ctx, from, to, progress); err != nil {
 		return fmt.Errorf("copy the database of %s: %w", from, err)
@@ -55,7 +56,7 @@ func (m *Member) copy(ctx context.Context, from, to string, progress func(done, 
 	})
 }
 
-// counted tells how much of a copy is written, and ends it with its context.
+// counted reports how much of a copy is written, and fails when its context ends.
 type counted struct {
 	ctx         context.Context
 	f           *os.File
@@ -74,14 +75,14 @@ func (c *counted) Write(p []byte) (int, error) {
 }
 
 // Replay brings the database in dir, a copy of the one in the data directory from, up to the end of that directory's
-// log: every entry is applied, whether or not the member there has heard that it was committed, because a majority may
-// have acknowledged it. It returns where the log ends. from is only read, also under a running etcd. In the end dir
-// holds nothing but the database, as Rebuild wants it.
+// log, and returns where the log ends. It applies every entry, even if the member there has not heard that it was
+// committed, because a majority may have acknowledged it. from is only read, even under a running etcd. In the end dir
+// holds only the database, as Rebuild needs it.
 //
-// etcd's own way, ForceNewCluster, drops what is above HardState.Commit, which on a follower lags behind what was
-// acknowledged (etcdserver/bootstrap.go, CommitedEntries), and works on the original. Here etcd applies a log that was
-// rewritten behind the copy, as a member of a cluster of two of which the other does not exist: so it never leads,
-// and no lease runs out. It must run in a process of its own, as Try must.
+// etcd's own way, ForceNewCluster, works on the original. It also drops entries above HardState.Commit, which on a
+// follower lags behind what was acknowledged (etcdserver/bootstrap.go, CommitedEntries). Replay instead writes a new
+// log beside the copy and lets etcd apply it, as a member of a cluster of two of which the other does not exist. So it
+// never leads, and no lease expires. It must run in a process of its own, like Try.
 func Replay(ctx context.Context, from, dir string, lg *zap.Logger) (plan.LogEnd, error) {
 	end, err := replay(ctx, from, dir, lg)
 	if err != nil {
@@ -90,7 +91,7 @@ func Replay(ctx context.Context, from, dir string, lg *zap.Logger) (plan.LogEnd,
 	return end, nil
 }
 
-// replaySpec is the member that applies the log. It listens nowhere, and at the port of the other nobody ever can.
+// replaySpec is the member that applies the log. It listens nowhere, and the other member's port can never be reached.
 var replaySpec = plan.Spec{Slot: "replay", Token: "replay",
 	Peers: map[string]string{"replay": "http://127.0.0.1:2380", "nobody": "http://127.0.0.1:0"}}
 
@@ -106,7 +107,7 @@ func replay(ctx context.Context, from, dir string, lg *zap.Logger) (end plan.Log
 	if err != nil {
 		return end, err
 	}
-	if end == (plan.LogEnd{}) { // the log holds nothing but the snapshot that the database is
+	if end == (plan.LogEnd{}) { // the log has nothing but the snapshot that became the database
 		end = plan.LogEnd{Term: term, Index: applied}
 	}
 	if len(tail) == 0 {
@@ -145,7 +146,7 @@ func databaseAlone(dir string) error {
 	return err
 }
 
-// appliedEntry is the last entry of the log that a database holds.
+// appliedEntry returns index and term of the last log entry that a database contains.
 func appliedEntry(path string) (index, term uint64, err error) {
 	err = viewDatabase(path, func(tx *bolt.Tx) error {
 		if err := checkVersions(tx); err != nil {
@@ -158,14 +159,14 @@ func appliedEntry(path string) (index, term uint64, err error) {
 	return index, term, err
 }
 
-// readTail returns the entries of a log after an index, and where it ends.
+// readTail returns the entries of a log after an index, and where the log ends.
 func readTail(walDir string, after uint64) (tail []logEntry, end plan.LogEnd, err error) {
 	snaps, err := wal.ValidSnapshotEntries(zap.NewNop(), walDir)
 	if err != nil {
 		return nil, end, fmt.Errorf("read WAL: %w", err)
 	}
 	start := &walpb.Snapshot{}
-	for _, s := range snaps { // the newest that the database goes beyond
+	for _, s := range snaps { // find the newest that the database includes
 		if value(s.Index) <= after {
 			start.Index, start.Term = s.Index, s.Term
 		}
@@ -175,7 +176,7 @@ func readTail(walDir string, after uint64) (tail []logEntry, end plan.LogEnd, er
 		return nil, end, fmt.Errorf("open WAL: %w", err)
 	}
 	_, _, entries, err := w.ReadAll()
-	_ = w.Close() // nothing was written; what was read is closed already (wal.go, ReadAll)
+	_ = w.Close() // nothing was written, and ReadAll has closed the files it read (wal.go)
 	if err != nil {
 		return nil, end, fmt.Errorf("read WAL: %w", err)
 	}
@@ -200,8 +201,8 @@ func readTail(walDir string, after uint64) (tail []logEntry, end plan.LogEnd, er
 	return tail, end, nil
 }
 
-// withoutMembers empties an entry that speaks of members: those of the old cluster are forgotten all the same, and a
-// log that removes its own member, or names one that was never added, would end etcd.
+// withoutMembers empties an entry that is about members. The old cluster's members are dropped anyway. And a log that
+// removes its own member, or names one that was never added, would end etcd.
 func withoutMembers(e logEntry) logEntry {
 	var r pb.InternalRaftRequest
 	if value(e.Type) == raftpb.EntryNormal && (unmarshal(e.Data, &r) != nil || r.ClusterMemberAttrSet == nil) {
@@ -210,7 +211,7 @@ func withoutMembers(e logEntry) logEntry {
 	return message(&raftpb.Entry{Type: field(raftpb.EntryNormal), Term: e.Term, Index: e.Index})
 }
 
-// join makes the founder's cluster that of a database which keeps the place that it has in its log.
+// join writes the founder's cluster into a database, and leaves the database's place in its log as it is.
 func (f founder) join(path string) error {
 	return guard(func() error {
 		db, err := bolt.Open(path, 0o600, writable)
@@ -221,8 +222,9 @@ func (f founder) join(path string) error {
 	})
 }
 
-// writeTail writes into a data directory the log that continues after an entry which the database holds, all of it
-// committed, and the raft snapshot that stands for what was before. As of writeLog's, etcd 3.7 does not need its file.
+// writeTail writes the log that continues after an entry into a data directory, all of it committed, and the raft
+// snapshot that covers everything before. The database contains that entry. As with writeLog, etcd 3.7 does not need
+// the snapshot's file.
 func (f founder) writeTail(dir string, after plan.LogEnd, tail []logEntry) error {
 	return guard(func() error {
 		last := tail[len(tail)-1]
@@ -236,15 +238,15 @@ func (f founder) writeTail(dir string, after plan.LogEnd, tail []logEntry) error
 	})
 }
 
-// replayEvery is how often it is looked how far etcd has come.
+// replayEvery is how often applyAll checks how far etcd has come.
 const replayEvery = 5 * time.Millisecond
 
-// applyAll runs etcd on a data directory until it has applied an entry.
+// applyAll runs etcd on a data directory until it has applied the entry at index last.
 func applyAll(ctx context.Context, dir string, last uint64, lg *zap.Logger) error {
 	spec := replaySpec
 	spec.DataDir = dir
 	c := trialConfig(spec, lg)
-	c.SnapshotCount = 1 << 40 // none: nobody continues with this log
+	c.SnapshotCount = 1 << 40 // no snapshot: nobody continues with this log
 	e, err := embed.StartEtcd(c)
 	if err != nil {
 		return fmt.Errorf("start etcd: %w", err)

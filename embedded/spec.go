@@ -20,7 +20,7 @@ import (
 	"holdfast/embedded/settings"
 )
 
-// checkSpec returns an error if no member can be started as s says.
+// checkSpec returns an error if no member can be started by this configuration and spec.
 func checkSpec(cfg Config, s plan.Spec) error {
 	var errs []error
 	m := cfg.Names.Member
@@ -48,13 +48,13 @@ func checkSpec(cfg Config, s plan.Spec) error {
 	return errors.Join(errs...)
 }
 
-// streamWorkers is how many goroutines serve clients' calls, one after the other. gRPC starts one for each call else,
-// and its stack has to grow again: 3 % of a loaded member's processor time. A watch keeps its own for as long as it
-// lives, and a kube-apiserver opens one for each resource, so there are many more than calls at a time. When none is
-// free gRPC starts others.
+// streamWorkers is the number of goroutines that serve clients' calls, one call after another. Otherwise gRPC starts a
+// goroutine for each call, whose stack must grow again: that costs a loaded member 3 % of its processor time. A watch
+// occupies a worker as long as it lives, and a kube-apiserver opens one for each resource. So there are many more
+// workers than concurrent short calls. If none is free, gRPC starts further goroutines.
 const streamWorkers = 512
 
-// etcdConfig translates Config and Spec. lg is etcd's logger, opts its gRPC options.
+// etcdConfig translates Config and Spec. lg is etcd's logger, opts are its gRPC options.
 func etcdConfig(cfg Config, spec plan.Spec, lg *zap.Logger, opts []grpc.ServerOption) (*embed.Config, error) {
 	if err := checkSpec(cfg, spec); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func etcdConfig(cfg Config, spec plan.Spec, lg *zap.Logger, opts []grpc.ServerOp
 	ec.AutoCompactionMode, ec.AutoCompactionRetention = cfg.AutoCompactionMode, cfg.AutoCompactionRetention
 	ec.Metrics = cfg.Metrics
 
-	// Not LogLevel: etcd would only use "debug" to open pprof on the client URLs.
+	// LogLevel stays unset: etcd would use "debug" only to open pprof on the client URLs.
 	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lg)
 	ec.GRPCAdditionalServerOptions = slices.Concat(opts, []grpc.ServerOption{grpc.NumStreamWorkers(streamWorkers)})
 	ec.ClientTLSInfo = clientTLS(cfg.ClientTLS)
@@ -98,8 +98,8 @@ func etcdConfig(cfg Config, spec plan.Spec, lg *zap.Logger, opts []grpc.ServerOp
 	return ec, errors.Join(errs[:]...)
 }
 
-// clientURLs are where clients are served: with PlainClients at each address with both schemes, which etcd tells apart
-// by a connection's first bytes.
+// clientURLs returns where clients are served. With PlainClients each address has both schemes, which etcd
+// distinguishes by a connection's first bytes.
 func (c Config) clientURLs(urls []string) []string {
 	if !c.PlainClients {
 		return urls
@@ -114,15 +114,15 @@ func (c Config) clientURLs(urls []string) []string {
 	return both
 }
 
-// features is FeatureGates with what is on unless it is switched off: the comparison of the hashes that each compaction
-// makes anyhow. etcd's other checks for corruption read the whole database while clients wait.
+// features returns FeatureGates and the one that holdfast turns on by default: etcd compares the hashes that each
+// compaction computes anyway. etcd's other checks for corruption read the whole database while clients wait.
 func (c Config) features() map[string]bool {
 	all := map[string]bool{string(features.CompactHashCheck): true}
 	maps.Copy(all, c.FeatureGates)
 	return all
 }
 
-// initialCluster writes name -> peer URL as etcd's flag takes it.
+// initialCluster formats peer URLs by name as etcd's flag expects them.
 func initialCluster(peers map[string]string) string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(peers)) {
@@ -151,12 +151,11 @@ func clientTLS(c settings.ClientTLS) transport.TLSInfo {
 	}
 }
 
-// peerTLS ties a peer to a name, never to an address: etcd's own check compares the
-// certificate with the source address by way of DNS, and a late gossip would become a raft
-// outage (R12). With name, AllowedHostnames is what the listener asks of the
-// dialler and (etcd installs the check in both directions) the dialler of the listener;
-// ServerName keeps Go from looking for the host name of the URL in the certificate; where
-// members have host names that others know as well, Go looks for just that.
+// peerTLS ties a peer to a name, never to an address. etcd's own check compares the certificate with the source address
+// through DNS, so a late gossip would become a raft outage (R12). The listener checks AllowedHostnames on the dialler
+// and, because etcd installs the check in both directions, the dialler checks it on the listener. ServerName keeps Go
+// from looking for the URL's host name in the certificate. If members have host names that others know as well, Go does
+// look for it.
 func peerTLS(c settings.PeerTLS, names Names) transport.TLSInfo {
 	if c.PeerCertFile == "" {
 		return transport.TLSInfo{}
@@ -179,6 +178,6 @@ func peerTLS(c settings.PeerTLS, names Names) transport.TLSInfo {
 	return info
 }
 
-// maxLearners is more than any cluster has slots. etcd's default of 1 would let one replacement whose disk
-// is gone again block every other.
+// maxLearners is more than any cluster has slots. With etcd's default of 1, one replacement whose disk is gone again
+// would block every other.
 const maxLearners = 16

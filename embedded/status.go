@@ -19,16 +19,16 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Status is what the member tells of itself; the zero value: it does not run. It never waits for a quorum, nor for a
-// defragmentation, nor longer than a moment for a disk that stalls: meanwhile revision and size are those from before.
-// Only while the member loads a database its leader has sent it (at most once, when it has fallen far behind) does it
-// take as long as that. Of the other members and of holdfast's own keys only State tells.
+// Status returns what the member says of itself; the zero value if it does not run. It never waits for a quorum or a
+// defragmentation, and only a moment for a stalled disk. Meanwhile it repeats the last revision and size. There is one
+// exception: a member that has fallen far behind loads a database from its leader, and Status waits for that. State
+// adds the other members and holdfast's own keys.
 func (m *Member) Status() plan.Member {
 	s, _ := m.status()
 	return s
 }
 
-// status also has the life read holdfast's own keys of these names, in the same look at the database.
+// status also makes the life read these keys of holdfast's own, in the same read of the database.
 func (m *Member) status(keys ...string) (plan.Member, *life) {
 	l, err := m.running()
 	if err != nil {
@@ -45,7 +45,7 @@ func (m *Member) status(keys ...string) (plan.Member, *life) {
 	}
 	s.Asked, s.Confirmed = l.leader.confirmed()
 	s.Stalled, s.Progress = l.leader.stalled(), l.leader.progress()
-	// Not srv.IsLearner: it panics while the member list does not have this member yet.
+	// srv.IsLearner would panic while the member list does not have this member yet.
 	if self := srv.Cluster().Member(srv.MemberID()); self != nil {
 		s.Learner = self.IsLearner
 	}
@@ -64,8 +64,8 @@ func (m *Member) status(keys ...string) (plan.Member, *life) {
 	return s, l
 }
 
-// State is Status with the other members and what the cluster remembers for holdfast, but for the certificate that the
-// member presents; ended says why etcd ended by itself. As Status it waits for nothing.
+// State is Status plus the other members and what the cluster stores for holdfast, but without the member's own
+// certificate. ended says why etcd ended by itself. Like Status it waits for nothing.
 func (m *Member) State() (p plan.Member, ended error) {
 	p, l := m.status(plan.KeyConsent, plan.KeySlots, plan.KeyLock, plan.KeyPaused)
 	if l == nil {
@@ -87,14 +87,15 @@ func (m *Member) State() (p plan.Member, ended error) {
 		}
 		info.Connected = connected && p.Leader
 		info.Matched, info.Receiving = logs[info.ID].Match, logs[info.ID].State == tracker.StateSnapshot
-		if info.ID != p.ID { // of its own disk the others do not take its word
+		if info.ID != p.ID { // a member's word on its own disk does not count
 			info.Acked = info.Matched
 		}
 	}
 	return p, nil
 }
 
-// kept decodes one of holdfast's own keys as it was read last. What was not read or is not understood counts as absent.
+// kept decodes one of holdfast's own keys as last read. A key that was not read, or cannot be decoded, counts as
+// absent.
 func kept[T any](l *life, name string) *T {
 	k, _ := l.keys.Load(name)
 	read, _ := k.(storedKey)
@@ -105,10 +106,10 @@ func kept[T any](l *life, name string) *T {
 	return v
 }
 
-// Revision is that of the running member as applied, 0 without one.
+// Revision returns the revision that the running member has applied, 0 if none runs.
 func (m *Member) Revision() int64 { return m.Status().Revision }
 
-// stored is what only the backend knows.
+// stored is what Status reads from the database.
 type stored struct {
 	revision  int64
 	compacted int64
@@ -117,7 +118,8 @@ type stored struct {
 	hashes    []plan.Hash
 }
 
-// stored reads from the backend, or, where it cannot, repeats what it read before. It takes up these keys as well.
+// stored reads the database or, if it cannot, repeats what it read before. It also reads the given keys of holdfast's
+// own.
 func (l *life) stored(keys ...string) stored {
 	var now stored
 	read := make([]storedKey, len(keys))
@@ -153,7 +155,7 @@ func readStored(srv *etcdserver.EtcdServer) stored {
 	if v := schema.ReadStorageVersion(tx); v != nil {
 		st.version = v.String()
 	}
-	tx.RLock() // not FirstRev: that is said as soon as a compaction begins
+	tx.RLock() // not FirstRev, which changes as soon as a compaction begins
 	st.compacted, _ = mvcc.UnsafeReadFinishedCompact(tx)
 	tx.RUnlock()
 	if alarmed(srv, pb.AlarmType_NOSPACE) {
@@ -163,8 +165,8 @@ func readStored(srv *etcdserver.EtcdServer) stored {
 	return st
 }
 
-// hashes are those that etcd keeps of its compactions. While CORRUPT is up there are no more of those, and the ones of
-// before are gone if the member was restarted; then nobody writes either, so the present revision is hashed, once.
+// hashes returns the hashes that etcd keeps of its compactions. While CORRUPT is up there are no compactions, and a
+// restart has dropped earlier hashes. Nobody writes then either, so the current revision is hashed, once.
 func hashes(srv *etcdserver.EtcdServer, revision int64) (all []plan.Hash) {
 	kept := srv.KV().HashStorage()
 	for _, h := range kept.Hashes() {
@@ -174,7 +176,7 @@ func hashes(srv *etcdserver.EtcdServer, revision int64) (all []plan.Hash) {
 	if !alarmed(srv, pb.AlarmType_CORRUPT) || slices.ContainsFunc(all, at) {
 		return all
 	}
-	h, _, err := kept.HashByRev(revision) // reads all; meanwhile Status repeats what it said before
+	h, _, err := kept.HashByRev(revision) // reads everything; meanwhile Status repeats its last answer
 	if err != nil {
 		return all
 	}
@@ -186,8 +188,8 @@ func hashOf(h mvcc.KeyValueHash) plan.Hash {
 	return plan.Hash{Revision: h.Revision, Compacted: h.CompactRevision, Sum: fmt.Sprintf("%08x", h.Hash)}
 }
 
-// pending is how many bytes the last transaction has freed. Bbolt counts them as free when the next one begins, and
-// while NOSPACE is up there may be none: what was deleted would never show.
+// pending returns how many bytes the last transaction has freed. bbolt counts them as free when the next one begins,
+// and while NOSPACE is up there may be none. Without pending, a deletion would never show.
 func pending(be backend.Backend) int64 {
 	snap := be.Snapshot()
 	defer snap.Close()

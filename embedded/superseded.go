@@ -11,15 +11,15 @@ import (
 	"holdfast/layout"
 )
 
-// Superseded says why the data that holdfast took up on a volume is of the past: it was given back, and the program it
-// was given back to has made another cluster since, by a restore say. Two members started on the old data would serve a
-// cluster that nobody writes to any more. "" if nothing says so, as where somebody has deleted what the other program
-// left. It reads a few small files and changes nothing. The error is that they cannot be read.
+// Superseded says why the data that holdfast took up on a volume is obsolete: it was given back, and the other program
+// has made another cluster since, for example by a restore. Two members started on the old data would serve a cluster
+// to which nobody writes any more. It returns "" if nothing shows that, as when somebody has deleted what the other
+// program left. It reads a few small files and changes nothing. It returns an error if they cannot be read.
 func (Disk) Superseded(volume string) (why string, err error) {
 	mark, err := readOriginMark(volume)
 	switch {
 	case errors.Is(err, errOriginMark):
-		err = nil // a later version's, perhaps: nothing shows that another cluster was made
+		err = nil // perhaps by a later version: it does not show that another cluster was made
 	case err == nil && mark != nil && mark.Program == plan.PlainEtcd:
 		why, err = plainAgain(volume, mark.Path)
 	}
@@ -32,7 +32,7 @@ func (Disk) Superseded(volume string) (why string, err error) {
 	return why, nil
 }
 
-// plainAgain: where plain etcd finds its data, and a link leads to ours, a directory has come.
+// plainAgain reports that plain etcd's data directory is a directory again, not the link to our data.
 func plainAgain(volume, path string) (why string, err error) {
 	p, err := swapOf(volume, plan.PlainEtcd, path)
 	if err != nil {
@@ -49,7 +49,8 @@ func plainAgain(volume, path string) (why string, err error) {
 	return fmt.Sprintf("plain etcd has data of its own in %s, which has come since holdfast took its data up", p.link), nil
 }
 
-// managerAgain: etcd-manager's file state names data that is not ours, or what led to ours was trashed.
+// managerAgain reports that etcd-manager's file state names other data than ours, or that the link to ours is in its
+// trash.
 func managerAgain(volume string) (why string, err error) {
 	state, err := ReadManagerState(volume)
 	switch {
@@ -73,7 +74,7 @@ func managerAgain(volume string) (why string, err error) {
 	return fmt.Sprintf("etcd-manager has made the cluster %s since, in %s", state.Token, link), nil
 }
 
-// trashed: no link leads to our data where etcd-manager looks for it, and one lies in its trash.
+// trashed reports that no link leads to our data where etcd-manager looks for it, and that one is in its trash.
 func trashed(volume string) (why string, err error) {
 	for _, dir := range []string{managerData, layout.Trash} {
 		entries, err := os.ReadDir(filepath.Join(volume, dir))

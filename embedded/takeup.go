@@ -13,15 +13,16 @@ import (
 	"holdfast/layout"
 )
 
-// swap is a directory of another program's data, and where holdfast has it.
+// swap is a directory with another program's data, and its place in holdfast's layout.
 type swap struct {
-	left string // the data directory, where the other program has it
-	link string // what changes places: the data directory of etcd-manager, the directory member of plain etcd
-	home string // with what
-	text string // of the link that stands at link afterwards
+	left string // the data directory as the other program knows it
+	link string // what moves: the data directory of etcd-manager, or the directory member of plain etcd
+	home string // where it moves to
+	text string // of the symbolic link that is at link afterwards
 }
 
-// swapOf returns where data of a program on a volume goes. An error says that no such data is known.
+// swapOf returns the swap for a program's data at a path on a volume. It returns an error if holdfast knows no such
+// data.
 func swapOf(volume string, program plan.Program, path string) (swap, error) {
 	token, inData := strings.CutPrefix(path, managerData+"/")
 	switch {
@@ -35,10 +36,10 @@ func swapOf(volume string, program plan.Program, path string) (swap, error) {
 	return swap{}, fmt.Errorf("no data of program %q is known at %q", program, path)
 }
 
-// taken reports whether the two have changed places.
+// taken reports whether link and home were exchanged.
 func (p swap) taken() (bool, error) { return linkTo(p.link, p.text) }
 
-// linkTo reports whether path is a link with this text.
+// linkTo reports whether path is a symbolic link with this text.
 func linkTo(path, text string) (bool, error) {
 	info, err := os.Lstat(path)
 	if layout.Absent(err) || err == nil && info.Mode()&os.ModeSymlink == 0 {
@@ -51,7 +52,7 @@ func linkTo(path, text string) (bool, error) {
 	return got == text, err
 }
 
-// free reports whether home is nothing that could be missed: absent, prepared, or an empty directory.
+// free reports whether nothing would be lost at home: it is absent, prepared, or an empty directory.
 func (p swap) free() (bool, error) {
 	if prepared, err := linkTo(p.home, p.text); err != nil || prepared {
 		return prepared, err
@@ -64,10 +65,10 @@ func (p swap) free() (bool, error) {
 	return len(entries) == 0, err
 }
 
-// TakeUp makes another program's data holdfast's: the directory becomes the volume's `etcd`, and a relative link to it
-// takes its place, so that the other program finds its data where it looks for it, at every moment, also after a crash.
-// For plain etcd it is the directory `member`. When it returns nil that is durable; again is fine, and so is going on
-// after a crash. o is what Origin has said; data of another member is refused. errLocked while an etcd works on it.
+// TakeUp makes another program's data holdfast's. The directory becomes the volume's `etcd`, and a relative link to it
+// takes its place. So the other program finds its data at the usual path at every moment, even after a crash. For plain
+// etcd, the directory is `member`. When TakeUp returns nil, that is durable. It may be repeated, also after a crash. o
+// is what Origin returned; data of another member is refused. The error is errLocked while an etcd uses the data.
 func (d Disk) TakeUp(volume string, o plan.Origin) error {
 	if err := d.takeUp(volume, o, func(string) {}); err != nil {
 		return fmt.Errorf("take up the data of %s on %s: %w", o.Program, volume, err)
@@ -75,7 +76,7 @@ func (d Disk) TakeUp(volume string, o plan.Origin) error {
 	return nil
 }
 
-// takeUp calls step between the steps that a crash can separate.
+// takeUp calls step after each step that a crash can separate from the next.
 func (d Disk) takeUp(volume string, o plan.Origin, step func(done string)) error {
 	if o.Obstacle != "" {
 		return errors.New(o.Obstacle)
@@ -98,7 +99,7 @@ func (d Disk) takeUp(volume string, o plan.Origin, step func(done string)) error
 	if err := d.same(volume, p, taken, o); err != nil {
 		return err
 	}
-	// First of all: an exchange without it would still be seen from the link, but not what was meant.
+	// Write the mark first. After an exchange without it, the link would show what happened, but not what was intended.
 	if err := (originMark{Version: 1, Program: o.Program, Path: o.Path, Token: o.Token}).write(volume); err != nil {
 		return err
 	}
@@ -113,12 +114,12 @@ func (d Disk) takeUp(volume string, o plan.Origin, step func(done string)) error
 		}
 		step("exchanged")
 	}
-	// home may be in a directory that is new itself.
+	// home may be in a directory that was just created.
 	return errors.Join(durable.SyncDir(filepath.Dir(p.home)), durable.SyncDir(filepath.Dir(p.link)),
 		durable.SyncDir(volume))
 }
 
-// same returns an error unless the data is that of the member that o was read of.
+// same returns an error unless the data is that of the member in o.
 func (d Disk) same(volume string, p swap, taken bool, o plan.Origin) error {
 	dir := p.left
 	if taken {
@@ -132,7 +133,7 @@ func (d Disk) same(volume string, p swap, taken bool, o plan.Origin) error {
 	return err
 }
 
-// prepare puts the link to where the directory will be. It leads to nothing there, and becomes right by the exchange.
+// prepare puts the link at home. It leads nowhere there, and becomes valid by the exchange.
 func (p swap) prepare() error {
 	free, err := p.free()
 	if err == nil && !free {
@@ -162,7 +163,7 @@ func (p swap) prepare() error {
 	return durable.SyncDir(above)
 }
 
-// sameOwner gives dir the owner of another: plain etcd may run as a user of its own, and its way leads through dir.
+// sameOwner gives dir the owner of as. Plain etcd may run as a user of its own, and its path leads through dir.
 func sameOwner(dir, as string) error {
 	want, err1 := os.Stat(as)
 	got, err2 := os.Stat(dir)

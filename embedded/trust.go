@@ -19,23 +19,22 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// trust is whom one life of the member trusts: etcd reads certificates and keys at each handshake, but the files of the
-// trusted authorities only when it starts (client/pkg/transport, TLSInfo.ServerConfig).
+// trust is the set of authorities that one life of the member trusts. etcd reads certificates and keys at each
+// handshake, but the files of the trusted authorities only when it starts (client/pkg/transport, TLSInfo.ServerConfig).
 type trust struct {
 	client, peer   transport.TLSInfo
-	clients, peers []string // fingerprints as they stood in the files before the start, sorted
+	clients, peers []string // fingerprints in the files before the start, sorted
 
 	mu     sync.Mutex // held while the files are read
 	looked time.Time
 	last   atomic.Bool
 }
 
-// lookAtTrust is how often the files are read at most.
+// lookAtTrust is the shortest time between two reads of the files.
 const lookAtTrust = time.Second
 
-// newTrust reads the authorities. It comes before etcd reads them: what changes in between makes the member stale
-// although it need not be, and never the other way round. What cannot be read keeps etcd from starting, and it says
-// why.
+// newTrust reads the authorities before etcd reads them. A change in between makes the member stale although it need
+// not be, and never the other way round. If a file cannot be read, etcd does not start and says why.
 func newTrust(ec *embed.Config) *trust {
 	t := &trust{client: ec.ClientTLSInfo, peer: ec.PeerTLSInfo, looked: time.Now()}
 	t.clients, _ = authorities(t.client.TrustedCAFile)
@@ -43,8 +42,8 @@ func newTrust(ec *embed.Config) *trust {
 	return t
 }
 
-// stale reports whether other authorities stand in the files than the life began with. The files are read at most once
-// in lookAtTrust, by one caller at a time, for their disk may hang; the others are told what was found last.
+// stale reports whether the files have other authorities than at the start of this life. The files are read at most
+// once in lookAtTrust, by one caller at a time, because their disk may hang. Other callers get the last result.
 func (t *trust) stale() bool {
 	if !t.mu.TryLock() {
 		return t.last.Load()
@@ -57,8 +56,8 @@ func (t *trust) stale() bool {
 	return t.last.Load()
 }
 
-// changed compares the files' certificates as sets. Files with which etcd would not start again are no change: a member
-// that serves must not be stopped for them.
+// changed compares the files' certificates as sets. Files with which etcd could not start again do not count as a
+// change, because a member that serves must not be stopped for them.
 func (t *trust) changed() bool {
 	clients, err := authorities(t.client.TrustedCAFile)
 	if err != nil {
@@ -84,8 +83,9 @@ func (t *trust) startable() bool {
 	return true
 }
 
-// authorities returns the fingerprints of a file's certificates, sorted, each once; none for no file. An error is what
-// etcd would not start with, a file without any certificate, and one that is not wholly written yet.
+// authorities returns the fingerprints of a file's certificates, sorted and without duplicates; none if file is "". It
+// returns an error if etcd would not start with the file, if there is no certificate in it, or if it is not completely
+// written yet.
 func authorities(file string) ([]string, error) {
 	if file == "" {
 		return nil, nil
@@ -113,7 +113,7 @@ func authorities(file string) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// fingerprintOf names a certificate by the first 16 hex digits of its SHA-256.
+// fingerprintOf returns the first 16 hex digits of a certificate's SHA-256.
 func fingerprintOf(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:8])

@@ -18,20 +18,21 @@ import (
 type Trial struct {
 	Revision        int64  `json:"revision"`
 	CompactRevision int64  `json:"compactRevision"` // 0 or less: never compacted
-	HashKV          uint32 `json:"hashKV"`          // at the revision that was asked for
-	// Keys counts the entries of bucket "key" before the start, which takes up a compaction that was interrupted.
+	HashKV          uint32 `json:"hashKV"`          // at the requested revision
+	// Keys counts the entries of bucket "key" before the start, which continues an interrupted compaction.
 	Keys    int64    `json:"keys"`
 	Members int      `json:"members"`
 	Leases  int      `json:"leases"`
-	Alarms  []string `json:"alarms,omitempty"` // CORRUPT: it serves nothing, see Rebuild
+	Alarms  []string `json:"alarms,omitempty"` // with CORRUPT it serves nothing, see Rebuild
 }
 
-// rehearsalSegment is the size of a segment of the log of a rehearsal, in bytes. etcd reserves two, of 64 MB each
+// rehearsalSegment is the size of a log segment in a rehearsal, in bytes. etcd reserves two, of 64 MB each
 // (server/storage/wal/wal.go), and a rehearsal writes next to nothing.
 const rehearsalSegment = 1 << 20
 
-// Rehearse makes dir, which holds nothing but a database, a member's as Rebuild does, at the database's own revision,
-// and tries it as Try does. It changes how this process makes logs, and so must run in one of its own, as Try must.
+// Rehearse turns dir, which holds only a database, into a member's data directory like Rebuild, without raising the
+// revision, and then tries it like Try. It changes the size of log segments for the whole process, so it must run in a
+// process of its own, as Try must.
 func Rehearse(ctx context.Context, dir string, spec plan.Spec, revision int64, lg *zap.Logger) (Trial, error) {
 	wal.SegmentSizeBytes = rehearsalSegment
 	if err := (Disk{}).Rebuild(ctx, dir, spec, 0); err != nil {
@@ -40,10 +41,10 @@ func Rehearse(ctx context.Context, dir string, spec plan.Spec, revision int64, l
 	return Try(ctx, dir, spec, revision, lg)
 }
 
-// Try starts a lone member on the data directory that Rebuild made for spec.Slot alone, waits until it is ready, asks
-// it for its HashKV at revision, and stops it. It listens nowhere: nobody can reach it. It must run in a process of its
-// own: etcd's metrics, and its ways to end the process, are the process's. What etcd has to say, the last word before
-// it ends the process included, goes to lg.
+// Try starts a lone member on the data directory that Rebuild made for spec.Slot alone, waits until it is ready, gets
+// its HashKV at revision, and stops it. The member listens nowhere, so nobody can reach it. Try must run in a process
+// of its own, because etcd's metrics are global and etcd may end the process. etcd logs to lg, including the last
+// message before it ends the process.
 func Try(ctx context.Context, dir string, spec plan.Spec, revision int64, lg *zap.Logger) (Trial, error) {
 	spec.DataDir = dir
 	t, err := try(ctx, spec, revision, lg)
@@ -59,7 +60,7 @@ func try(ctx context.Context, spec plan.Spec, revision int64, lg *zap.Logger) (t
 		return t, err
 	}
 	if !found.WAL {
-		return t, errors.New("it has no WAL: it was not rebuilt")
+		return t, errors.New("it has no WAL: rebuild it first")
 	}
 	if err := checkBackend(spec.DataDir); err != nil {
 		return t, err
@@ -75,7 +76,7 @@ func try(ctx context.Context, spec plan.Spec, revision int64, lg *zap.Logger) (t
 		e.Server.HardStop() // Close would wait forever for one that is not ready
 		e.Close()
 	}()
-	// At once: a lease that runs out changes all of it.
+	// Read these at once, because an expiring lease changes them.
 	t.Revision, t.Leases = e.Server.KV().Rev(), leaseCount(e)
 	select {
 	case <-e.Server.ReadyNotify():
@@ -96,7 +97,7 @@ func try(ctx context.Context, spec plan.Spec, revision int64, lg *zap.Logger) (t
 	return t, nil
 }
 
-// trialConfig is that of a member without a listener. It elects itself at once.
+// trialConfig configures a member without a listener, which elects itself at once.
 func trialConfig(spec plan.Spec, lg *zap.Logger) *embed.Config {
 	c := embed.NewConfig()
 	c.Name, c.Dir = spec.Slot, spec.DataDir
@@ -108,10 +109,10 @@ func trialConfig(spec plan.Spec, lg *zap.Logger) *embed.Config {
 	return c
 }
 
-// trialQuota keeps a database larger than etcd's default of 2 GiB from raising an alarm that it did not have.
+// trialQuota keeps a database larger than etcd's default quota of 2 GiB from raising a new alarm.
 const trialQuota = 1 << 40
 
-// leaseCount counts without asking for the rights of a user, as the client call would.
+// leaseCount counts leases without the permissions that the client call would need.
 func leaseCount(e *embed.Etcd) int {
 	tx := e.Server.Backend().ReadTx()
 	tx.RLock()

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backendSnapshot is what etcd's backend.Snapshot really returns: the interface hides the
-// bolt transaction it embeds.
+// backendSnapshot is what etcd's backend.Snapshot really returns. The interface there hides the bolt transaction that
+// it embeds.
 type backendSnapshot interface {
 	Size() int64
 	WriteTo(w io.Writer) (int64, error)
@@ -22,18 +22,17 @@ type backendSnapshot interface {
 	Close() error
 }
 
-// Tx is one open read transaction of the database: what is read from its buckets is what
-// WriteTo copies. While it is open pages freed by writers cannot be reused, and neither a
-// defragmentation nor Stop can continue: close it soon, always.
+// Tx is one open read transaction of the database. Its buckets have the same content that WriteTo copies. While it is
+// open, pages freed by writers cannot be reused, and neither a defragmentation nor Stop can continue. So always close
+// it soon.
 type Tx struct {
 	snap  backendSnapshot
 	abort *latch
-	close func() error // again is fine
+	close func() error // may be repeated
 }
 
-// Snapshot opens a transaction on the database as it is now, without a quorum and without
-// blocking writers. ctx bounds only the wait for a defragmentation. errStopped when the
-// member is not running or is about to stop.
+// Snapshot opens a transaction on the database as it is now, without a quorum and without blocking writers. ctx bounds
+// only the wait for a defragmentation. The error is errStopped if the member is not running or is about to stop.
 func (m *Member) Snapshot(ctx context.Context) (*Tx, error) {
 	l, err := m.running()
 	if err != nil {
@@ -42,7 +41,7 @@ func (m *Member) Snapshot(ctx context.Context) (*Tx, error) {
 	if err := l.gate.acquire(ctx); err != nil {
 		return nil, fmt.Errorf("open snapshot: %w", err)
 	}
-	// Looked at inside the gate: Stop drops abort first and then takes all of the gate.
+	// Check inside the gate, because Stop first drops abort and then takes the whole gate.
 	if l.abort.dropped() {
 		l.gate.release()
 		return nil, fmt.Errorf("open snapshot: %w", errStopped)
@@ -54,8 +53,9 @@ func (m *Member) Snapshot(ctx context.Context) (*Tx, error) {
 		return nil, errors.Join(fmt.Errorf("open snapshot: etcd's %T has no buckets", snap), snap.Close())
 	}
 	return &Tx{snap: tx, abort: l.abort, close: sync.OnceValue(func() error {
-		// What was read stays in the kernel's cache, but is no longer counted as this process's memory: it would be the
-		// whole database. The mapping is the one that was read from as long as the transaction is open.
+		// Pages that were read stay in the kernel's cache, but no longer count as memory of this process, which could
+		// otherwise be the size of the database. The mapping is the one that was read, because it stays in place while
+		// the transaction is open.
 		at := tx.DB().Info()
 		_ = unix.Madvise(unsafe.Slice(*(**byte)(unsafe.Pointer(&at.Data)), tx.Size()), unix.MADV_DONTNEED)
 		defer l.gate.release()
@@ -63,22 +63,22 @@ func (m *Member) Snapshot(ctx context.Context) (*Tx, error) {
 	})}, nil
 }
 
-// Size is the size of the database in bytes, and of what WriteTo writes.
+// Size returns the size in bytes of the database, which is also what WriteTo writes.
 func (t *Tx) Size() int64 { return t.snap.Size() }
 
-// Bucket returns the bucket of that name, nil if there is none. It and what is read from
-// it must not be used after Close: the memory is gone then.
+// Bucket returns the bucket of that name, nil if there is none. Do not use it, or what was read from it, after Close:
+// the memory is unmapped then.
 func (t *Tx) Bucket(name []byte) *bolt.Bucket { return t.snap.Bucket(name) }
 
-// Aborted is closed once the member is about to stop, which waits for Close, but not long.
+// Aborted is closed when the member is about to stop. The member waits for Close, but not long.
 func (t *Tx) Aborted() <-chan struct{} { return t.abort.C() }
 
-// WriteTo writes the database file as of this transaction. It fails with errStopped at the
-// next chunk, 32 KiB or what w as an io.ReaderFrom reads at a time, once the member is about to stop.
+// WriteTo writes the database file as of this transaction. Once the member is about to stop, it fails with errStopped
+// at the next chunk. A chunk is 32 KiB, or what w reads at a time if it is an io.ReaderFrom.
 func (t *Tx) WriteTo(w io.Writer) (int64, error) {
 	n, err := t.snap.WriteTo(abortable{w, t.abort})
 	if err != nil {
-		// bbolt formats the error of its first pages without wrapping it.
+		// bbolt does not wrap an error in its first pages.
 		if t.abort.dropped() {
 			err = errStopped
 		}
@@ -87,10 +87,10 @@ func (t *Tx) WriteTo(w io.Writer) (int64, error) {
 	return n, nil
 }
 
-// Close ends the transaction. Calling it again does nothing and returns the same.
+// Close ends the transaction. Further calls do nothing and return the same result.
 func (t *Tx) Close() error { return t.close() }
 
-// abortable fails instead of writing, or reading to write, once its latch has dropped.
+// abortable fails instead of writing or reading once its latch has dropped.
 type abortable struct {
 	w     io.Writer
 	abort *latch
@@ -103,7 +103,7 @@ func (a abortable) Write(p []byte) (int, error) {
 	return a.w.Write(p)
 }
 
-// ReadFrom implements io.ReaderFrom: w chooses the size of the pieces, if it can.
+// ReadFrom implements io.ReaderFrom, so that w can choose the size of the chunks.
 func (a abortable) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(a.w, abortableReader{r, a.abort})
 }

@@ -10,8 +10,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Unleased looks at the first limit keys below prefix, as far as this member has applied them, for those that will
-// never expire: bound to no lease, or to one that is gone. A restore that forgets leases leaves such keys behind.
+// Unleased checks the first limit keys below prefix, as this member has applied them, for keys that will never expire.
+// Those have no lease, or one that no longer exists. A restore that drops leases leaves such keys behind.
 func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (plan.Unleased, error) {
 	l, err := k.running()
 	if err != nil {
@@ -33,7 +33,7 @@ func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (plan.Un
 	if err != nil {
 		return plan.Unleased{}, fmt.Errorf("list the leases: %w", err)
 	}
-	// Again: what expired between the two is gone by now.
+	// Read again: keys that expired between the two reads are gone by now.
 	again, err := read()
 	if err != nil {
 		return plan.Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
@@ -56,15 +56,15 @@ func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (plan.Un
 	return u, nil
 }
 
-// prefixEnd is the first key behind all that have the prefix.
+// prefixEnd returns the first key after all keys with the prefix.
 func prefixEnd(prefix string) []byte {
 	end := []byte(prefix)
-	end[len(end)-1]++ // a prefix that ends in the highest byte is not ours
+	end[len(end)-1]++ // none of our prefixes ends in the byte 0xff
 	return end
 }
 
-// DeleteUnchanged deletes a key of a client, through raft and as root, if revision is still that of its last write.
-// Else the error is ErrChanged.
+// DeleteUnchanged deletes a client's key, through raft and as root, if revision is still that of its last write.
+// Otherwise the error is ErrChanged.
 func (k Keys) DeleteUnchanged(ctx context.Context, key string, revision int64) error {
 	same := &pb.Compare{Key: []byte(key), Target: pb.Compare_MOD, Result: pb.Compare_EQUAL,
 		TargetUnion: &pb.Compare_ModRevision{ModRevision: revision}}

@@ -11,10 +11,11 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 )
 
-// Maintenance is the care for the database: its size, its alarms, its version.
+// Maintenance takes care of the database: its size, its alarms, its version.
 type Maintenance struct{ *present }
 
-// Quiet reports whether no snapshot of the database is open, ours or a client's: a defragmentation could begin at once.
+// Quiet reports whether no snapshot of the database is open, ours or a client's, so that a defragmentation could begin
+// at once.
 func (m Maintenance) Quiet() bool {
 	l, err := m.running()
 	if err != nil {
@@ -27,12 +28,12 @@ func (m Maintenance) Quiet() bool {
 	return true
 }
 
-// roomForLog stays free on a volume for what etcd's log takes while the database is rewritten: two segments.
+// roomForLog is free space on a volume, in bytes, for etcd's log while the database is rewritten: two segments.
 const roomForLog = 128 << 20
 
 // Defragment rewrites the database file. It blocks every read and write of this member for seconds per GiB and cannot
-// be interrupted; ctx bounds only the wait for open snapshots. The volume needs as much room as the data takes, else
-// nothing is begun. Hand the leadership over first.
+// be interrupted; ctx bounds only the wait for open snapshots. It does not begin unless the volume has as much free
+// space as the data takes. Hand the leadership over first.
 func (m Maintenance) Defragment(ctx context.Context) error {
 	l, err := m.running()
 	if err != nil {
@@ -60,8 +61,8 @@ func (m Maintenance) Defragment(ctx context.Context) error {
 	return nil
 }
 
-// Compact drops the history up to a revision, through raft, and returns when that has been carried out on this member;
-// the others do it at the same time. A revision that is compacted already is no error.
+// Compact drops the history up to a revision, through raft, and returns when this member has done so. The other members
+// do it at the same time. It is no error if the revision is compacted already.
 func (m Maintenance) Compact(ctx context.Context, revision int64) error {
 	return m.asRoot(ctx, fmt.Sprintf("compact to revision %d", revision), func(ctx context.Context, l *life) error {
 		_, err := l.etcd.Server.Compact(ctx, &pb.CompactionRequest{Revision: revision, Physical: true})
@@ -72,15 +73,15 @@ func (m Maintenance) Compact(ctx context.Context, revision int64) error {
 	})
 }
 
-// Raise raises an alarm, NOSPACE or CORRUPT, for this member, through raft, as etcd does when a database reaches its
-// quota or differs from the others.
+// Raise raises an alarm, NOSPACE or CORRUPT, for this member, through raft. etcd does the same when a database reaches
+// its quota or differs from the others.
 func (m Maintenance) Raise(ctx context.Context, alarm string) error {
 	return m.asRoot(ctx, "raise "+alarm, func(ctx context.Context, l *life) error {
 		return l.alarm(ctx, pb.AlarmRequest_ACTIVATE, uint64(l.etcd.Server.MemberID()), pb.AlarmType(pb.AlarmType_value[alarm]))
 	})
 }
 
-// alarm raises an alarm, or takes it back. The context is that of root.
+// alarm raises or clears an alarm. ctx must be root's.
 func (l *life) alarm(ctx context.Context, action pb.AlarmRequest_AlarmAction, member uint64, kind pb.AlarmType) error {
 	_, err := l.etcd.Server.Alarm(ctx, &pb.AlarmRequest{Action: action, MemberID: member, Alarm: kind})
 	return err
@@ -91,9 +92,9 @@ func alarmed(srv *etcdserver.EtcdServer, kind pb.AlarmType) bool {
 	return slices.ContainsFunc(srv.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm == kind })
 }
 
-// refuses reports whether a client's request is one that etcd refuses because NOSPACE is up. Etcd itself finds out only
-// when it applies the request (apply/capped.go), and until then it is in the log of every member: clients that try
-// again and again would fill a disk with refused writes. A member that knows of the alarm too late lets etcd find out.
+// refuses reports whether etcd refuses this request because of NOSPACE. etcd itself finds out only when it applies the
+// request (apply/capped.go), and by then it is in the log of every member. Clients that keep retrying would fill a disk
+// with refused writes. If a member learns of the alarm too late, etcd still refuses the request.
 func (l *life) refuses(req any) bool {
 	switch r := req.(type) {
 	case *pb.PutRequest, *pb.LeaseGrantRequest:
@@ -104,12 +105,11 @@ func (l *life) refuses(req any) bool {
 	default:
 		return false
 	}
-	// Etcd may answer clients a moment before it has said that it is started.
+	// etcd may answer clients a moment before it reports that it has started.
 	return closed(l.up) && alarmed(l.etcd.Server, pb.AlarmType_NOSPACE)
 }
 
-// puts reports whether a transaction puts a key on any branch: etcd refuses one with a put that it would not come to,
-// too.
+// puts reports whether a transaction puts a key in any branch. etcd refuses it even if that branch would not be taken.
 func puts(r *pb.TxnRequest) bool {
 	for _, op := range slices.Concat(r.Success, r.Failure) {
 		if op.GetRequestPut() != nil || op.GetRequestTxn() != nil && puts(op.GetRequestTxn()) {
@@ -119,12 +119,12 @@ func puts(r *pb.TxnRequest) bool {
 	return false
 }
 
-// Disarm takes back the alarm NOSPACE of every member, and no other alarm.
+// Disarm clears the alarm NOSPACE of every member, and no other alarm.
 func (m Maintenance) Disarm(ctx context.Context) error {
 	return m.lower(ctx, "disarm", func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
 }
 
-// lower takes back some of the alarms that are raised. what begins the error.
+// lower clears the alarms that which selects. Errors begin with what.
 func (m Maintenance) lower(ctx context.Context, what string, which func(*pb.AlarmMember) bool) error {
 	return m.asRoot(ctx, what, func(ctx context.Context, l *life) error {
 		for _, a := range l.etcd.Server.Alarms() {
@@ -139,10 +139,9 @@ func (m Maintenance) lower(ctx context.Context, what string, which func(*pb.Alar
 	})
 }
 
-// Mark commits a mark where an alarm has etcd refuse every write: it raises the same alarm once more, in the name of a
-// member that does not exist. Raising an alarm is what etcd commits all the same (uber_applier.go: the appliers of
-// NOSPACE and CORRUPT overrule puts, transactions and leases, and leave alarms alone). Status shows it with the other
-// alarms, and whatever disarms the alarm takes it back.
+// Mark commits a mark while an alarm makes etcd refuse every write: it raises the same alarm again, in the name of a
+// member that does not exist. etcd still commits alarms, because the appliers of NOSPACE and CORRUPT (uber_applier.go)
+// refuse puts, transactions and leases only. Status shows the mark among the alarms, and disarming the alarm clears it.
 func (m Maintenance) Mark(ctx context.Context, mark uint64) error {
 	return m.asRoot(ctx, "raise a mark", func(ctx context.Context, l *life) error {
 		kind := pb.AlarmType_NONE
@@ -156,7 +155,7 @@ func (m Maintenance) Mark(ctx context.Context, mark uint64) error {
 	})
 }
 
-// Unmark takes a mark back, and no member's alarm; again is fine.
+// Unmark clears a mark, and no member's alarm. It may be repeated.
 func (m Maintenance) Unmark(ctx context.Context, mark uint64) error {
 	return m.lower(ctx, "take a mark back", func(a *pb.AlarmMember) bool { return a.MemberID == mark })
 }

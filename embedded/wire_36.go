@@ -8,8 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// etcd 3.6 generates its messages with gogo/protobuf: a field is its value, and so is a message in a list. See
-// wire_37.go.
+// etcd 3.6 generates its messages with gogo/protobuf: fields, and messages in a list, are values. See wire_37.go.
 
 type logEntry = raftpb.Entry
 
@@ -23,10 +22,10 @@ func confChange(kind raftpb.ConfChangeType, id uint64, context []byte) *raftpb.C
 	return &raftpb.ConfChange{Type: kind, NodeID: id, Context: context}
 }
 
-// changed is the ID of the member that a change is about.
+// changed returns the ID of the member that a change is about.
 func changed(c *raftpb.ConfChange) uint64 { return c.NodeID }
 
-// encoded is a message that can be written.
+// encoded is a message that marshal accepts.
 type encoded = interface{ Marshal() ([]byte, error) }
 
 func marshal(m encoded) ([]byte, error) { return m.Marshal() }
@@ -41,5 +40,5 @@ func term(s raft.Status) uint64 { return s.Term }
 
 func commit(s raft.Status) uint64 { return s.Commit }
 
-// replaysV2: this etcd can replay what 3.4 and 3.5 have written in the format of the v2 store.
+// replaysV2: this etcd can replay entries that 3.4 and 3.5 wrote in the format of the v2 store.
 const replaysV2 = true

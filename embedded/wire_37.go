@@ -9,16 +9,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// etcd 3.7 generates its messages with google.golang.org/protobuf: fields that a message need not have are pointers,
-// and so is a message in a list. wire_36.go says the same of etcd 3.6, so that nothing else has to know.
+// etcd 3.7 generates its messages with google.golang.org/protobuf: optional fields, and messages in a list, are
+// pointers. wire_36.go has the same functions for etcd 3.6, so that no other file depends on the version.
 
-// logEntry is a raft entry as a list has it.
+// logEntry is a raft entry in a list.
 type logEntry = *raftpb.Entry
 
-// field is v as a message holds it.
+// field converts v to the type of a message's field.
 func field[T any](v T) *T { return &v }
 
-// value is what a field of a message says, its zero value where the message does not have it.
+// value returns the value of a message's field, or the zero value if it is not set.
 func value[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -26,31 +26,31 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// message is m as etcd wants to be given it.
+// message converts m to the type that etcd's functions take.
 func message[T any](m *T) *T { return m }
 
 func confChange(kind raftpb.ConfChangeType, id uint64, context []byte) *raftpb.ConfChange {
 	return &raftpb.ConfChange{Type: &kind, NodeId: &id, Context: context}
 }
 
-// changed is the ID of the member that a change is about.
+// changed returns the ID of the member that a change is about.
 func changed(c *raftpb.ConfChange) uint64 { return c.GetNodeId() }
 
-// encoded is a message that can be written.
+// encoded is a message that marshal accepts.
 type encoded = proto.Message
 
 func marshal(m encoded) ([]byte, error)               { return proto.Marshal(m) }
 func unmarshal(data []byte, into proto.Message) error { return proto.Unmarshal(data, into) }
 
-// firstOf asks for so many keys, and how many there are in all.
+// firstOf requests the first limit keys, and the total number of keys.
 func firstOf(limit int64) mvcc.RangeOptions {
 	return mvcc.RangeOptions{Limit: limit, WithTotalCount: true}
 }
 
-// term is the member's.
+// term returns this member's term.
 func term(s raft.Status) uint64 { return s.HardState.GetTerm() }
 
 func commit(s raft.Status) uint64 { return s.HardState.GetCommit() }
 
-// replaysV2: this etcd can replay what 3.4 and 3.5 have written in the format of the v2 store.
+// replaysV2: this etcd can replay entries that 3.4 and 3.5 wrote in the format of the v2 store.
 const replaysV2 = false
