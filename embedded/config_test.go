@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -167,7 +168,7 @@ func TestCalm(t *testing.T) {
 	check(t, n.Remove(soon(t), id))
 	awaitClosed(t, "b ends by itself", b.Done())
 	for _, e := range told.TakeAll() {
-		if ofListeners[e.Message] {
+		if slices.Contains(ofListeners, e.Message) {
 			t.Errorf("of a removed member: %s %v", e.Message, e.ContextMap())
 		}
 	}

@@ -75,9 +75,8 @@ func newConfirmation(srv *etcdserver.EtcdServer, news func()) *confirmation {
 func idleTxn() *pb.TxnRequest {
 	key := []byte(keyPrefix + "idle")
 	return &pb.TxnRequest{
-		Compare: []*pb.Compare{{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL,
-			TargetUnion: &pb.Compare_Version{Version: math.MaxInt64}}},
-		Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: key}}}},
+		Compare: []*pb.Compare{versionIs(key, math.MaxInt64)},
+		Success: []*pb.RequestOp{deletion(&pb.DeleteRangeRequest{Key: key})},
 	}
 }
 

@@ -65,8 +65,7 @@ func putLock(ctx context.Context, srv *etcdserver.EtcdServer, value, old []byte,
 	put := []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: value, Lease: id,
 		PrevKv: true}}}}
 	look := []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key}}}}
-	none := &pb.Compare{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_Version{}}
-	resp, err := srv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{none}, Success: put, Failure: look})
+	resp, err := srv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{versionIs(key, 0)}, Success: put, Failure: look})
 	if err == nil && !resp.Succeeded && old != nil {
 		resp, err = srv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{lockIs(old)}, Success: put, Failure: look})
 	}
@@ -119,9 +118,7 @@ func (k Keys) Unlock(ctx context.Context, value []byte) error {
 			return fmt.Errorf("catch up: %w", err)
 		}
 		resp, err := srv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{lockIs(value)}, Success: []*pb.RequestOp{
-			{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(keyPrefix +
-				plan.KeyLock), PrevKv: true}}},
-		}})
+			deletion(&pb.DeleteRangeRequest{Key: []byte(keyPrefix + plan.KeyLock), PrevKv: true})}})
 		if err == nil && resp.Succeeded {
 			for _, kv := range resp.Responses[0].GetResponseDeleteRange().GetPrevKvs() {
 				revoke(ctx, srv, kv.Lease)

@@ -160,7 +160,7 @@ func (f *foreign) locate(volume string) (*foreign, error) {
 		if there, err := layout.Exists(filepath.Join(f.dir, memberDir)); err != nil || !there {
 			return nil, err
 		}
-		f.obstacle, err = outside(f.dir)
+		f.obstacle, err = incomplete(f.dir)
 		return f, err
 	}
 	switch info, err := os.Lstat(p.link); {
@@ -180,7 +180,7 @@ func (f *foreign) locate(volume string) (*foreign, error) {
 			p.home, p.link)
 	}
 	if err == nil && f.obstacle == "" {
-		f.obstacle, err = outside(f.dir)
+		f.obstacle, err = incomplete(f.dir)
 	}
 	return f, err
 }
@@ -188,8 +188,8 @@ func (f *foreign) locate(volume string) (*foreign, error) {
 // elsewhere ends the obstacle about a symbolic link, which may lead to another disk.
 const elsewhere = " is no directory: the data must be on this volume, which is the member's identity"
 
-// outside returns an obstacle unless all of etcd's data is inside the data directory.
-func outside(dir string) (obstacle string, err error) {
+// incomplete returns an obstacle unless all of etcd's data is inside the data directory.
+func incomplete(dir string) (obstacle string, err error) {
 	for _, name := range []string{memberDir, filepath.Join(memberDir, "wal"), filepath.Join(memberDir, "snap")} {
 		path := filepath.Join(dir, name)
 		switch info, err := os.Lstat(path); {

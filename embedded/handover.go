@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// lookAtHeir is how often a hand-over checks whether it can still succeed.
-	lookAtHeir = 50 * time.Millisecond
+	// heirPoll is how often a hand-over checks whether it can still succeed.
+	heirPoll = 50 * time.Millisecond
 	// passOnWait bounds the hand-over by a member that becomes the leader while it closes. A hand-over to a member that
 	// stays takes a tenth of a second.
 	passOnWait = 500 * time.Millisecond
@@ -64,7 +64,7 @@ func moveLeader(ctx context.Context, srv *etcdserver.EtcdServer, heir types.ID) 
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(lookAtHeir):
+			case <-time.After(heirPoll):
 			}
 		}
 	})

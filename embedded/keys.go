@@ -83,11 +83,19 @@ func (k Keys) PutKey(ctx context.Context, name string, value []byte, version int
 	key := []byte(keyPrefix + name)
 	op := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: value}}}
 	if value == nil {
-		op = &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: key}}}
+		op = deletion(&pb.DeleteRangeRequest{Key: key})
 	}
-	same := &pb.Compare{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL,
+	return k.onlyIf(ctx, "write key "+name, versionIs(key, version), op)
+}
+
+// versionIs compares the version of a key, which is 0 if the key does not exist.
+func versionIs(key []byte, version int64) *pb.Compare {
+	return &pb.Compare{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL,
 		TargetUnion: &pb.Compare_Version{Version: version}}
-	return k.onlyIf(ctx, "write key "+name, same, op)
+}
+
+func deletion(r *pb.DeleteRangeRequest) *pb.RequestOp {
+	return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: r}}
 }
 
 // onlyIf carries out op, as root, if a comparison holds; otherwise the error is ErrChanged. Errors begin with what.

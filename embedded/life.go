@@ -38,15 +38,15 @@ type life struct {
 	done chan struct{} // closed at the very end
 	err  error         // why etcd ended by itself; read after done
 
-	retired sync.Once
-	severed sync.Once
-	hard    atomic.Bool            // end without etcd's own hand-over
-	backend sync.RWMutex           // locked while etcd defragments
-	hung    atomic.Int32           // abandoned reads of the database that have not ended
-	before  atomic.Pointer[stored] // what Status repeats while the database cannot be read
-	keys    sync.Map               // what key repeats then: name -> storedKey
-	pulse   pulse                  // of the leader
-	answers answers                // of the other members, while this one leads
+	retired    sync.Once
+	severed    sync.Once
+	hardStop   atomic.Bool            // end without etcd's own hand-over
+	backend    sync.RWMutex           // locked while etcd defragments
+	hung       atomic.Int32           // abandoned reads of the database that have not ended
+	lastStored atomic.Pointer[stored] // what Status repeats while the database cannot be read
+	keys       sync.Map               // what key repeats then: name -> storedKey
+	pulse      pulse                  // of the leader
+	answers    answers                // of the other members, while this one leads
 }
 
 func newLife(spec plan.Spec, lg *zap.Logger, news func()) *life {
@@ -148,9 +148,8 @@ func (l *life) shut() {
 	grace := time.AfterFunc(callGrace, l.cut.calls.drop)
 	defer grace.Stop()
 	l.lastGlimpse()
-	if l.hard.Load() || !l.ready() {
-		l.etcd.Server.HardStop()
-		l.etcd.Close()
+	if l.hardStop.Load() || !l.ready() {
+		end(l.etcd)
 		return
 	}
 	closing, cancel := context.WithCancel(context.Background())
@@ -159,6 +158,12 @@ func (l *life) shut() {
 	l.etcd.Close()
 	cancel()
 	watch.Wait()
+}
+
+// end stops an etcd that need not be ready. Close alone would wait forever for it.
+func end(e *embed.Etcd) {
+	e.Server.HardStop()
+	e.Close()
 }
 
 // passOn stops a member that becomes the leader while it closes: it hands over once more, and then stops etcd. etcd's
@@ -170,7 +175,7 @@ func (l *life) passOn(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(lookAtHeir):
+		case <-time.After(heirPoll):
 		}
 	}
 	l.lg.Info("inherited the leadership while stopping", zap.String("slot", l.spec.Slot))
@@ -196,7 +201,7 @@ func (l *life) retire(ctx context.Context, wait time.Duration) {
 		if err := l.gate.acquireAll(drain); err != nil {
 			l.lg.Warn("stopped under an open snapshot or a defragmentation", zap.String("slot", l.spec.Slot), zap.Error(err))
 		}
-		l.hard.Store(true)
+		l.hardStop.Store(true)
 		if wait <= 0 || !l.ready() {
 			return
 		}
@@ -207,13 +212,13 @@ func (l *life) retire(ctx context.Context, wait time.Duration) {
 			return
 		}
 		// No longer the leader: etcd's own hand-over does nothing, so let requests in progress finish.
-		l.hard.Store(srv.Leader() == srv.MemberID())
+		l.hardStop.Store(srv.Leader() == srv.MemberID())
 	})
 }
 
 // sever silences the member at once, without waiting for anything that may hang.
 func (l *life) sever() {
-	l.hard.Store(true)
+	l.hardStop.Store(true)
 	l.cut.streams.drop()
 	l.cut.calls.drop()
 	if l.server() == nil {

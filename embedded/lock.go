@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -67,18 +66,9 @@ func checkBackend(dir string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	err := guard(func() error {
-		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-		if errors.Is(err, berrors.ErrTimeout) {
-			return nil // somebody slipped in
-		}
-		if err != nil {
-			return err
-		}
-		return db.Close()
-	})
-	if err != nil {
-		return fmt.Errorf("%w: open %s: %w; if the cluster has a quorum without it, set it aside with `holdfast volume "+
+	err := viewDatabase(path, func(*bolt.Tx) error { return nil })
+	if err != nil && !errors.Is(err, berrors.ErrTimeout) { // in between, another process may have opened it
+		return fmt.Errorf("%w: %s: %w; if the cluster has a quorum without it, set it aside with `holdfast volume "+
 			"set-aside`, and the slot gets the others' data",
 			errDamaged, path, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -76,11 +77,11 @@ func (c calm) With(fields []zapcore.Field) zapcore.Core {
 
 func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	switch {
-	case c.killed.dropped() && e.Level >= zapcore.DPanicLevel, c.ending.dropped() && atStop[e.Message]:
+	case c.killed.dropped() && e.Level >= zapcore.DPanicLevel, c.ending.dropped() && slices.Contains(atStop, e.Message):
 		return ce
-	case ofListeners[e.Message] && c.Core.Enabled(e.Level):
+	case slices.Contains(ofListeners, e.Message) && c.Core.Enabled(e.Level):
 		return ce.AddCore(e, closing{c.Core})
-	case byDesign[e.Message]:
+	case slices.Contains(byDesign, e.Message):
 		e.Level = zapcore.DebugLevel
 	}
 	return c.Core.Check(e, ce)
@@ -89,37 +90,29 @@ func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedE
 var (
 	// byDesign appears at the start. The single port serves both gRPC and HTTP, and the token is etcd's default. A new
 	// database has no schema version for some seconds; etcd retries, and holdfast status shows the storage version.
-	byDesign = messages(
+	byDesign = []string{
 		"Running http and grpc server on single port. This is not recommended for production.",
 		"simple token is not cryptographically signed",
 		"Failed to detect storage schema version. Please wait till wal snapshot before upgrading cluster.",
 		"Failed to detect schema version",
 		"failed to update storage version",
-	)
+	}
 	// atStop appears for each peer, and for etcd's last steps, when the member is stopped.
-	atStop = messages(
+	atStop = []string{
 		"closed TCP streaming connection with remote peer",
 		"lost TCP streaming connection with remote peer",
 		"peer became inactive (message send to peer failed)",
 		"failed to publish local member to cluster through raft",
 		"stopped publish because server is stopping",
-	)
+	}
 	// ofListeners appears for each listener when etcd ends, even by itself. It is news only if the reason is not that
 	// the listener was closed.
-	ofListeners = messages(
+	ofListeners = []string{
 		"setting up serving from embedded etcd failed.",
 		"stopping insecure grpc server due to error", "stopped insecure grpc server due to error",
 		"stopping secure grpc server due to error", "stopped secure grpc server due to error",
-	)
-)
-
-func messages(texts ...string) map[string]bool {
-	all := map[string]bool{}
-	for _, m := range texts {
-		all[m] = true
 	}
-	return all
-}
+)
 
 // closing drops messages that only say that a listener was closed.
 type closing struct{ zapcore.Core }

@@ -74,7 +74,7 @@ func New(cfg Config, lg *zap.Logger, note func(reason string)) *Member {
 // clients being served here. Several changes may arrive as one message.
 func (m *Member) Changed() <-chan struct{} { return m.news }
 
-func (m *Member) stir() {
+func (m *Member) notify() {
 	select {
 	case m.news <- struct{}{}:
 	default:
@@ -118,7 +118,7 @@ func (m *Member) begin(spec plan.Spec) (*life, error) {
 	if m.life != nil && !m.life.over() {
 		return nil, errors.New("it is running already, or still stopping")
 	}
-	l := newLife(spec, m.lg, m.stir)
+	l := newLife(spec, m.lg, m.notify)
 	lg := etcdLogger(m.lg, m.cfg.LogLevel, spec, lastWord{killed: l.killed, note: m.note}).
 		WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return newCalm(c, l.stop, l.killed) }))
 	ec, err := etcdConfig(m.cfg, spec, lg, append(m.seen.serverOptions(), l.serverOptions()...))

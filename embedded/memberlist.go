@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
-	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 
 	"holdfast/embedded/plan"
@@ -19,25 +17,18 @@ import (
 // MemberList returns the member list of a data directory on which no etcd runs, as last applied there, sorted by ID.
 // Entries of the log that are not applied yet may change it. MemberList changes nothing.
 func (d Disk) MemberList(dir string) (list []plan.MemberInfo, err error) {
-	err = guard(func() error {
-		db, err := bolt.Open(datadir.ToBackendFileName(dir), 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-		if err != nil {
-			return err
+	err = viewDatabase(DatabasePath(dir), func(tx *bolt.Tx) error {
+		b := tx.Bucket(schema.Members.Name())
+		if b == nil {
+			return errors.New("it lists no members")
 		}
-		defer db.Close()
-		return db.View(func(tx *bolt.Tx) error {
-			b := tx.Bucket(schema.Members.Name())
-			if b == nil {
-				return errors.New("it lists no members")
+		return b.ForEach(func(_, text []byte) error {
+			var m membership.Member
+			if err := json.Unmarshal(text, &m); err != nil {
+				return err
 			}
-			return b.ForEach(func(_, text []byte) error {
-				var m membership.Member
-				if err := json.Unmarshal(text, &m); err != nil {
-					return err
-				}
-				list = append(list, d.Names.listed(&m))
-				return nil
-			})
+			list = append(list, d.Names.listed(&m))
+			return nil
 		})
 	})
 	if err != nil {

@@ -203,8 +203,8 @@ func TestThreeMembers(t *testing.T) {
 	l := leader.current()
 	l.retire(t.Context(), 10*time.Second)
 	// Handed over while etcd still runs: an election would come only after it has ended.
-	if srv := l.server(); srv.Leader() == srv.MemberID() || srv.Leader() == 0 || l.hard.Load() {
-		t.Errorf("after retire: led by %s, hard stop %v", srv.Leader(), l.hard.Load())
+	if srv := l.server(); srv.Leader() == srv.MemberID() || srv.Leader() == 0 || l.hardStop.Load() {
+		t.Errorf("after retire: led by %s, hard stop %v", srv.Leader(), l.hardStop.Load())
 	}
 	begin := time.Now()
 	stop(t, leader, 10*time.Second)

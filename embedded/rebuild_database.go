@@ -100,10 +100,7 @@ func removeNoSpace(tx *bolt.Tx) error {
 // when it starts. The entry has no value, so etcd reads it as a key without a name. No client can read or watch such a
 // key, and compactions keep it. Every member has it, so it is in every member's HashKV.
 func raiseRevision(tx *bolt.Tx, bump int64) error {
-	last, _, err := revisions(tx)
-	if err != nil {
-		return err
-	}
+	last := lastRevision(tx)
 	if last > math.MaxInt64-bump {
 		return fmt.Errorf("the revision is %d and cannot be raised by %d", last, bump)
 	}
@@ -112,19 +109,18 @@ func raiseRevision(tx *bolt.Tx, bump int64) error {
 		tx.Bucket(schema.Meta.Name()).Put(schema.ScheduledCompactKeyName, rev))
 }
 
-// revisions returns the revision that etcd will report after opening the database, and the compacted one, 0 for none.
-// The rule is etcd's (mvcc/kvstore.go, restore): compaction may have dropped the newest entry, a tombstone, and one
-// that was interrupted is taken up again.
-func revisions(tx *bolt.Tx) (last, compacted int64, err error) {
-	meta := tx.Bucket(schema.Meta.Name())
+// lastRevision returns the revision that etcd will report after opening the database. The rule is etcd's
+// (mvcc/kvstore.go, restore): compaction may have dropped the newest entry, a tombstone, and an interrupted compaction
+// is continued.
+func lastRevision(tx *bolt.Tx) int64 {
+	last := int64(1)
 	for _, name := range [][]byte{schema.ScheduledCompactKeyName, schema.FinishedCompactKeyName} {
-		if v := meta.Get(name); v != nil {
-			compacted = max(compacted, mvcc.BytesToRev(v).Main)
+		if v := tx.Bucket(schema.Meta.Name()).Get(name); v != nil {
+			last = max(last, mvcc.BytesToRev(v).Main)
 		}
 	}
-	last = max(1, compacted)
 	if k, _ := tx.Bucket(schema.Key.Name()).Cursor().Last(); k != nil {
 		last = max(last, mvcc.BytesToRev(k).Main)
 	}
-	return last, compacted, nil
+	return last
 }

@@ -15,8 +15,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// appliedLook is how often perform checks whether a proposed change was applied. That takes about as long as an fsync.
-const appliedLook = 2 * time.Millisecond
+// appliedPoll is how often perform checks whether a proposed change was applied. That takes about as long as an fsync.
+const appliedPoll = 2 * time.Millisecond
 
 // reconfiguration is a change of the members that the leader itself proposes.
 //
@@ -82,7 +82,7 @@ func (r reconfiguration) perform(ctx context.Context, srv *etcdserver.EtcdServer
 			return ctx.Err()
 		case <-srv.StopNotify():
 			return errStopped
-		case <-time.After(appliedLook):
+		case <-time.After(appliedPoll):
 		}
 	}
 }

@@ -251,10 +251,7 @@ func applyAll(ctx context.Context, dir string, last uint64, lg *zap.Logger) erro
 	if err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
-	defer func() {
-		e.Server.HardStop() // Close would wait forever for one that is not ready
-		e.Close()
-	}()
+	defer end(e)
 	t := time.NewTicker(replayEvery)
 	defer t.Stop()
 	for e.Server.AppliedIndex() < last {

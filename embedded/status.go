@@ -74,8 +74,8 @@ func (m *Member) State() (p plan.Member, ended error) {
 		}
 		return p, ended
 	}
-	p.Consent, p.Set = kept[plan.Consent](l, plan.KeyConsent), kept[plan.SlotSet](l, plan.KeySlots)
-	p.Lock, p.Paused = kept[plan.Lock](l, plan.KeyLock), kept[plan.Pause](l, plan.KeyPaused)
+	p.Consent, p.Set = decoded[plan.Consent](l, plan.KeyConsent), decoded[plan.SlotSet](l, plan.KeySlots)
+	p.Lock, p.Paused = decoded[plan.Lock](l, plan.KeyLock), decoded[plan.Pause](l, plan.KeyPaused)
 	p.Snapshot, p.Members = !m.Quiet(), m.Members()
 	var logs map[uint64]tracker.Progress
 	p.Leads, logs = l.leads()
@@ -94,9 +94,9 @@ func (m *Member) State() (p plan.Member, ended error) {
 	return p, nil
 }
 
-// kept decodes one of holdfast's own keys as last read. A key that was not read, or cannot be decoded, counts as
-// absent.
-func kept[T any](l *life, name string) *T {
+// decoded returns one of holdfast's own keys as last read, decoded. A key that was not read, or cannot be decoded, counts
+// as absent.
+func decoded[T any](l *life, name string) *T {
 	k, _ := l.keys.Load(name)
 	read, _ := k.(storedKey)
 	v := new(T)
@@ -130,7 +130,7 @@ func (l *life) stored(keys ...string) stored {
 			read[i], errs[i] = readKey(l.etcd.Server, name)
 		}
 	}) {
-		l.before.Store(&now)
+		l.lastStored.Store(&now)
 		for i, name := range keys {
 			if errs[i] == nil {
 				l.keys.Store(name, read[i])
@@ -138,7 +138,7 @@ func (l *life) stored(keys ...string) stored {
 		}
 		return now
 	}
-	if before := l.before.Load(); before != nil {
+	if before := l.lastStored.Load(); before != nil {
 		return *before
 	}
 	return stored{}

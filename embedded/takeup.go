@@ -96,7 +96,7 @@ func (d Disk) takeUp(volume string, o plan.Origin, step func(done string)) error
 	if err != nil {
 		return err
 	}
-	if err := d.same(volume, p, taken, o); err != nil {
+	if err := d.sameMember(volume, p, taken, o); err != nil {
 		return err
 	}
 	// Write the mark first. After an exchange without it, the link would show what happened, but not what was intended.
@@ -119,8 +119,8 @@ func (d Disk) takeUp(volume string, o plan.Origin, step func(done string)) error
 		durable.SyncDir(volume))
 }
 
-// same returns an error unless the data is that of the member in o.
-func (d Disk) same(volume string, p swap, taken bool, o plan.Origin) error {
+// sameMember returns an error unless the data is that of the member in o.
+func (d Disk) sameMember(volume string, p swap, taken bool, o plan.Origin) error {
 	dir := p.left
 	if taken {
 		dir = filepath.Join(volume, etcdDir)

@@ -72,10 +72,7 @@ func try(ctx context.Context, spec plan.Spec, revision int64, lg *zap.Logger) (t
 	if err != nil {
 		return t, fmt.Errorf("start etcd: %w", err)
 	}
-	defer func() {
-		e.Server.HardStop() // Close would wait forever for one that is not ready
-		e.Close()
-	}()
+	defer end(e)
 	// Read these at once, because an expiring lease changes them.
 	t.Revision, t.Leases = e.Server.KV().Rev(), leaseCount(e)
 	select {

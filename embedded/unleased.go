@@ -68,7 +68,5 @@ func prefixEnd(prefix string) []byte {
 func (k Keys) DeleteUnchanged(ctx context.Context, key string, revision int64) error {
 	same := &pb.Compare{Key: []byte(key), Target: pb.Compare_MOD, Result: pb.Compare_EQUAL,
 		TargetUnion: &pb.Compare_ModRevision{ModRevision: revision}}
-	drop := &pb.DeleteRangeRequest{Key: []byte(key)}
-	op := &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: drop}}
-	return k.onlyIf(ctx, "delete key "+key, same, op)
+	return k.onlyIf(ctx, "delete key "+key, same, deletion(&pb.DeleteRangeRequest{Key: []byte(key)}))
 }
