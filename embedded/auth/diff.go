@@ -8,7 +8,7 @@ import (
 // Kind is what a step does.
 type Kind string
 
-// The kinds of steps.
+// These are the kinds of steps.
 const (
 	Disable    Kind = "disable"
 	AddRole    Kind = "add-role"
@@ -23,7 +23,7 @@ const (
 	Enable     Kind = "enable"
 )
 
-// Step is one change of etcd's users and roles, which etcd makes in one piece.
+// Step is one atomic change of etcd's users and roles.
 type Step struct {
 	Kind       Kind
 	User       string     `json:",omitempty"`
@@ -33,7 +33,7 @@ type Step struct {
 	Password   Secret     `json:"-"`
 }
 
-// String says what the step does, without a secret.
+// String describes the step, without a secret.
 func (s Step) String() string {
 	switch s.Kind {
 	case AddRole:
@@ -64,8 +64,8 @@ func (s Step) String() string {
 // Matcher reports whether a hash is that of a password. It may be slow.
 type Matcher func(hash, password Secret) bool
 
-// Diff returns the steps from what is present to what is wanted, and what cannot be done, a sentence each. Each step is
-// possible after those before it, and safe to stop after.
+// Diff returns the steps from have to want, and what cannot be done, one sentence each. Each step is possible after
+// those before it, and it is safe to stop after any step.
 func Diff(want Wanted, have State, matches Matcher) (steps []Step, problems []string) {
 	d := &diff{want: want, have: have, matches: matches}
 	if have.Enabled && !want.Enabled {
@@ -76,7 +76,7 @@ func Diff(want Wanted, have State, matches Matcher) (steps []Step, problems []st
 		d.user(u)
 	}
 	d.drop()
-	d.steps = append(d.steps, d.less...)
+	d.steps = append(d.steps, d.removals...)
 	if want.Enabled && !have.Enabled {
 		if why := d.rootless(); why != "" {
 			d.problem("auth is not enabled: %s", why)
@@ -93,7 +93,7 @@ type diff struct {
 	have     State
 	matches  Matcher
 	steps    []Step
-	less     []Step // what is taken away, after all that is added
+	removals []Step // these come after everything that is added
 	problems []string
 }
 
@@ -103,8 +103,8 @@ func (d *diff) problem(format string, args ...any) {
 	d.problems = append(d.problems, fmt.Sprintf(format, args...))
 }
 
-// addRoles adds the roles that are missing, and gives each the permissions that it lacks. Role root needs none, but
-// tools that list the roles expect it.
+// addRoles adds the missing roles, and gives each role the permissions that it lacks. Role root needs none, but tools
+// that list the roles expect it.
 func (d *diff) addRoles() {
 	if d.want.Enabled && d.have.role(Root) == nil {
 		d.step(Step{Kind: AddRole, Role: Root})
@@ -119,11 +119,11 @@ func (d *diff) addRoles() {
 	}
 }
 
-// permissions makes a role's those that are wanted. Etcd replaces the access to a span in place, but only if no other
-// span begins at the same key.
+// permissions gives a role the wanted permissions and no others. etcd replaces the access to a span in place, but only
+// if no other span begins at the same key.
 func (d *diff) permissions(want Role, have []Permission) {
 	for _, p := range want.Permissions {
-		var here, near []Permission // at the same span; of them and others, those that begin at the same key
+		var here, near []Permission // at the same span; beginning at the same key
 		for _, h := range have {
 			if h.Key == p.Key {
 				near = append(near, h)
@@ -143,17 +143,17 @@ func (d *diff) permissions(want Role, have []Permission) {
 	var gone []span
 	for _, h := range have {
 		wanted := slices.ContainsFunc(want.Permissions, func(p Permission) bool { return p.span() == h.span() })
-		if !wanted && !slices.Contains(gone, h.span()) { // etcd revokes all that it has at a span
+		if !wanted && !slices.Contains(gone, h.span()) { // etcd revokes all permissions at a span
 			gone = append(gone, h.span())
-			d.less = append(d.less, Step{Kind: Revoke, Role: want.Name, Permission: h})
+			d.removals = append(d.removals, Step{Kind: Revoke, Role: want.Name, Permission: h})
 		}
 	}
 }
 
-// user makes one user what is wanted.
+// user makes one user match the file.
 func (d *diff) user(want WantedUser) {
 	have := d.have.user(want.Name)
-	other := have != nil && have.NoPassword != want.NoPassword // etcd can only delete and recreate such a user
+	other := have != nil && have.NoPassword != want.NoPassword // such a user must be deleted and recreated
 	switch {
 	case have == nil && want.Unreadable != "":
 		d.problem("user %s is not added: %s", want.Name, want.Unreadable)
@@ -179,29 +179,29 @@ func (d *diff) user(want WantedUser) {
 	}
 	for _, r := range have.Roles {
 		if !slices.Contains(want.Roles, r) && (want.Name != Root || r != Root) {
-			d.less = append(d.less, Step{Kind: TakeRole, User: want.Name, Role: r})
+			d.removals = append(d.removals, Step{Kind: TakeRole, User: want.Name, Role: r})
 		}
 	}
 }
 
-// drop deletes the users and roles that the file does not name, if it says so.
+// drop deletes the users and roles that the file does not name, if `others` says so.
 func (d *diff) drop() {
 	if d.want.Others != Delete {
 		return
 	}
 	for _, u := range d.have.Users {
 		if u.Name != Root && !slices.ContainsFunc(d.want.Users, func(w WantedUser) bool { return w.Name == u.Name }) {
-			d.less = append(d.less, Step{Kind: DeleteUser, User: u.Name})
+			d.removals = append(d.removals, Step{Kind: DeleteUser, User: u.Name})
 		}
 	}
 	for _, r := range d.have.Roles { // after the users that have them
 		if r.Name != Root && !slices.ContainsFunc(d.want.Roles, func(w Role) bool { return w.Name == r.Name }) {
-			d.less = append(d.less, Step{Kind: DeleteRole, Role: r.Name})
+			d.removals = append(d.removals, Step{Kind: DeleteRole, Role: r.Name})
 		}
 	}
 }
 
-// rootless says why nobody may be able to use root once auth is enabled, "" if somebody is.
+// rootless says why nobody might be able to use root once auth is enabled; "" if somebody can.
 func (d *diff) rootless() string {
 	i := slices.IndexFunc(d.want.Users, func(u WantedUser) bool { return u.Name == Root })
 	if i < 0 || !slices.Contains(d.want.Users[i].Roles, Root) {

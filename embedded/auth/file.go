@@ -14,10 +14,10 @@ import (
 	"holdfast/durable"
 )
 
-// Others says what becomes of the users and roles that the file does not name.
+// Others says what happens to the users and roles that the file does not name.
 type Others string
 
-// The values of Others.
+// These are the values of Others.
 const (
 	Keep   Others = "keep"
 	Delete Others = "delete"
@@ -34,18 +34,18 @@ type Wanted struct {
 // WantedUser is a user that a file names.
 type WantedUser struct {
 	Name         string
-	NoPassword   bool   // known by the common name of its certificate alone
+	NoPassword   bool   // identified only by the common name of a certificate
 	PasswordFile string // an absolute path, or relative to the working directory; "" with NoPassword
-	Password     Secret // of the file; see [Wanted.ReadPasswords]
-	Unreadable   string // why there is no password, though there should be one
+	Password     Secret // set by [Wanted.ReadPasswords]
+	Unreadable   string // why the password could not be read; "" if it could
 	Roles        []string
 }
 
-// maxFile bounds a file of users and roles, in bytes: beyond it, it is some other file, named by mistake.
+// maxFile bounds a file of users and roles, in bytes. A larger file is some other file, named by mistake.
 const maxFile = 1 << 20
 
-// Read reads a file of users and roles, and not yet the passwords. The error joins everything that is wrong, each with
-// its line. A file that names others with passwords may be open to its owner only.
+// Read reads a file of users and roles, but not the passwords yet. The error joins everything that is wrong, each
+// problem with its line. If the file names password files, only its owner may have access to it.
 func Read(path string) (Wanted, error) {
 	data, err := durable.Read(path, maxFile)
 	if err != nil {
@@ -61,7 +61,7 @@ func Read(path string) (Wanted, error) {
 	return w, err
 }
 
-// parse reads the YAML of the file called name. Names of password files are relative to its directory.
+// parse reads the YAML of the file called name. Paths of password files are relative to its directory.
 func parse(name string, data []byte) (Wanted, error) {
 	p := &parser{file: name, dir: filepath.Dir(name)}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -86,7 +86,7 @@ func parse(name string, data []byte) (Wanted, error) {
 		"users": func(n *yaml.Node) { p.list(n, "users", func(n *yaml.Node) { w.Users = append(w.Users, p.user(n)) }) },
 		"roles": func(n *yaml.Node) { p.list(n, "roles", func(n *yaml.Node) { w.Roles = append(w.Roles, p.role(n)) }) },
 	})
-	if !seen["enabled"] && (len(p.errs) == 0 || len(seen) > 0) { // else it holds no keys at all, which was said
+	if !seen["enabled"] && (len(p.errs) == 0 || len(seen) > 0) { // otherwise it is no mapping, which was reported
 		p.fail(doc.Content[0], "enabled: must be true or false")
 	}
 	if len(p.errs) == 0 {
@@ -95,7 +95,7 @@ func parse(name string, data []byte) (Wanted, error) {
 	return w, errors.Join(p.errs...)
 }
 
-// check is what is wrong with names beyond their form.
+// check returns what is wrong with names beyond their form.
 func (w Wanted) check(file string) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(file+": "+format, args...)) }
 	var roles, users []string
@@ -128,7 +128,8 @@ func (w Wanted) check(file string) (errs []error) {
 	return errs
 }
 
-// parser walks the nodes itself, because only nodes have lines, and because decoding stops at the first error.
+// parser walks the YAML nodes itself, because only nodes have line numbers, and because decoding stops at the first
+// error.
 type parser struct {
 	file, dir string
 	errs      []error
@@ -138,7 +139,7 @@ func (p *parser) fail(n *yaml.Node, format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf("%s:%d: %s", p.file, n.Line, fmt.Sprintf(format, args...)))
 }
 
-// mapping calls what belongs to each key, and returns the keys that were there.
+// mapping calls the function of each key that is there, and returns those keys.
 func (p *parser) mapping(n *yaml.Node, what string, keys map[string]func(*yaml.Node)) map[string]bool {
 	seen := map[string]bool{}
 	if n.Kind != yaml.MappingNode {

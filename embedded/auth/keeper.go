@@ -14,36 +14,38 @@ import (
 )
 
 const (
-	lookEvery   = 5 * time.Second  // at the files, and whether etcd's users and roles have changed
-	lookAnyway  = 10 * time.Minute // compare although nothing seems to have changed
-	retryAfter  = 30 * time.Second // a step that failed
-	stepTimeout = 10 * time.Second // of one step through raft
-	rounds      = 3                // of comparing and changing, for another node may be at it too
+	lookEvery   = 5 * time.Second  // how often the files and etcd's users and roles are checked for changes
+	lookAnyway  = 10 * time.Minute // how often they are compared even without a change
+	retryAfter  = 30 * time.Second // after a step that failed
+	stepTimeout = 10 * time.Second // for one step through raft
+	rounds      = 3                // of comparing and changing, because another node may do the same
 )
 
 // Etcd is the member on this node.
 type Etcd interface {
-	// Auth returns what this member has applied; an error while there is none, or it cannot be read just now.
+	// Auth returns what this member has applied. It fails if no member runs, or if its database cannot be read at the
+	// moment.
 	Auth() (State, error)
 	// ChangeAuth makes one step through raft and returns when it is applied here.
 	ChangeAuth(ctx context.Context, s Step) error
 }
 
-// World is everything outside.
+// World is what the keeper needs from outside.
 type World struct {
 	Etcd Etcd
-	// Leads names the leadership of this member, another name for each; "" while it does not lead.
+	// Leads returns a name for the current leadership of this member, another name for each; "" while it does not lead.
 	Leads func() string
-	// Obstacle says why nothing may be changed now, "" if it may. What an operator asks for has fewer obstacles.
+	// Obstacle says why nothing may be changed now, "" if changes are allowed. A request by an operator (asked) has
+	// fewer obstacles.
 	Obstacle func(asked bool) string
-	// Did is told of every step, with its error.
+	// Did is called after every step, with its error.
 	Did func(Step, error)
 }
 
-// Report is what a comparison came to.
+// Report is the result of a comparison.
 type Report struct {
-	Enabled  bool     `json:"enabled"`            // auth is, now
-	Steps    []string `json:"steps"`              // that were made, or would be
+	Enabled  bool     `json:"enabled"`            // whether auth is enabled now
+	Steps    []string `json:"steps"`              // that were made, or would be made
 	Problems []string `json:"problems,omitempty"` // what cannot be done, and why
 	Obstacle string   `json:"obstacle,omitempty"` // why nothing can be changed now
 }
@@ -56,24 +58,24 @@ type Keeper struct {
 	again chan struct{}
 	salt  []byte
 
-	work    sync.Mutex // held while etcd is compared or changed; guards the next
+	work    sync.Mutex // held while etcd is compared or changed; guards matcher
 	matcher matcher
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards problems and obstacle
 	problems []string
-	waits    string
+	obstacle string
 
 	seen seen // only Run uses it
 }
 
-// seen is what the last comparison was made for. While it stays the same the next one can wait.
+// seen is what the last comparison was made for. While it stays the same, the next one can wait.
 type seen struct {
 	leads    string
 	files    [sha256.Size]byte
 	revision uint64
 }
 
-// NewKeeper makes a keeper of the file at path; "" is none, and it does nothing. It does not read yet.
+// NewKeeper returns a keeper of the file at path; with "" it does nothing. NewKeeper reads nothing.
 func NewKeeper(path string, w World, lg *zap.Logger) *Keeper {
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
@@ -89,14 +91,14 @@ func (k *Keeper) Look() {
 	}
 }
 
-// Problems are what an operator should know, a sentence each.
+// Problems returns what an operator should know, one sentence each.
 func (k *Keeper) Problems() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.problems)
 }
 
-// Run keeps until ctx ends.
+// Run keeps the users and roles until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	if k.path == "" {
 		<-ctx.Done()
@@ -118,22 +120,22 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// look compares, if there is a reason to, and returns when to do so again without any.
+// look compares if there is a reason to, and returns when to compare again without one.
 func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) time.Time {
 	w, err := k.read()
 	now := seen{leads: k.world.Leads(), files: fingerprint(k.salt, k.path, w, err)}
 	if err != nil {
-		k.say([]string{"etcd's users and roles are left alone: " + err.Error()})
+		k.setProblems([]string{"etcd's users and roles are left alone: " + err.Error()})
 		k.seen = seen{}
 		return next
 	}
 	if now.leads == "" {
-		k.say(w.unreadable())
+		k.setProblems(w.unreadable())
 		k.seen = seen{}
 		return next
 	}
 	state, err := k.world.Etcd.Auth()
-	if err != nil { // it is being defragmented, or has just ended
+	if err != nil { // the member is being defragmented, or has just ended
 		return next
 	}
 	now.revision = state.Revision
@@ -141,18 +143,18 @@ func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) time.Time
 		return next
 	}
 	if why := k.world.Obstacle(false); why != "" {
-		k.wait(why)
+		k.setObstacle(why)
 		k.seen = seen{}
 		return next
 	}
-	k.wait("")
+	k.setObstacle("")
 	report, end, err := k.apply(ctx, w)
 	k.seen, next = now, time.Now().Add(lookAnyway)
 	if k.seen.revision = end; err != nil {
 		next = time.Now().Add(retryAfter)
 		report.Problems = append(report.Problems, "etcd's users and roles are not as auth.file says: "+err.Error())
 	}
-	k.say(report.Problems)
+	k.setProblems(report.Problems)
 	return next
 }
 
@@ -177,31 +179,31 @@ func (w Wanted) unreadable() (problems []string) {
 	return problems
 }
 
-// say takes the problems over, and logs those that are new.
-func (k *Keeper) say(problems []string) {
+// setProblems stores the problems, and logs the new ones.
+func (k *Keeper) setProblems(problems []string) {
 	k.mu.Lock()
 	before := k.problems
 	k.problems = problems
 	k.mu.Unlock()
 	for _, p := range problems {
 		if !slices.Contains(before, p) {
-			k.lg.Warn("users and roles", zap.String("problem", p))
+			k.lg.Warn("users and roles have a problem", zap.String("problem", p))
 		}
 	}
 }
 
-// wait notes why nothing may be changed now, and logs it once.
-func (k *Keeper) wait(why string) {
+// setObstacle stores why nothing may be changed now, and logs it once.
+func (k *Keeper) setObstacle(why string) {
 	k.mu.Lock()
-	changed := k.waits != why
-	k.waits = why
+	changed := k.obstacle != why
+	k.obstacle = why
 	k.mu.Unlock()
 	if changed && why != "" {
-		k.lg.Info("users and roles wait", zap.String("why", why))
+		k.lg.Info("changes of users and roles wait", zap.String("why", why))
 	}
 }
 
-// Plan says what would be done now, and does nothing.
+// Plan returns what would be done now, and changes nothing.
 func (k *Keeper) Plan() (Report, error) {
 	w, err := k.read()
 	if err != nil {
@@ -221,7 +223,7 @@ func (k *Keeper) Plan() (Report, error) {
 	return r, nil
 }
 
-// Apply does at once, and on any node that runs a member, what an operator asks for. With an error the report has the
+// Apply makes the changes at once, for an operator, on any node that runs a member. With an error, the report has the
 // steps that were made before it.
 func (k *Keeper) Apply(ctx context.Context) (Report, error) {
 	w, err := k.read()
@@ -235,7 +237,7 @@ func (k *Keeper) Apply(ctx context.Context) (Report, error) {
 	return report, err
 }
 
-// apply makes the difference, until there is none, and returns the revision at which that was so.
+// apply makes steps until there is no difference, and returns the revision at which there was none.
 func (k *Keeper) apply(ctx context.Context, w Wanted) (r Report, revision uint64, err error) {
 	k.work.Lock()
 	defer k.work.Unlock()
@@ -252,13 +254,13 @@ func (k *Keeper) apply(ctx context.Context, w Wanted) (r Report, revision uint64
 		}
 		for _, s := range steps {
 			if err = k.change(ctx, s); err != nil {
-				break // perhaps another node did it: compare again
+				break // another node may have made the step: compare again
 			}
 			r.Steps = append(r.Steps, s.String())
 		}
 	}
 	if err == nil {
-		err = errors.New("somebody else changes them at the same time")
+		err = errors.New("another node or client changes them at the same time: try again")
 	}
 	return r, revision, err
 }

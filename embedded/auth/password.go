@@ -11,10 +11,10 @@ import (
 	"holdfast/durable"
 )
 
-// maxPassword is bcrypt's own bound, in bytes; etcd refuses more.
+// maxPassword is bcrypt's own bound, in bytes; etcd refuses longer passwords.
 const maxPassword = 72
 
-// ReadPasswords reads the file of each user's password. What cannot be read is noted with the user.
+// ReadPasswords reads each user's password file, and stores with the user why one cannot be read.
 func (w Wanted) ReadPasswords() {
 	for i := range w.Users {
 		u := &w.Users[i]
@@ -28,7 +28,7 @@ func (w Wanted) ReadPasswords() {
 	}
 }
 
-// readPassword reads one password, without the line break at its end. No error quotes it.
+// readPassword reads one password, without the line break at its end. No error quotes the password.
 func readPassword(path string) (Secret, error) {
 	data, err := durable.ReadSecret(path, maxFile)
 	if err != nil {
@@ -41,8 +41,8 @@ func readPassword(path string) (Secret, error) {
 	return Secret(data), nil
 }
 
-// fingerprint tells whether a file, or one that it names, has changed. It is of no use to anyone who sees it, for it
-// begins with a salt of the process.
+// fingerprint changes when the file, or a file that it names, changes. It is useless to anyone who sees it, because it
+// begins with a salt of this process.
 func fingerprint(salt []byte, path string, w Wanted, err error) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%x %s %v %q\n", salt, path, err, fmt.Sprint(w.Enabled, w.Others, w.Roles))
@@ -53,8 +53,8 @@ func fingerprint(salt []byte, path string, w Wanted, err error) (sum [sha256.Siz
 	return sum
 }
 
-// matcher compares passwords with hashes, and remembers which ones matched: bcrypt takes a tenth of a second of a
-// processor, by design. What it remembers are sums that begin with a salt of the process.
+// matcher compares passwords with hashes, and remembers which ones matched, because bcrypt by design takes a tenth of a
+// second of processor time. It remembers only sums that begin with a salt of this process.
 type matcher struct {
 	salt  []byte
 	known map[[sha256.Size]byte]bool
@@ -73,6 +73,6 @@ func (m *matcher) match(hash, password Secret) bool {
 	return err == nil
 }
 
-// errNone is returned where auth.file is not set.
-var errNone = errors.New("auth.file is not set: etcd's users and roles are nobody's business here; name a file " +
+// errNone is returned if auth.file is not set.
+var errNone = errors.New("auth.file is not set, so holdfast leaves etcd's users and roles alone: name a file " +
 	"(docs/auth.md), the same on all nodes")

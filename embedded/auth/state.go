@@ -19,7 +19,7 @@ type State struct {
 // User is a user that etcd has.
 type User struct {
 	Name       string
-	NoPassword bool     // known by the common name of its certificate alone
+	NoPassword bool     // identified only by the common name of a certificate
 	Hash       Secret   // bcrypt's, of the password
 	Roles      []string // sorted
 }
@@ -30,24 +30,23 @@ type Role struct {
 	Permissions []Permission
 }
 
-// Access is what a permission lets its holder do.
+// Access is what a permission allows.
 type Access string
 
-// The kinds of access.
+// These are the kinds of access.
 const (
 	ReadOnly  Access = "read"
 	WriteOnly Access = "write"
 	ReadWrite Access = "readwrite"
 )
 
-// Permission is the access to a range of keys as etcd writes it: End "" is Key alone, End "\x00" everything from Key
-// on.
+// Permission is the access to a range of keys in etcd's form. End "" means only Key, End "\x00" everything from Key on.
 type Permission struct {
 	Access   Access
 	Key, End string
 }
 
-// String is the permission as a sentence has it: "to read the prefix /registry/".
+// String returns the permission as part of a sentence: "to read the prefix /registry/".
 func (p Permission) String() string {
 	switch {
 	case p.span() == all:
@@ -69,15 +68,15 @@ func (p Permission) verb() string {
 	return string(p.Access)
 }
 
-// span is where a permission applies. Etcd keeps one permission for each.
+// span is the range to which a permission applies. etcd keeps one permission for each.
 type span struct{ key, end string }
 
-// all is every key.
+// all covers every key.
 var all = span{"\x00", "\x00"}
 
 func (p Permission) span() span { return span{p.Key, p.End} }
 
-// prefixEnd is the first key after all that begin with prefix, and "\x00" if there is none.
+// prefixEnd returns the first key after all that begin with prefix, and "\x00" if there is none.
 func prefixEnd(prefix string) string {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] < 0xff {
@@ -87,7 +86,7 @@ func prefixEnd(prefix string) string {
 	return "\x00"
 }
 
-// user returns the user of a name, nil if there is none.
+// user returns the user with a name, nil if there is none.
 func (s State) user(name string) *User {
 	if i := slices.IndexFunc(s.Users, func(u User) bool { return u.Name == name }); i >= 0 {
 		return &s.Users[i]
@@ -102,13 +101,13 @@ func (s State) role(name string) *Role {
 	return nil
 }
 
-// Secret is a password or its hash. It formats as nothing but whether it is empty, in every verb and in JSON.
+// Secret is a password or its hash. In every verb and in JSON, it shows only whether it is empty.
 type Secret string
 
 // Format implements [fmt.Formatter].
 func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.veiled()) }
 
-// MarshalText implements [encoding.TextMarshaler], and so what JSON and zap write.
+// MarshalText implements [encoding.TextMarshaler], which JSON and zap use.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.veiled()), nil }
 
 func (s Secret) veiled() string {

@@ -17,37 +17,38 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Signatures do not last: an authority is replaced, and what an older holdfast has put is not signed at all. So the
-// leader of a generation says again, under the authority of the day, which texts began it and those before it. Such an
-// attestation is overwritten by the next one. It proves what it names, byte by byte, and arbitrates nothing: without it
-// a disk of an older generation finds the store unknown, and with it what it would have found at the time.
+// Signatures do not last: an authority is replaced, and objects from an older holdfast are not signed at all. So the
+// leader of a generation states again, under the current authority, which texts began this generation and those before
+// it. Each attestation overwrites the last one. It proves the texts that it names, byte by byte, and arbitrates
+// nothing. Without it, a disk of an older generation treats the store as unknown. With it, the disk finds what it would
+// have found at the time.
 
 // attestation names the texts that began a generation.
 type attestation struct {
 	Generation uint64 `json:"generation"`
 	Record     string `json:"record"` // ID of the generation's record
-	// Texts are the SHA-256, in hex, of what is in an object beside its signature, by the object's name.
+	// Texts maps each object's name to the SHA-256, in hex, of its content without the signature.
 	Texts map[string]string `json:"texts"`
 }
 
-// proofs are what attestations say, and what is to be attested.
+// proofs holds what attestations say, and what is to be attested.
 type proofs struct {
 	mu    sync.Mutex
 	texts map[string]proof      // by the object's name
-	begun map[uint64]*beginning // by generation, at the last look
+	begun map[uint64]*beginning // by generation, when the store was last read
 }
 
-// beginning is what began a generation, as it was read.
+// beginning is what began a generation, as read from the store.
 type beginning struct {
 	texts    map[string][]byte // by the object's name
-	unproven bool              // one of them is not proven at present
-	due      bool              // or not for long
+	unproven bool              // one of the texts has no valid proof now
+	due      bool              // one of them has none, or not for much longer
 }
 
-// proof is that an object's text comes from the cluster.
+// proof says that an object's text comes from the cluster.
 type proof struct {
 	digest  string
-	passing bool // its signature is about to count no more
+	passing bool // its signature will soon be invalid
 }
 
 func digest(text []byte) string {
@@ -55,7 +56,8 @@ func digest(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// attests reports whether an attestation names the text of an object, and whether that counts for a while yet.
+// attests reports whether an attestation names the text of an object, and whether that attestation will soon be
+// invalid.
 func (p *proofs) attests(name string, text []byte) (proven, passing bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,8 +65,8 @@ func (p *proofs) attests(name string, text []byte) (proven, passing bool) {
 	return ok && is.digest == digest(text), is.passing
 }
 
-// readAttestations takes up what the attestations say. One that is damaged, or is not signed by the cluster, says
-// nothing: it is missing then.
+// readAttestations reads the attestations in the store. It ignores one that is damaged or not signed by the cluster, as
+// if it were missing.
 func (r *objects) readAttestations(ctx context.Context, l listing) error {
 	if r.Signer == nil {
 		return nil
@@ -96,7 +98,7 @@ func (r *objects) readAttestations(ctx context.Context, l listing) error {
 	return nil
 }
 
-// began notes a text that began a generation.
+// began records a text that began a generation.
 func (l listing) began(generation uint64, name string, text []byte, s seal) {
 	b := l.begun[generation]
 	if b == nil {
@@ -108,16 +110,16 @@ func (l listing) began(generation uint64, name string, text []byte, s seal) {
 	b.due = b.due || s.unproven != nil || s.passing
 }
 
-// learn notes what began the generations.
+// learn records what began the generations.
 func (p *proofs) learn(l listing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begun = l.begun
 }
 
-// Attest says under the authority of the day what began the generation of a record, which the caller's own disk has
-// accepted, and those before it, where the last look at the store has found that signatures do not prove it, or not for
-// long. What the disk does not know is attested only while it is proven.
+// Attest signs, under the current authority, what began the generation of a record that the caller's own disk has
+// accepted, and those before it. It does so where the last read of the store found that signatures do not prove it, or
+// not for much longer. What the disk does not know is attested only while it is proven.
 func (r *objects) Attest(ctx context.Context, mine plan.Record) error {
 	if r.Signer == nil {
 		return nil
@@ -135,7 +137,7 @@ func (r *objects) Attest(ctx context.Context, mine plan.Record) error {
 		ours := true
 		for name, text := range b.texts {
 			a.Texts[name] = digest(text)
-			ours = ours && r.is(name, text, mine, !b.unproven)
+			ours = ours && r.matches(name, text, mine, !b.unproven)
 		}
 		switch {
 		case generation == mine.Generation && ours:
@@ -150,9 +152,9 @@ func (r *objects) Attest(ctx context.Context, mine plan.Record) error {
 	return errors.Join(errs...)
 }
 
-// is reports whether a text is what a node writes of the generation that begins with a record: to the letter, or, if it
-// is proven, as it is understood.
-func (r *objects) is(name string, text []byte, mine plan.Record, proven bool) bool {
+// matches reports whether a text is what a node writes about the generation that begins with a record: byte for byte
+// or, if the text is proven, with the same meaning.
+func (r *objects) matches(name string, text []byte, mine plan.Record, proven bool) bool {
 	want := any(mine)
 	var got any = &plan.Record{}
 	switch p := mine.Restore; {

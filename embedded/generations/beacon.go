@@ -27,18 +27,18 @@ func (r *Records) Shine(ctx context.Context, b coordinator.Beacon) error {
 	if err != nil {
 		return err
 	}
-	r.shone(s)
+	r.beaconPut(s)
 	return nil
 }
 
-// Lit is the beacon and when the store got it.
+// Lit is a beacon, with the time at which the store received it.
 type Lit struct {
 	coordinator.Beacon
 	At time.Time
 }
 
-// Beacon reads the beacon, nil if there is none, and how old it is by the store's own time, which it asks by putting an
-// object in the name of the caller.
+// Beacon reads the beacon, nil if there is none, and returns its age by the store's own clock. To learn the store's
+// time, it puts an object in the name of the caller.
 func (r *Records) Beacon(ctx context.Context, who string) (b *Lit, age time.Duration, err error) {
 	if err := r.Meet(ctx, who, rand.Text()); err != nil {
 		return nil, 0, err
@@ -47,7 +47,7 @@ func (r *Records) Beacon(ctx context.Context, who string) (b *Lit, age time.Dura
 	if err != nil {
 		return nil, 0, err
 	}
-	b, err = r.light(ctx, l)
+	b, err = r.readBeacon(ctx, l)
 	return b, l.newest.Sub(l.beacon.Modified), err
 }
 
@@ -57,12 +57,12 @@ func (r *Records) LastBeacon(ctx context.Context) (*Lit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.light(ctx, l)
+	return r.readBeacon(ctx, l)
 }
 
-// light reads the beacon, nil if there is none. One that holds anything else is that of an unknown leader: it is
-// advice, and must neither hinder a command nor make it believe that the cluster is dead.
-func (r *Records) light(ctx context.Context, l listing) (*Lit, error) {
+// readBeacon reads the beacon, nil if there is none. It returns damaged content as the beacon of an unknown leader. A
+// beacon is advice: damage must neither hinder a command nor make it believe that the cluster is dead.
+func (r *Records) readBeacon(ctx context.Context, l listing) (*Lit, error) {
 	if l.beacon.Name == "" {
 		return nil, nil
 	}
@@ -84,7 +84,7 @@ func (r *Records) light(ctx context.Context, l listing) (*Lit, error) {
 	return &b, nil
 }
 
-// plain reports whether texts from the store are such as holdfast puts there: short, and printable on any terminal.
+// plain reports whether texts from the store look like holdfast's: short, and printable on any terminal.
 func plain(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(text string) bool {
 		return len(text) > 255 || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) })

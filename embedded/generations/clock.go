@@ -6,25 +6,26 @@ import (
 	"holdfast/embedded/health"
 )
 
-// How far this process's clock differs from the store's (R21). Nothing is decided by it; but a clock that is far off
-// makes certificates invalid, misleads anyone who reads logs and backups, and most often means that nothing sets it.
+// This file measures how far this process's clock differs from the store's (R21). Nothing is decided by it. But a clock
+// that is far off makes certificates invalid and misleads readers of logs and backups. Most often it means that nothing
+// sets the clock.
 //
-// It is measured by what is put into the store anyway: the listing that follows tells the store's time of it. Each
-// process puts its nonce again every hour for that, and every minute while its clock is off, so that the cure is seen:
-// one PUT, and one GET by every other node. The leader's beacon, put every ten seconds, is measured as well, but is no
-// proof, for another leader may have put its own since: where it does not fit with what is known, the nonce is put
-// again.
+// The measurement uses objects that are put anyway: the next listing shows the store's time of them. For it, each
+// process puts its nonce again every hour, and every minute while its clock is off, so that a correction is noticed.
+// That costs one PUT, and one GET by every other node. The leader's beacon, put every ten seconds, is measured as well.
+// It proves nothing, because another leader may have overwritten it. If it contradicts the last measurement, the nonce
+// is put again.
 
 const (
 	measureEvery = time.Hour
 	measureAgain = time.Minute
-	// clockResolution is that of a store's times: S3's are of whole seconds.
+	// clockResolution is the resolution of the store's times; S3 uses whole seconds.
 	clockResolution = time.Second
-	// clockTolerance is how much more than the uncertainty a clock may differ.
+	// clockTolerance is how far a clock may be off beyond the uncertainty.
 	clockTolerance = 5 * time.Second
 )
 
-// sent is when this process put an object.
+// sent says when this process put an object.
 type sent struct {
 	name  string
 	began time.Time
@@ -33,27 +34,27 @@ type sent struct {
 
 // drift is how far this process's clock differs from the store's.
 type drift struct {
-	difference  time.Duration // positive: it is ahead of the store's
+	difference  time.Duration // positive: this process is ahead of the store
 	uncertainty time.Duration
 }
 
-// against compares the time at which an object was put with the one that the store has of it.
+// against compares the time at which an object was put with the store's time of it.
 func (s sent) against(stored time.Time) drift {
 	return drift{s.began.Add(s.took / 2).Round(0).Sub(stored), s.took + clockResolution}
 }
 
-// off reports whether the difference is more than can be explained.
+// off reports whether the difference is larger than the measurement can explain.
 func (s drift) off() bool { return s.difference.Abs() > s.uncertainty+clockTolerance }
 
 // clockwork is what is known of the clock. The lock of encounters guards it.
 type clockwork struct {
-	here, beacon *sent // that no listing was compared with yet
+	here, beacon *sent // put, but not compared with a listing yet
 	measured     time.Time
-	now          *drift // nil: it was not measured yet
-	again        bool   // to be measured at the next look
+	now          *drift // nil: not measured yet
+	again        bool   // measure at the next opportunity
 }
 
-// due reports whether the nonce is to be put again.
+// due reports whether the nonce must be put again.
 func (c *clockwork) due() bool {
 	every := measureEvery
 	if c.now != nil && c.now.off() {
@@ -62,8 +63,8 @@ func (c *clockwork) due() bool {
 	return c.again || c.here == nil && time.Since(c.measured) >= every
 }
 
-// listed compares what was put with a listing. Only one that began after that tells the store's time of it. ours
-// reports whether what lies at a name is what this process has put.
+// listed compares what was put with a listing. Only a listing that began after the put shows the store's time of it.
+// ours reports whether the object with a name is the one that this process put.
 func (c *clockwork) listed(l listing, ours func(name string) bool) {
 	if s := c.here; s != nil && l.asked.After(s.began.Add(s.took)) {
 		for _, o := range l.here {
@@ -81,7 +82,7 @@ func (c *clockwork) listed(l listing, ours func(name string) bool) {
 	}
 }
 
-// timed puts an object and notes when.
+// timed calls put and records when it did so.
 func timed(name string, put func() error) (*sent, error) {
 	began := time.Now()
 	if err := put(); err != nil {
@@ -90,7 +91,7 @@ func timed(name string, put func() error) (*sent, error) {
 	return &sent{name, began, time.Since(began)}, nil
 }
 
-// ClockFinding says that this node's clock differs from the store's, nil if it does not.
+// ClockFinding returns a finding if this node's clock differs from the store's, otherwise nil.
 func ClockFinding(c *health.ClockStatus) []health.Finding {
 	if c == nil || !c.Off {
 		return nil

@@ -14,15 +14,14 @@ import (
 // commandSuffix ends the names of the objects that hold commands.
 const commandSuffix = "/_command.json"
 
-// commandTime is how long a command may wait in the store, by the store's time, before it has had its chance. Anyone
-// who gave it expects that it is carried out within seconds; one that is carried out hours later takes back what was
-// written since.
+// commandTime is how long a command in the store stays valid, by the store's time. Anyone who gives one expects it to
+// run within seconds. A restore that runs hours later discards everything written since.
 const commandTime = time.Hour
 
-// requests returns the restores that other programs have asked for with a command. Over are those that are never
-// carried out: a command that a proposal has named runs once, one that is older than the present generation was for a
-// cluster that is no more, and one that has waited too long would come as a surprise. One that names an open proposal
-// is under way.
+// requests returns the restores that other programs have requested by a command. Over marks those that will never run.
+// A command that a proposal has named runs only once. A command older than the current generation was meant for a
+// cluster that no longer exists. And one that has waited too long would surprise. A command named by an open proposal
+// is in progress and not returned.
 func (r *Records) requests(ctx context.Context, l listing, s plan.Store, since time.Time) ([]plan.Request, error) {
 	objects, err := r.Store.List(ctx, "control/")
 	if err != nil {
@@ -53,12 +52,12 @@ func (r *Records) requests(ctx context.Context, l listing, s plan.Store, since t
 		case c.Problem == "" && c.Backup == "":
 			continue // it asks for something else
 		case ok && s.Record != nil && s.Record.Restore != nil && s.Record.Restore.Command == c.Name:
-			if err := snapshot.DeleteCommand(ctx, r.Store, c.Name); err != nil { // the one who concluded it could not
+			if err := snapshot.DeleteCommand(ctx, r.Store, c.Name); err != nil { // the concluding node did not
 				return nil, err
 			}
 			continue
 		case ok && s.Restore != nil && s.Restore.ID == p:
-			continue // under way
+			continue // in progress
 		case ok:
 			q.Problem, q.Over = "it was proposed before and never runs again"+aborted(s, p), true
 		case c.Problem == "" && !given[c.Name].After(since):
@@ -89,7 +88,7 @@ func (r *Records) Dismiss(ctx context.Context, command string) error {
 	return snapshot.DeleteCommand(ctx, r.Store, command)
 }
 
-// proposed returns the IDs of the proposals that commands have led to, by the command.
+// proposed returns the ID of the proposal that each command has led to, by command.
 func (r *Records) proposed(ctx context.Context, l listing) (map[string]string, error) {
 	all := map[string]string{}
 	for _, o := range l.restores {
@@ -97,8 +96,8 @@ func (r *Records) proposed(ctx context.Context, l listing) (map[string]string, e
 		if err != nil {
 			return nil, err
 		}
-		if p.is.Command != "" {
-			all[p.is.Command] = p.is.ID
+		if p.value.Command != "" {
+			all[p.value.Command] = p.value.ID
 		}
 	}
 	return all, nil

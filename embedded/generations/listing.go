@@ -13,14 +13,14 @@ import (
 	"holdfast/snapshot"
 )
 
-// numbered is an object whose name tells a generation and, unless it is a record, an attempt.
+// numbered is an object whose name contains a generation and, unless it is a record or a proof, an attempt.
 type numbered struct {
 	snapshot.Object
 	generation uint64
 	attempt    int
 }
 
-// of returns the object among others of one kind that is about the same attempt; ok says whether there is one.
+// of returns the object of another kind for the same attempt; ok reports whether there is one.
 func (n numbered) of(kind []numbered) (other numbered, ok bool) {
 	i := slices.IndexFunc(kind, func(o numbered) bool { return o.generation == n.generation && o.attempt == n.attempt })
 	if i < 0 {
@@ -29,7 +29,7 @@ func (n numbered) of(kind []numbered) (other numbered, ok bool) {
 	return kind[i], true
 }
 
-// listing is the cluster's objects in the store, each kind in the order of its numbers.
+// listing has the cluster's objects in the store, each kind in the order of its numbers.
 type listing struct {
 	records, restores, outcomes, proofs []numbered
 	here                                []snapshot.Object
@@ -37,12 +37,12 @@ type listing struct {
 	returned                            []snapshot.Object
 	beside                              bool                  // a cluster was founded beside one of etcd-manager's
 	asked                               time.Time             // by our clock
-	begun                               map[uint64]*beginning // by generation, as it is read
-	newest                              time.Time             // the store's time of what it got last
+	begun                               map[uint64]*beginning // by generation, filled while reading
+	newest                              time.Time             // the store's time of the newest object
 }
 
-// maxHere bounds how many processes are looked for in the store, the last that said so first: each costs a request, and
-// those that are gone leave their object behind. Those of a cluster, and its commands, are far fewer.
+// maxHere bounds how many nonces are read, the newest first. Each costs a request, and processes leave theirs behind
+// when they end. A cluster and its commands have far fewer.
 const maxHere = 1000
 
 var objectName = regexp.MustCompile(`^(record|restore|outcome|proof)-(\d{6,19})(?:-(\d{2,9}))?\.json$`)

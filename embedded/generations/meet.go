@@ -11,7 +11,7 @@ import (
 	"holdfast/embedded/health"
 )
 
-// presence is what a process says of itself for those that share the store.
+// presence is what a process puts for the others that share the store.
 type presence struct {
 	Node  string `json:"node"`
 	Nonce string `json:"nonce"`
@@ -22,10 +22,10 @@ const hereDir = "here/"
 // storeTick is more than the resolution of any store's times.
 const storeTick = 2 * time.Second
 
-// Meet puts this process's nonce into the store, once, and again where it is not there any more, or the clock is to be
+// Meet puts this process's nonce into the store, once. It puts it again if it is gone, or if the clock must be
 // measured.
 func (r *Records) Meet(ctx context.Context, who, nonce string) error {
-	if r.said(nonce) {
+	if r.isPut(nonce) {
 		return nil
 	}
 	data, err := json.Marshal(presence{who, nonce})
@@ -37,19 +37,19 @@ func (r *Records) Meet(ctx context.Context, who, nonce string) error {
 	if err != nil {
 		return fmt.Errorf("put %s into the store: %w", name, err)
 	}
-	r.say(nonce, s)
+	r.noncePut(nonce, s)
 	return nil
 }
 
-// meetAll reads the nonces of all nodes. One that cannot be read is of nobody. One that is younger than the resolution
-// of the store's times is read again: a process that began again may have replaced it.
+// meetAll reads the nonces of all nodes, and ignores one that cannot be read. One younger than the resolution of the
+// store's times is read again the next time, because a restarted process may have replaced it.
 func (r *Records) meetAll(ctx context.Context, l listing) {
 	nonces := map[string]string{}
 	put := map[string]string{} // by name
 	for _, o := range l.here {
 		var p presence
 		if l.newest.Sub(o.Modified) < storeTick {
-			o.Modified = time.Time{} // not kept
+			o.Modified = time.Time{} // so that it is not cached
 		}
 		_, _, err := r.read(ctx, o, &p, func() error { return nil })
 		if err == nil && p.Nonce != "" && o.Name == r.HereName(p.Node) {
@@ -60,22 +60,22 @@ func (r *Records) meetAll(ctx context.Context, l listing) {
 	r.listed(l, nonces, put)
 }
 
-// encounters are who was found in the store, and how their clocks and ours differ from the store's.
+// encounters records which nodes were found in the store, and how far this process's clock differs from the store's.
 type encounters struct {
 	mu     sync.Mutex
-	met    string            // the nonce that was put
-	nonces map[string]string // who put them, by nonce
+	met    string            // the nonce that this process has put
+	nonces map[string]string // node by nonce
 	clock  clockwork
 }
 
-// Nonces are those of all nodes that were in the store at the last look.
+// Nonces returns the nonces of all nodes that were in the store when it was last read.
 func (e *encounters) Nonces() map[string]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.nonces
 }
 
-// Clock tells how far this node's clock differs from the store's, nil while that is not known.
+// Clock returns how far this node's clock differs from the store's, nil while that is not known.
 func (e *encounters) Clock() *health.ClockStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,34 +87,34 @@ func (e *encounters) Clock() *health.ClockStatus {
 		Off: now.off()}
 }
 
-// said reports whether a nonce lies in the store, and need not be put again for the clock.
-func (e *encounters) said(nonce string) bool {
+// isPut reports whether a nonce is in the store, and need not be put again for the clock.
+func (e *encounters) isPut(nonce string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.met == nonce && !e.clock.due()
 }
 
-// say notes that a nonce was put.
-func (e *encounters) say(nonce string, s *sent) {
+// noncePut records that a nonce was put.
+func (e *encounters) noncePut(nonce string, s *sent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.met, e.clock.here, e.clock.again = nonce, s, false
 }
 
-// shone notes that the beacon was put.
-func (e *encounters) shone(s *sent) {
+// beaconPut records that the beacon was put.
+func (e *encounters) beaconPut(s *sent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.clock.beacon = s
 }
 
-// listed notes the nonces of a listing, who put them, and what lies at which name.
+// listed records the nonces of a listing, with the node by nonce and the nonce by object name.
 func (e *encounters) listed(l listing, nonces, put map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.nonces = nonces
 	e.clock.listed(l, func(name string) bool { return put[name] == e.met })
-	if nonces[e.met] == "" { // of another process of this name and address, which may be a clone
+	if nonces[e.met] == "" { // another process of this name, perhaps a clone, has overwritten ours
 		e.met = ""
 	}
 }

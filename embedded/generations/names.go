@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// names are those of a cluster's objects in the store.
+// names builds the names of a cluster's objects in the store.
 type names struct {
 	Cluster string // cluster.name
 }
@@ -30,13 +30,13 @@ func (n names) attestationName(generation uint64) string {
 	return fmt.Sprintf("%sproof-%06d.json", n.prefix(), generation)
 }
 
-// BeaconName is the name of the beacon in the store.
+// BeaconName returns the name of the beacon in the store.
 func (n names) BeaconName() string { return n.prefix() + "beacon.json" }
 
-// HereName is the name of the object in which a process says that it is there.
+// HereName returns the name of the object in which a node puts its nonce.
 func (n names) HereName(node string) string {
 	return fmt.Sprintf("%s%s%x.json", n.prefix(), hereDir, sha256.Sum256([]byte(node)))
 }
 
-// returnedName is that of the mark of one cluster: another one of the name has another.
+// returnedName returns the name of the mark that a cluster was given back. Clusters of one name have different marks.
 func (n names) returnedName(id string) string { return n.prefix() + returnedPrefix + id + ".json" }

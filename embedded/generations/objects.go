@@ -15,7 +15,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// objects are what the store holds of a cluster: how each is put, signed, read and checked.
+// objects puts, signs, reads and checks a cluster's objects in the store.
 type objects struct {
 	names
 	Store  snapshot.Store
@@ -24,7 +24,7 @@ type objects struct {
 	proofs
 }
 
-// outcome is what became of a proposal: one of both.
+// outcome decides a proposal. It has exactly one of its fields.
 type outcome struct {
 	Record *plan.Record `json:"record,omitempty"`
 	Abort  *plan.Abort  `json:"abort,omitempty"`
@@ -33,8 +33,8 @@ type outcome struct {
 // MaxRecord bounds an object of the generations, in bytes.
 const MaxRecord = 64 << 10
 
-// put stores an object that is never written again, signed where there is who signs. The error is a
-// [snapshot.ErrExists] where one is.
+// put stores an object that is never written again, signed if there is a Signer. The error is a [snapshot.ErrExists] if
+// the object exists.
 func (r *objects) put(ctx context.Context, name string, v any) error {
 	data, err := r.sealed(name, v)
 	if err != nil {
@@ -43,7 +43,7 @@ func (r *objects) put(ctx context.Context, name string, v any) error {
 	return r.Store.PutIfAbsent(ctx, name, data)
 }
 
-// sealed encodes an object, signed where there is who signs.
+// sealed encodes an object, signed if there is a Signer.
 func (r *objects) sealed(name string, v any) ([]byte, error) {
 	data, err := encoded(v)
 	if err != nil {
@@ -58,36 +58,34 @@ func (r *objects) sealed(name string, v any) ([]byte, error) {
 	return data, nil
 }
 
-// encoded is the text of an object without its signature.
+// encoded returns the text of an object without its signature.
 func encoded(v any) ([]byte, error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	return append(data, '\n'), err
 }
 
-// cache is what was read of objects that are whole. It is fetched once.
+// cache keeps the content of valid objects, so that each is fetched once.
 type cache struct {
 	mu    sync.Mutex
 	known map[snapshot.Version][]byte
 }
 
-// object is one that was read.
+// object is an object as read from the store.
 type object[T any] struct {
-	is T
+	value T
 	seal
-	text []byte    // that counts
-	when time.Time // the store got it
+	text []byte    // what the signature covers
+	when time.Time // when the store received it
 }
 
-func (r *objects) readRecord(ctx context.Context, o snapshot.Object) (got object[plan.Record], err error) {
-	got.when = o.Modified
-	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
-		return cmp.Or(got.is.Valid(), named(o, r.recordName(got.is.Generation)))
+func (r *objects) readRecord(ctx context.Context, o snapshot.Object) (object[plan.Record], error) {
+	return readOrder(ctx, r, o, func(got *plan.Record) error {
+		return cmp.Or(got.Valid(), named(o, r.recordName(got.Generation)))
 	})
-	return got, err
 }
 
-// named refuses what is about another number than its object's name says: whatever is judged by a number is judged by
-// the right one.
+// named refuses an object whose content has another number than its name. So whatever is judged by a number is judged
+// by the right one.
 func named(o snapshot.Object, name string) error {
 	if o.Name == name {
 		return nil
@@ -95,18 +93,14 @@ func named(o snapshot.Object, name string) error {
 	return fmt.Errorf("it is what belongs into %s", name)
 }
 
-func (r *objects) readRestore(ctx context.Context, o snapshot.Object) (got object[plan.Restore], err error) {
-	got.when = o.Modified
-	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
-		return cmp.Or(got.is.Valid(), named(o, r.restoreName(got.is.Generation, got.is.Attempt)))
+func (r *objects) readRestore(ctx context.Context, o snapshot.Object) (object[plan.Restore], error) {
+	return readOrder(ctx, r, o, func(got *plan.Restore) error {
+		return cmp.Or(got.Valid(), named(o, r.restoreName(got.Generation, got.Attempt)))
 	})
-	return got, err
 }
 
-func (r *objects) readOutcome(ctx context.Context, o snapshot.Object) (got object[outcome], err error) {
-	got.when = o.Modified
-	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
-		done := got.is
+func (r *objects) readOutcome(ctx context.Context, o snapshot.Object) (object[outcome], error) {
+	return readOrder(ctx, r, o, func(done *outcome) error {
 		switch {
 		case (done.Record == nil) == (done.Abort == nil):
 			return errors.New("it must hold a record or an abort, and not both")
@@ -118,23 +112,23 @@ func (r *objects) readOutcome(ctx context.Context, o snapshot.Object) (got objec
 		}
 		return done.Abort.Valid()
 	})
+}
+
+// readOrder reads an object that must be signed. While signatures cannot be checked, it fails with an error that is not
+// an answer of the store.
+func readOrder[T any](ctx context.Context, r *objects, o snapshot.Object, valid func(*T) error) (got object[T], err error) {
+	got.when = o.Modified
+	if r.Signer != nil {
+		if err := r.Signer.Able(); err != nil {
+			return got, fmt.Errorf("check %s in the store: %w", o.Name, err)
+		}
+	}
+	got.text, got.seal, err = r.read(ctx, o, &got.value, func() error { return valid(&got.value) })
 	return got, err
 }
 
-// readOrder reads an object that is signed. What cannot be checked at present was not read: it is no answer of the
-// store.
-func (r *objects) readOrder(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal,
-	err error) {
-	if r.Signer != nil {
-		if err := r.Signer.Able(); err != nil {
-			return nil, s, fmt.Errorf("check %s in the store: %w", o.Name, err)
-		}
-	}
-	return r.read(ctx, o, v, valid)
-}
-
-// read decodes an object, which is fetched only if its name, size and time are new. valid says what is not whole about
-// it. The error wraps [coordinator.ErrUnread] when the store has answered. What is signed counts, and nothing beside
+// read decodes an object, which is fetched only if its name, size and time are new. valid says what is wrong with it.
+// The error wraps [coordinator.ErrUnread] if the store has answered. Only the signed text counts, and nothing beside
 // it.
 func (r *objects) read(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal,
 	err error) {
@@ -178,21 +172,21 @@ func (c *cache) keep(at snapshot.Version, data []byte) {
 	c.known[at] = data
 }
 
-// only forgets what a listing does not show: anyone who can write the store could fill the memory.
+// only forgets objects that a listing does not show. Otherwise anyone who can write the store could fill the memory.
 func (c *cache) only(listed map[snapshot.Version]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.known, func(at snapshot.Version, _ []byte) bool { return !listed[at] })
 }
 
-// ages are how long this process has known objects.
+// ages tracks how long this process has known objects.
 type ages struct {
 	mu    sync.Mutex
-	first map[string]time.Time // when one was read first here
-	asked map[string]bool      // since the last look ended
+	first map[string]time.Time // when this process first read an object
+	asked map[string]bool      // the objects that were asked for in this pass
 }
 
-// ended forgets what the look that has ended did not ask for.
+// ended ends a pass: it forgets objects that the pass did not ask for.
 func (a *ages) ended() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -200,8 +194,8 @@ func (a *ages) ended() {
 	a.asked = nil
 }
 
-// older reports whether an object that the store got at a time is older than d, as expired says; newest is the store's
-// time of what it got last. key names the object for good.
+// older reports whether an object that the store received at when is older than d (see expired). newest is the store's
+// time of its newest object. key names the object uniquely.
 func (a *ages) older(key string, when time.Time, d time.Duration, newest time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,43 +19,43 @@ import (
 //
 //	record-000002.json      the record of generation 2
 //	restore-000002-01.json  the first proposal to begin it
-//	outcome-000002-01.json  what became of that: the record, or why it was aborted
+//	outcome-000002-01.json  the outcome of that proposal: the record, or why it was aborted
 //	aside-000001-<id>.json  the record of a cluster that was given up, or given back
-//	returned-<id>.json      that an adopted cluster was given back; deleted where it is kept after all
-//	beside.json             that a cluster may be founded although etcd-manager keeps one in the store
+//	returned-<id>.json      an adopted cluster was given back; deleted if it is kept after all
+//	beside.json             a cluster may be founded although etcd-manager keeps one in the store
 //
-// Beside them lie what is overwritten, and arbitrates nothing:
+// These objects are overwritten, and arbitrate nothing:
 //
-//	beacon.json             where the leader of the newest generation stood, every ten seconds
-//	proof-000002.json       the texts that began generation 2, signed again where signatures do not last
+//	beacon.json             the state of the newest generation's leader, every ten seconds
+//	proof-000002.json       the texts that began generation 2, signed again because signatures do not last
 //	here/<hash>.json        a random number of each node's process, put every hour: a node that finds it shares the
 //	                        store, and has no copy of it
 //
-// Each of the others is put with the condition that it is not there, and never written again, so that of two who
-// disagree one is refused. What is known of an object is asked for once.
+// All others are put on the condition that they do not exist, and are never written again. So when two writers
+// disagree, one is refused. What is known of an object is fetched once.
 type Records struct {
 	objects
 	ages
 	encounters
 
 	mu     sync.Mutex
-	probed bool // the store's conditional put was proven to be one
+	probed bool // the store was shown to honour conditional puts
 }
 
-// New returns the records of a cluster, by cluster.name, in a store. signer signs what is put, and tells what others
-// have put from what anyone has who can write the store; nil where TLS is off.
+// New returns the records of a cluster in a store. cluster is cluster.name. signer signs what is put, and distinguishes
+// the cluster's objects from those of anyone else who can write the store; nil if TLS is off.
 func New(store snapshot.Store, cluster string, signer Signer) *Records {
 	return &Records{objects: objects{names: names{cluster}, Store: store, Signer: signer}}
 }
 
-// ID also proves, once, that the store can arbitrate: else it is no evidence of anything.
+// ID returns the store's ID. It also checks, once, that the store can arbitrate; otherwise its objects are no evidence.
 func (r *Records) ID(ctx context.Context) (string, error) {
 	r.mu.Lock()
 	probed := r.probed
 	r.mu.Unlock()
 	if !probed {
 		err := snapshot.Probe(ctx, r.Store)
-		if errors.Is(err, snapshot.ErrUnconditional) { // shown, not only waited for
+		if errors.Is(err, snapshot.ErrUnconditional) { // a finding shows this error
 			return "", fmt.Errorf("%w: %w", coordinator.ErrUnread, err)
 		}
 		if err != nil {
@@ -81,8 +81,8 @@ func (r *Records) Newest(ctx context.Context) (*plan.Record, error) {
 	return s.Record, err
 }
 
-// Known returns what the store knows but its ID: the newest record, the proposal that is open, and the commands that
-// wait.
+// Known returns everything that the store knows except its ID: the newest record, the open proposal, and the waiting
+// commands.
 func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 	l, err := r.list(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 		return plan.Store{}, err
 	}
 	s, since, err := r.state(ctx, l, true)
-	if err == nil { // also before there is a record: who takes a cluster over must know what its manager is about to do
+	if err == nil { // even before there is a record, because a takeover must know what etcd-manager is about to do
 		s.Requests, err = r.requests(ctx, l, s, since)
 	}
 	if err == nil {
@@ -110,8 +110,8 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 	return s, nil
 }
 
-// state returns what the store knows of generations, and since when it has known the newest. It completes, if it is to,
-// what a crash has left half done: a proposal that was concluded has a record.
+// state returns what the store knows of generations, and since when it has known the newest. With completes, it also
+// completes what a crash has left half done: a concluded proposal gets its record, and an expired one is aborted.
 func (r *Records) state(ctx context.Context, l listing, completes bool) (s plan.Store, since time.Time, err error) {
 	if len(l.records) == 0 {
 		return s, since, nil
@@ -121,13 +121,13 @@ func (r *Records) state(ctx context.Context, l listing, completes bool) (s plan.
 	if err != nil {
 		return plan.Store{}, since, err
 	}
-	s.Record, since = &record.is, newest.Modified
+	s.Record, since = &record.value, newest.Modified
 	l.began(newest.generation, newest.Name, record.text, record.seal)
 	if err = r.concludedBefore(ctx, l, &s); err != nil {
 		return plan.Store{}, since, err
 	}
-	if !slices.ContainsFunc(s.Concluded, func(c plan.Record) bool { return reflect.DeepEqual(c, record.is) }) {
-		doubt(&s, newest.generation, newest.Name, record.unproven) // else its conclusion proves it, or is doubted itself
+	if !slices.ContainsFunc(s.Concluded, func(c plan.Record) bool { return reflect.DeepEqual(c, record.value) }) {
+		doubt(&s, newest.generation, newest.Name, record.unproven) // otherwise the conclusion proves it, or is doubted
 	}
 	for {
 		s.Attempts, s.Aborted = 0, nil
@@ -135,17 +135,17 @@ func (r *Records) state(ctx context.Context, l listing, completes bool) (s plan.
 		if err != nil {
 			return plan.Store{}, since, err
 		}
-		if p == nil || done.is.Abort != nil {
+		if p == nil || done.value.Abort != nil {
 			return s, since, nil
 		}
-		open, concluded := &p.is, done.is.Record
-		// what is not ours gets no abort of ours
+		open, concluded := &p.value, done.value.Record
+		// An unproven proposal gets no abort of ours.
 		if concluded == nil && (!completes || p.unproven != nil || !r.expired(p, l)) {
 			doubt(&s, open.Generation, r.restoreName(open.Generation, open.Attempt), p.unproven)
 			s.Restore = open
 			return s, since, nil
 		}
-		if concluded == nil { // nobody waits for it any more; the condition decides between this and a conclusion
+		if concluded == nil { // it has expired; the conditional put decides between this abort and a conclusion
 			why := plan.Abort{ID: open.ID, Why: fmt.Sprintf("it was open for longer than %s", open.Lasts)}
 			if concluded, err = r.Abort(ctx, *open, why); err != nil {
 				return s, since, err
@@ -154,11 +154,11 @@ func (r *Records) state(ctx context.Context, l listing, completes bool) (s plan.
 				return s, since, nil
 			}
 		}
-		if unproven := cmp.Or(done.unproven, p.unproven); unproven != nil { // our signature would make it true
+		if unproven := cmp.Or(done.unproven, p.unproven); unproven != nil { // our signature would make it proven
 			doubt(&s, open.Generation, r.outcomeName(open.Generation, open.Attempt), unproven)
 		} else if !completes {
-			// Who only looks, and may not even be able to sign, leaves it to the nodes.
-		} else if err := r.Put(ctx, *concluded); err != nil && !errors.Is(err, ErrUnsigned) { // left to the nodes, too
+			// A reader, which may not even be able to sign, leaves the record to the nodes.
+		} else if err := r.Put(ctx, *concluded); err != nil && !errors.Is(err, ErrUnsigned) { // the nodes can sign it
 			return plan.Store{}, since, fmt.Errorf("store the record of the "+open.Title()+", which was concluded: %w", err)
 		}
 		s.Record, since = concluded, done.when
@@ -166,7 +166,7 @@ func (r *Records) state(ctx context.Context, l listing, completes bool) (s plan.
 	}
 }
 
-// concludedBefore notes the generations up to the record that a proposal and its outcome prove, in their order.
+// concludedBefore records the generations up to the newest record that a proposal and its outcome prove, in order.
 func (r *Records) concludedBefore(ctx context.Context, l listing, s *plan.Store) error {
 	newest := s.Record
 	for _, o := range l.outcomes {
@@ -181,16 +181,16 @@ func (r *Records) concludedBefore(ctx context.Context, l listing, s *plan.Store)
 		if err != nil {
 			return err
 		}
-		c := done.is.Record
+		c := done.value.Record
 		if whole := append(slices.Clone(newest.Line), newest.ID); c == nil || len(c.Line) >= len(whole) ||
 			!slices.Equal(append(slices.Clone(c.Line), c.ID), whole[:len(c.Line)+1]) {
-			continue // of another line, whatever it says of itself
+			continue // of another lineage, whatever it claims
 		}
 		p, err := r.readRestore(ctx, proposed.Object)
 		if err != nil {
 			return err
 		}
-		if err := matches(o, c, &p.is); err != nil {
+		if err := belongs(o, c, &p.value); err != nil {
 			return err
 		}
 		doubt(s, o.generation, proposed.Name, p.unproven)
@@ -202,23 +202,25 @@ func (r *Records) concludedBefore(ctx context.Context, l listing, s *plan.Store)
 	return nil
 }
 
-// matches refuses a record that is not the outcome of its proposal: then one of both was put there by hand.
-func matches(at numbered, c *plan.Record, p *plan.Restore) error {
+// belongs refuses a record that is not the outcome of its proposal. In that case somebody has put one of them there by
+// hand.
+func belongs(at numbered, c *plan.Record, p *plan.Restore) error {
 	if c.ID == p.ID && c.Generation == at.generation && p.Generation == at.generation && c.Parent() == p.Parent() {
 		return nil
 	}
 	return fmt.Errorf("%s in the store is of another proposal than the one beside it: find out who put it there", at.Name)
 }
 
-// expired reports whether a proposal has been open for longer than it lasts, by the store's own time: another object is
-// that much younger. A process that has seen it for as long knows it as well. No clock is compared with another one.
+// expired reports whether a proposal has been open for longer than it may. It uses the store's own time: another object
+// is that much newer. A process that has itself seen the proposal for as long also knows it. No two clocks are
+// compared.
 func (r *Records) expired(p *object[plan.Restore], l listing) bool {
-	return p.is.Lasts > 0 && r.older(p.is.ID, p.when, p.is.Lasts, l.newest)
+	return p.value.Lasts > 0 && r.older(p.value.ID, p.when, p.value.Lasts, l.newest)
 }
 
-// proposal returns the last proposal for the generation after that of s, and its outcome, zero if it is open. One that
-// continues from another record is of a cluster that was given up: it only counts as an attempt, which is its name.
-// Those that were aborted are noted in s.
+// proposal returns the last proposal for the generation after that of s, and its outcome, zero if the proposal is open.
+// A proposal that continues from another record is of a cluster that was given up; it only uses up an attempt, because
+// that is part of its name. Aborted proposals are recorded in s.
 func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *object[plan.Restore],
 	done object[outcome], err error) {
 	for _, o := range l.restores {
@@ -230,7 +232,7 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *ob
 		if err != nil {
 			return nil, done, err
 		}
-		follows := read.is.Parent() == s.Record.ID
+		follows := read.value.Parent() == s.Record.ID
 		end, ended := o.of(l.outcomes)
 		var was object[outcome]
 		if ended && (follows || read.unproven != nil) {
@@ -238,11 +240,11 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *ob
 				return nil, done, err
 			}
 		}
-		if read.attested && !ended { // it was concluded when that was attested
+		if read.attested && !ended { // it was concluded when it was attested
 			read.unproven = errors.New("an attestation says that it was concluded, and what became of it is gone")
 		}
 		if read.unproven != nil {
-			if was.is.Abort != nil { // it was never ours, and hides nothing that is
+			if was.value.Abort != nil { // neither it nor its abort is the cluster's, so nothing of ours is hidden
 				continue
 			}
 			doubt(s, o.generation, o.Name, read.unproven)
@@ -255,17 +257,17 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *ob
 		if !ended {
 			continue
 		}
-		if was.is.Record != nil {
-			if err := matches(end, was.is.Record, &read.is); err != nil {
+		if was.value.Record != nil {
+			if err := belongs(end, was.value.Record, &read.value); err != nil {
 				return nil, done, err
 			}
 		}
-		if done = was; was.is.Abort != nil {
-			a := *was.is.Abort
-			if was.unproven == nil && r.Signer != nil && a.ID != p.is.ID { // it was put here again
+		if done = was; was.value.Abort != nil {
+			a := *was.value.Abort
+			if was.unproven == nil && r.Signer != nil && a.ID != p.value.ID { // somebody has copied it to this name
 				was.unproven = fmt.Errorf("it is the abort of another proposal, %s", a.ID)
 			}
-			a.ID = p.is.ID
+			a.ID = p.value.ID
 			doubt(s, o.generation, end.Name, was.unproven)
 			s.Aborted = append(s.Aborted, a)
 		}
@@ -273,7 +275,7 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *ob
 	return p, done, nil
 }
 
-// Proposal returns the proposal of this number, nil if there is none.
+// Proposal returns the proposal with this number, nil if there is none.
 func (r *Records) Proposal(ctx context.Context, generation uint64, attempt int) (*plan.Restore, error) {
 	p, err := r.readRestore(ctx, snapshot.Object{Name: r.restoreName(generation, attempt)})
 	if errors.Is(err, snapshot.ErrNotFound) {
@@ -282,11 +284,11 @@ func (r *Records) Proposal(ctx context.Context, generation uint64, attempt int) 
 	if err != nil {
 		return nil, err
 	}
-	return &p.is, nil
+	return &p.value, nil
 }
 
-// Identity says whose backups are ours where no node can be asked: those of the lineage that the store's newest
-// record has. A store without a record has backups of an etcd that we do not run: then the newest one decides.
+// Identity returns whose backups are ours, for when no node can be asked: those with the lineage of the store's newest
+// record. A store without a record has backups of an etcd that holdfast does not run; then the newest backup decides.
 func Identity(ctx context.Context, store snapshot.Store, cluster string) (snapshot.Identity, error) {
 	id := snapshot.Identity{Cluster: cluster}
 	record, err := New(store, cluster, nil).Newest(ctx)

@@ -14,15 +14,15 @@ import (
 
 const returnedPrefix = "returned-"
 
-// returned is that an adopted cluster goes back to the program it came from, with its last member.
+// returned says that an adopted cluster goes back, with its last member, to the program it came from.
 type returned struct {
 	ID    string    `json:"id"` // of its record
 	By    string    `json:"by"`
 	Since time.Time `json:"since"`
 }
 
-// Return notes that an adopted cluster goes back as a whole: whatever the other program makes of it may be adopted here
-// in its place. Until then its record vetoes every founding.
+// Return records that an adopted cluster goes back as a whole. Then whatever cluster the other program makes of it may
+// be adopted here in its place. Until then, its record vetoes every founding.
 func (r *Records) Return(ctx context.Context, record plan.Record, by string) error {
 	err := r.put(ctx, r.returnedName(record.ID), returned{record.ID, by, time.Now().UTC().Truncate(time.Second)})
 	if err != nil && !errors.Is(err, snapshot.ErrExists) {
@@ -31,7 +31,7 @@ func (r *Records) Return(ctx context.Context, record plan.Record, by string) err
 	return nil
 }
 
-// Keep takes back what Return has noted, if it has.
+// Keep undoes Return. It may be called without one.
 func (r *Records) Keep(ctx context.Context, record plan.Record) error {
 	if err := r.Store.Delete(ctx, r.returnedName(record.ID)); err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		return fmt.Errorf("note in the store that %s is not given back: %w", record.Token(), err)
@@ -48,8 +48,8 @@ func (r *Records) GivenBack(ctx context.Context, newest *plan.Record) (bool, err
 	return r.gaveBack(ctx, l, newest)
 }
 
-// gaveBack reports whether the newest record is of a cluster that was given back. A mark that is unsigned or
-// damaged does not count.
+// gaveBack reports whether the newest record is of a cluster that was given back. A mark that is unsigned or damaged
+// does not count.
 func (r *Records) gaveBack(ctx context.Context, l listing, record *plan.Record) (bool, error) {
 	if record == nil || record.Cause != plan.Adopted {
 		return false, nil
@@ -59,24 +59,23 @@ func (r *Records) gaveBack(ctx context.Context, l listing, record *plan.Record) 
 	if i < 0 {
 		return false, nil
 	}
-	var mark returned
-	_, s, err := r.readOrder(ctx, l.returned[i], &mark, func() error {
+	got, err := readOrder(ctx, &r.objects, l.returned[i], func(mark *returned) error {
 		return named(l.returned[i], r.returnedName(mark.ID))
 	})
 	if errors.Is(err, coordinator.ErrUnread) {
 		return false, nil
 	}
-	return err == nil && s.unproven == nil, err
+	return err == nil && got.unproven == nil, err
 }
 
-// Replace has another cluster take the place of one that was given back. Its record is kept under another name.
+// Replace puts another cluster in the place of one that was given back, whose records are kept under other names.
 func (r *Records) Replace(ctx context.Context, old, with plan.Record) error {
 	l, err := r.list(ctx)
 	if err != nil {
 		return err
 	}
 	if s, _, err := r.state(ctx, l, false); err != nil || s.Record != nil && s.Record.ID == with.ID {
-		return err // another node of its own was faster
+		return err // another node of that cluster was faster
 	}
 	if err := r.aside(ctx, l, &old); err != nil {
 		return err

@@ -12,36 +12,37 @@ import (
 	"holdfast/snapshot"
 )
 
-// ErrUnsigned is wrapped when nothing was put, for it could not be signed.
+// ErrUnsigned: nothing was put, because it could not be signed.
 var ErrUnsigned = errors.New("it cannot be signed here")
 
-// Signer signs orders to the cluster, and checks them. command says that a text is one that a command gives: an
-// operator may sign it who has no part in the cluster.
+// Signer signs orders to the cluster, and checks them. command says that the text is of a kind that commands put. An
+// operator without a part in the cluster may sign such texts.
 type Signer interface {
 	Sign(text []byte, command bool) (signature []byte, err error)
-	// Able says why nothing can be checked at present, nil if it can: the authorities are not known yet.
+	// Able says why nothing can be checked now (the authorities are not known yet); nil if signatures can be checked.
 	Able() error
-	// Check says why a signature does not count for a text that the store got at a time, nil if it does.
+	// Check says why a signature does not count for a text that the store received at a time; nil if it counts.
 	Check(text, signature []byte, at time.Time, command bool) error
-	// Lasts reports whether a signature that counts is one of those that are made now, and not of an authority which is
-	// about to go.
+	// Lasts reports whether a valid signature is by an authority that signs now, and not by one that will soon be
+	// removed.
 	Lasts(text, signature []byte, at time.Time, command bool) bool
 }
 
-// An order is a JSON object with one member more, the last one, which holds the signature of the text without it and of
-// the object's name. A line break is in no JSON string, so that nothing inside of the object looks like that member.
+// An order is a JSON object with one more member, the last one. It holds the signature of the text without it and of
+// the object's name. No JSON string contains a line break, so nothing inside the object looks like that member.
 var (
 	signatureBegins = []byte(",\n  \"signature\": ")
 	objectEnds      = []byte("\n}\n")
 )
 
-// covered is what a signature covers: it is good for no other object, and for nothing that is signed elsewhere.
+// covered returns what a signature covers. The name in it makes the signature invalid for any other object, and the
+// prefix for anything that is signed elsewhere.
 func covered(name string, text []byte) []byte {
 	return fmt.Appendf(nil, "holdfast/order/1\n%s\n%s", name, text)
 }
 
-// commanded reports whether an object is one that a command puts: a proposal, or that one is aborted. How a proposal is
-// concluded, and what began a generation, only nodes say.
+// commanded reports whether an object is of a kind that commands put: a proposal, or an abort. Only nodes put the
+// conclusion of a proposal, and what began a generation.
 func commanded(name string, text []byte) bool {
 	m := objectName.FindStringSubmatch(path.Base(name))
 	switch {
@@ -67,14 +68,14 @@ func signed(by Signer, name string, text []byte) ([]byte, error) {
 	return bytes.Join([][]byte{body, signatureBegins, signature, objectEnds}, nil), nil
 }
 
-// seal is what an object's signature says of it. The zero seal is that of the cluster.
+// seal is what an object's signature says about it. The zero seal means that it comes from the cluster.
 type seal struct {
-	unproven error // why no signature of the cluster's is on it, nil if one is, or nobody signs
-	attested bool  // it is proven by an attestation alone
-	passing  bool  // what proves it is about to count no more
+	unproven error // why nothing proves it; nil if something does, or if nobody signs
+	attested bool  // only an attestation proves it
+	passing  bool  // its proof will soon be invalid
 }
 
-// checked returns what of an object may be believed, and what shows that it comes from the cluster.
+// checked returns the part of an object that may be believed, and what proves that it comes from the cluster.
 func (r *objects) checked(o snapshot.Object, data []byte) (text []byte, s seal) {
 	if r.Signer == nil {
 		return data, seal{}
@@ -110,7 +111,7 @@ func (r *objects) signedBy(o snapshot.Object, data []byte) (text []byte, s seal)
 	return text, s
 }
 
-// doubt notes the newest generation that rests on an object which nobody of the cluster has signed.
+// doubt records the newest generation that rests on an object which nothing proves to be the cluster's.
 func doubt(s *plan.Store, generation uint64, name string, unproven error) {
 	if unproven == nil || s.Unproven >= generation {
 		return

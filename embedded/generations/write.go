@@ -11,13 +11,13 @@ import (
 	"holdfast/snapshot"
 )
 
-// beside is that an operator has had a cluster founded beside one of etcd-manager's.
+// beside says that an operator had a cluster founded beside one of etcd-manager's.
 type beside struct {
 	Since time.Time `json:"since"`
-	What  string    `json:"what"` // showed that there is one
+	What  string    `json:"what"` // the object that showed etcd-manager's cluster
 }
 
-// Put stores a record. The error wraps [plan.ErrConflict] when there is another one of its generation.
+// Put stores a record. The error wraps [plan.ErrConflict] if there is another record of its generation.
 func (r *Records) Put(ctx context.Context, record plan.Record) error {
 	name := r.recordName(record.Generation)
 	err := r.put(ctx, name, record)
@@ -28,13 +28,13 @@ func (r *Records) Put(ctx context.Context, record plan.Record) error {
 	if err != nil {
 		return err
 	}
-	if other.is.ID != record.ID {
-		return fmt.Errorf("%w: %s", plan.ErrConflict, other.is.Token())
+	if other.value.ID != record.ID {
+		return fmt.Errorf("%w: %s", plan.ErrConflict, other.value.Token())
 	}
 	return nil
 }
 
-// Propose stores a proposal. The error wraps [plan.ErrConflict] when there is another one of this number.
+// Propose stores a proposal. The error wraps [plan.ErrConflict] if there is another proposal with this number.
 func (r *Records) Propose(ctx context.Context, p plan.Restore) error {
 	name := r.restoreName(p.Generation, p.Attempt)
 	err := r.put(ctx, name, p)
@@ -45,14 +45,14 @@ func (r *Records) Propose(ctx context.Context, p plan.Restore) error {
 	if err != nil {
 		return err
 	}
-	if other.is.ID != p.ID {
-		return fmt.Errorf("%w: the %s, proposed by %s", plan.ErrConflict, other.is.Title(), other.is.By)
+	if other.value.ID != p.ID {
+		return fmt.Errorf("%w: the %s, proposed by %s", plan.ErrConflict, other.value.Title(), other.value.By)
 	}
 	return nil
 }
 
 // Conclude makes a record the outcome of its proposal, which is the point of no return. The error wraps
-// [plan.ErrConflict] when the proposal was aborted before.
+// [plan.ErrConflict] if the proposal was aborted before.
 func (r *Records) Conclude(ctx context.Context, record plan.Record) error {
 	p := *record.Restore
 	done, err := r.end(ctx, p, outcome{Record: &record})
@@ -71,14 +71,14 @@ func (r *Records) Conclude(ctx context.Context, record plan.Record) error {
 	return snapshot.DeleteCommand(ctx, r.Store, p.Command)
 }
 
-// Abort ends an open proposal. It returns the record if it was concluded before, and then nothing was aborted.
+// Abort ends an open proposal. If it was concluded before, Abort aborts nothing and returns its record.
 func (r *Records) Abort(ctx context.Context, p plan.Restore, a plan.Abort) (*plan.Record, error) {
 	a.ID = p.ID
 	done, err := r.end(ctx, p, outcome{Abort: &a})
 	return done.Record, err
 }
 
-// end stores the outcome of a proposal and returns the one that holds.
+// end stores the outcome of a proposal and returns the outcome that holds.
 func (r *Records) end(ctx context.Context, p plan.Restore, o outcome) (outcome, error) {
 	name := r.outcomeName(p.Generation, p.Attempt)
 	err := r.put(ctx, name, o)
@@ -89,15 +89,15 @@ func (r *Records) end(ctx context.Context, p plan.Restore, o outcome) (outcome, 
 	if err == nil && was.unproven != nil {
 		return outcome{}, fmt.Errorf("%w: %s, which is there already: %w", coordinator.ErrUnread, name, was.unproven)
 	}
-	if a := was.is.Abort; err == nil && r.Signer != nil && a != nil && a.ID != p.ID {
+	if a := was.value.Abort; err == nil && r.Signer != nil && a != nil && a.ID != p.ID {
 		return outcome{}, fmt.Errorf("%w: %s is the abort of another proposal, %s", coordinator.ErrUnread, name, a.ID)
 	}
-	return was.is, err
+	return was.value, err
 }
 
-// MoveAside gives the cluster up: its records are kept under other names, the newest last, so that a crash in between
-// leaves the store knowing the cluster. A cluster of etcd-manager's is not touched, and a new one may be
-// founded beside it from then on.
+// MoveAside gives the cluster up. Its records are kept under other names. The newest is moved last, so that after a
+// crash in between the store still knows the cluster. A cluster of etcd-manager's is not touched, and from then on a
+// new one may be founded beside it.
 func (r *Records) MoveAside(ctx context.Context, record *plan.Record) error {
 	l, err := r.list(ctx)
 	if err != nil {
@@ -131,11 +131,11 @@ func (r *Records) aside(ctx context.Context, l listing, record *plan.Record) err
 		if err != nil {
 			return err
 		}
-		if old.is.Lineage() != record.Lineage() {
-			return fmt.Errorf("%w: %s", plan.ErrConflict, old.is.Token())
+		if old.value.Lineage() != record.Lineage() {
+			return fmt.Errorf("%w: %s", plan.ErrConflict, old.value.Token())
 		}
-		aside := fmt.Sprintf("%saside-%06d-%s.json", r.prefix(), old.is.Generation, old.is.ID)
-		if err := r.put(ctx, aside, old.is); err != nil && !errors.Is(err, snapshot.ErrExists) {
+		aside := fmt.Sprintf("%saside-%06d-%s.json", r.prefix(), old.value.Generation, old.value.ID)
+		if err := r.put(ctx, aside, old.value); err != nil && !errors.Is(err, snapshot.ErrExists) {
 			return err
 		}
 		if err := r.Store.Delete(ctx, o.Name); err != nil {

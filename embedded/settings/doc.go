@@ -1,6 +1,6 @@
-// Package settings is the `etcd:` section of the configuration: etcd's own flags under their own names, their defaults
-// and what is wrong with them.
+// Package settings is the `etcd:` section of the configuration: etcd's own flags under their own names, with their
+// defaults and their validation.
 //
-// It imports nothing of etcd's, so that what reads or checks a configuration does not link a server. What it repeats of
-// etcd, which is the defaults, the features and the bounds, the tests of package embedded compare with etcd.
+// It does not import etcd, so that programs that only read or check a configuration do not link a server. It repeats
+// etcd's defaults, features and bounds; the tests of package embedded compare them with etcd.
 package settings

@@ -2,5 +2,5 @@
 
 package settings
 
-// newFeatures are those that etcd 3.7 has and etcd 3.6 has not.
+// newFeatures are features that etcd 3.7 has and etcd 3.6 lacks.
 var newFeatures = []string{"FastLeaseKeepAlive", "PriorityRequest"}

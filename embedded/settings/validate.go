@@ -21,12 +21,12 @@ import (
 // maxElectionTimeout is etcd's own bound in milliseconds (embed.Config.Validate).
 const maxElectionTimeout = 50000
 
-// problems is told what is wrong with a key below etcd.
+// problems reports what is wrong with a key below etcd.
 type problems func(key, format string, args ...any)
 
-// Validate reports everything that is wrong with c at once. It applies etcd's own rules,
-// and one more: no URL may be weaker than the certificates that are set ask for. It reads
-// the certificate files, unless they are Issued. Empty URL lists are right (see Resolve).
+// Validate reports everything that is wrong with c at once. It applies etcd's own rules, and one more: no URL may be
+// less secure than the configured certificates require. It reads the certificate files, unless they are Issued. Empty
+// URL lists are valid (see Resolve).
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	p := problems(func(key, format string, args ...any) { wrong("etcd."+key, format, args...) })
 	c.validateTiming(p)
@@ -104,7 +104,7 @@ func (c Config) validateFeatures(p problems) {
 // classes switch all features of a kind.
 var classes = []string{"AllAlpha", "AllBeta"}
 
-// features lists etcd's features by name, sorted. A test of package embedded compares them with etcd's own.
+// features returns the names of etcd's features, sorted. A test of package embedded compares them with etcd's own.
 func features() []string {
 	return slices.Sorted(slices.Values(append([]string{
 		"CompactHashCheck", "InitialCorruptCheck", "LeaseCheckpoint", "LeaseCheckpointPersist", "SetMemberLocalAddr",
@@ -150,13 +150,13 @@ func (c Config) validateURLs(p problems) {
 	}
 }
 
-// listensToPeers reports whether one of the URLs for peers has a scheme.
+// listensToPeers reports whether one of the peer URLs has a scheme.
 func (c Config) listensToPeers(scheme string) bool {
 	return slices.ContainsFunc(c.ListenPeerURLs, func(s string) bool { return strings.HasPrefix(s, scheme) })
 }
 
-// checkURL applies etcd's checkBindURLs and checkHostURLs. The scheme must be the one the
-// certificates ask for: etcd would ignore them on an http URL with no more than a warning.
+// checkURL applies etcd's checkBindURLs and checkHostURLs. The scheme must match the certificates, because on an http
+// URL etcd would ignore them with only a warning.
 func checkURL(s, scheme string, listen bool) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme == "" {
@@ -182,14 +182,14 @@ func checkURL(s, scheme string, listen bool) error {
 // longestSlot stands for any slot where only the length of a name matters.
 const longestSlot = "abcdefghijklmnop"
 
-// peerHost is a host name of at most 253 bytes, whose labels have at most 63 (RFC 1035), and which is lower case: etcd
+// peerHost matches a host name whose labels have at most 63 bytes (RFC 1035). It must be lower case, because etcd
 // compares URLs as text.
 var peerHost = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$`)
 
-// maxPeerURL is how long a charter takes it (plan.Charter).
+// maxPeerURL is the longest URL pattern, in bytes, that a charter accepts (plan.Charter).
 const maxPeerURL = 253
 
-// checkPeerURL applies to the pattern what etcd asks of a URL, and what keeps the members' names apart.
+// checkPeerURL applies etcd's rules for URLs to the pattern, and makes sure that the members' names differ.
 func (c Config) checkPeerURL(scheme string) error {
 	host := PeerHost(c.PeerURL)
 	if strings.Count(c.PeerURL, SlotMark) != 1 || !strings.Contains(host, SlotMark) {
@@ -230,8 +230,7 @@ func (c Config) validatePeerTLS(p problems) {
 		checkPair(p, "peer-", c.PeerCertFile, c.PeerKeyFile)
 		checkCA(p, "peer-trusted-ca-file", c.PeerTrustedCAFile)
 	}
-	// Without a CA etcd asks peers for no certificate at all, and the allowed names are
-	// never looked at: anyone could join.
+	// Without a CA, etcd asks peers for no certificate and ignores the allowed names, so anyone could join.
 	if (c.PeerCertFile == "") != (c.PeerTrustedCAFile == "") {
 		p("peer-trusted-ca-file", "must be set together with peer-cert-file, got %q and %q", c.PeerTrustedCAFile,
 			c.PeerCertFile)
