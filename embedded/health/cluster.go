@@ -19,9 +19,8 @@ func (s judged) leading() *NodeStatus {
 	return &s.Nodes[i]
 }
 
-// judgeMembers compares etcd's member list, as the leader has it, with the cluster's slots. It offers no repair: what
-// can be removed without a risk the leader removes by itself, and what it leaves alone it does for a reason that it
-// gives.
+// judgeMembers compares the leader's member list with the cluster's slots. It offers no repair. The leader itself
+// removes what can be removed without risk, and says why it leaves the rest alone.
 func (s judged) judgeMembers(out *findings) {
 	leader := s.leading()
 	if leader == nil || s.Record == nil {
@@ -47,7 +46,7 @@ func (s judged) judgeMembers(out *findings) {
 	}
 }
 
-// judgeMember judges an entry of the member list. What is wrong with a slot itself is said there.
+// judgeMember judges an entry of the member list. judgeSlots judges the slot itself.
 func (s judged) judgeMember(out *findings, leader NodeStatus, m plan.MemberInfo) {
 	subject := fmt.Sprintf("%x, %s", m.ID, nameOf(m, leader.Checkup.Names[m.ID]))
 	wait := fmt.Sprintf("The leader (%s) removes it as soon as that is safe; `holdfast status --why` says what "+
@@ -89,7 +88,7 @@ func nameOf(m plan.MemberInfo, name string) string {
 
 func (s judged) judgeAlarms(out *findings) {
 	var alarms []plan.Alarm
-	var short []string // nodes whose volume has no room
+	var short []string // nodes whose volume is short of space
 	curing := false
 	for _, n := range s.Nodes {
 		if n.Reached && n.Etcd != nil {
@@ -168,7 +167,7 @@ func (s judged) judgeVersions(out *findings) {
 	}
 }
 
-// listText is "3.6 on n1, n2; 3.7 on n3", or the only one without the nodes.
+// listText returns "3.6 on n1, n2; 3.7 on n3", or only the version if there is just one.
 func listText(by map[string][]string) string {
 	var parts []string
 	for v, nodes := range by {
@@ -181,18 +180,17 @@ func listText(by map[string][]string) string {
 	return strings.Join(parts, "; ")
 }
 
-// apart is how far clocks may be from each other. etcd itself warns its peers beyond a second (rafthttp,
-// probing_status.go).
+// apart is how far clocks may differ. etcd itself warns about peers beyond a second (rafthttp, probing_status.go).
 const apart, farApart = time.Second, time.Minute
 
-// judgeClocks compares each node's clock with that of the node that asked, within the time that the question took. etcd
-// needs none of them to be right; names of backups, the ends of certificates, and people who read logs do.
+// judgeClocks compares each node's clock with that of the node that asked, allowing for the time that the question
+// took. etcd needs no correct clock. Names of backups, the expiry of certificates, and readers of logs do.
 func (s judged) judgeClocks(out *findings) {
 	for _, n := range s.Nodes {
 		if n.Checkup == nil || n.Asked.IsZero() {
 			continue
 		}
-		// Round strips the monotonic clock, which the other has not.
+		// Round strips the monotonic clock, which the other time lacks.
 		lo, hi := n.Checkup.Time.Round(0).Sub(n.Answered.Round(0)), n.Checkup.Time.Round(0).Sub(n.Asked.Round(0))
 		least, which := lo, "ahead of"
 		if hi < -apart {
@@ -208,7 +206,8 @@ func (s judged) judgeClocks(out *findings) {
 	}
 }
 
-// judgeSchedule says that nobody is known to make backups. What the node that does says is said of the node.
+// judgeSchedule reports that no node is known to make backups. Problems of the node that does are reported with that
+// node.
 func (s judged) judgeSchedule(out *findings) {
 	keeps, leads := false, false
 	for _, n := range s.Nodes {
@@ -227,7 +226,7 @@ const (
 	longLock  = time.Hour
 )
 
-// judgeOperator lists what operators have switched off.
+// judgeOperator reports what operators have switched off.
 func (s judged) judgeOperator(out *findings) {
 	if p := s.Paused; p != nil {
 		f := out.add(Paused, "", "the cluster is paused %s", PauseText(*p, s.now))
@@ -241,7 +240,7 @@ func (s judged) judgeOperator(out *findings) {
 	}
 }
 
-// PauseText says who has paused the cluster.
+// PauseText says who has paused the cluster, since when and why.
 func PauseText(p plan.Pause, now time.Time) string {
 	text := fmt.Sprintf("by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(timeFormat), Age(now, p.Since))
 	if p.Why != "" {
@@ -250,7 +249,7 @@ func PauseText(p plan.Pause, now time.Time) string {
 	return text + "; `holdfast resume` ends it"
 }
 
-// judge says what is wrong with what a store holds.
+// judge reports what is wrong with the content of a store.
 func (h *Holdings) judge(out *findings) {
 	if h.Err != "" {
 		out.unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).
@@ -307,7 +306,7 @@ func judgeEndpoints(out *findings, l *plan.Unleased) {
 	}
 }
 
-// judgeEvents only counts: events are many and of no consequence, and Kubernetes lets them expire.
+// judgeEvents only counts. Events are many and do no harm, and Kubernetes lets them expire.
 func judgeEvents(out *findings, l *plan.Unleased) {
 	switch {
 	case l.Err != "":

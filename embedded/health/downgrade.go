@@ -12,27 +12,27 @@ import (
 // DowngradePhase is how far a downgrade is.
 type DowngradePhase string
 
-// The phases.
+// These are the phases of a downgrade.
 const (
-	DowngradePossible DowngradePhase = "possible" // nothing was done yet, and nothing is in its way
+	DowngradePossible DowngradePhase = "possible" // not begun, and nothing prevents it
 	DowngradeRefused  DowngradePhase = "refused"
 	DowngradeWaiting  DowngradePhase = "waiting" // begun; not every member has the older version yet
-	DowngradeReady    DowngradePhase = "ready"   // members of either minor can run: the binaries may be replaced
-	DowngradeDone     DowngradePhase = "done"    // every member runs the older minor
+	DowngradeReady    DowngradePhase = "ready"   // members of either minor version can run: replace the binaries
+	DowngradeDone     DowngradePhase = "done"    // every member runs the older minor version
 )
 
 // Downgrade is what a node says of a downgrade.
 type Downgrade struct {
 	Phase   DowngradePhase `json:"phase"`
-	To      string         `json:"to"`              // as 3.6
+	To      string         `json:"to"`              // such as 3.6
 	Cluster string         `json:"cluster_version"` // that the cluster has agreed on
 	Target  string         `json:"target,omitempty"`
-	Why     []string       `json:"why,omitempty"`     // it is refused, or what it waits for
-	Replace []string       `json:"replace,omitempty"` // nodes with a newer etcd, in the order in which to replace it
+	Why     []string       `json:"why,omitempty"`     // why it is refused, or what it waits for
+	Replace []string       `json:"replace,omitempty"` // nodes whose etcd must be replaced, in that order
 }
 
-// AssessDowngrade judges a downgrade by what the nodes say, and by the asked node's own member list. cluster is the
-// version that the cluster has agreed on, under the one that it is being downgraded to, "" if it is not.
+// AssessDowngrade judges a downgrade by what the nodes say and by the asked node's own member list. cluster is the
+// version that the cluster has agreed on. under is the version that it is being downgraded to, "" if none.
 func AssessDowngrade(s ClusterStatus, members []plan.MemberInfo, names map[uint64]string, cluster, under,
 	to string) (Downgrade, error) {
 	d := Downgrade{Cluster: cluster, Target: under}
@@ -66,7 +66,7 @@ func AssessDowngrade(s ClusterStatus, members []plan.MemberInfo, names map[uint6
 		d.refuse("a downgrade to %s is under way: finish it, or give it up with `holdfast downgrade --cancel`", d.Target)
 	case agreed == target && len(d.Replace) == 0 && len(missing) == 0:
 		d.Phase = DowngradeDone
-		if d.Target != "" { // until etcd has noticed, newer members would be kept down
+		if d.Target != "" { // until etcd notices, it would keep newer members at the older version
 			d.Phase, d.Why = DowngradeWaiting, []string{"every member runs it, and etcd ends the downgrade within seconds"}
 		}
 	case d.Target != "" && len(behind)+len(missing) > 0:
@@ -98,8 +98,7 @@ func (d *Downgrade) refuse(format string, args ...any) {
 	d.Phase, d.Why = DowngradeRefused, []string{fmt.Sprintf(format, args...)}
 }
 
-// runners returns the nodes that run the members, the leader last, and what is wrong with members that none runs as a
-// voter.
+// runners returns the nodes that run voters, the leader last, and says what is wrong with the other members.
 func runners(s ClusterStatus, members []plan.MemberInfo,
 	names map[uint64]string) (nodes []NodeStatus, missing []string) {
 	for _, m := range members {

@@ -13,15 +13,15 @@ type Next struct {
 	Why    string    `json:"why"`
 }
 
-// Decision is what a node has decided: what it does or waits for, what else is in the way, a sentence each, and the
-// commands that they name.
+// Decision is what a node has decided: what it does or waits for, and further obstacles, one sentence each. Commands
+// are those that the sentences name.
 type Decision struct {
 	Why       string   `json:"why"`
 	Obstacles []string `json:"obstacles,omitempty"`
 	Commands  []string `json:"commands,omitempty"`
 }
 
-// Decided returns the decision that an action is.
+// Decided returns the decision of an action.
 func Decided(a plan.Action) *Decision {
 	d := &Decision{Why: a.Why, Obstacles: a.Obstacles}
 	for _, c := range a.Commands {
@@ -83,7 +83,7 @@ func (n NodeStatus) Doing() string {
 	return "waits: " + n.Why
 }
 
-// acting says which action is under way, and why. The reason of a claim says itself what is done.
+// acting says which action is in progress, and why. For a claim, the reason already names the action.
 func (n NodeStatus) acting(why string) string {
 	if n.Action == plan.Acquire {
 		return why
@@ -91,8 +91,8 @@ func (n NodeStatus) acting(why string) string {
 	return fmt.Sprintf("%s: %s", n.Action, why)
 }
 
-// informed returns the first node of which f is true, a leader before all others; nil if there is none. What a leader
-// has applied is as new as anything.
+// informed returns the first node for which f is true, a leader before all others; nil if there is none. A leader has
+// applied the newest state.
 func (s *ClusterStatus) informed(f func(NodeStatus) bool) *NodeStatus {
 	var found *NodeStatus
 	for i, n := range s.Nodes {
@@ -103,13 +103,13 @@ func (s *ClusterStatus) informed(f func(NodeStatus) bool) *NodeStatus {
 	return found
 }
 
-// summarize gathers what the members know of the cluster, and returns the node that leads, nil if there is none.
+// summarize collects what the members know of the cluster, and returns the node that leads, nil if there is none.
 func (s *ClusterStatus) summarize() (leader *NodeStatus) {
 	for i := range s.Nodes {
 		s.Nodes[i].explain()
 	}
 	s.Paused, s.Lock, s.Set, s.Leader, s.Rotation = nil, nil, nil, "", openRotation(s.Nodes)
-	for i, n := range s.Nodes { // of two the one of the later term: the other was confirmed before that began
+	for i, n := range s.Nodes { // of two, take the later term: the other was confirmed before that began
 		if n.leads() && !s.stranger(n) && (leader == nil || n.Etcd.Term > leader.Etcd.Term) {
 			leader = &s.Nodes[i]
 		}
@@ -118,7 +118,7 @@ func (s *ClusterStatus) summarize() (leader *NodeStatus) {
 		s.Leader, s.Paused, s.Lock, s.Set = leader.Node, leader.Paused, leader.Lock, leader.Set
 		return leader
 	}
-	// Without a leader the word of any member counts, which may be old.
+	// Without a leader, any member's state counts, although it may be old.
 	if n := s.informed(func(n NodeStatus) bool { return n.Paused != nil }); n != nil {
 		s.Paused = n.Paused
 	}

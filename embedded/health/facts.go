@@ -8,30 +8,30 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Facts is all that is judged. What nobody has looked at is nil.
+// Facts is everything that is judged. Facts that nobody has collected are nil.
 type Facts struct {
 	Status    ClusterStatus
 	Offline   string // not empty: no node answers on this machine, and why
-	Hangs     bool   // with Offline: its process is there, and says nothing
-	Ended     string // with Offline: its process ended by itself, and why
+	Hangs     bool   // with Offline: the process exists but does not answer
+	Ended     string // with Offline: the process ended by itself, and why
 	Endpoints *plan.Unleased
 	Events    *plan.Unleased
 	Store     *Holdings
 	Now       time.Time
 }
 
-// Holdings is what a backup store was found to hold.
+// Holdings is the content of a backup store.
 type Holdings struct {
 	Err      string   // why it could not be read
 	Good     int      // verified backups of this cluster
-	Skipped  []string // backups newer than the newest good one, which were found to be bad: a sentence each
+	Skipped  []string // bad backups that are newer than the newest good one, one sentence each
 	Broken   Sample   // damaged or never verified
-	Unproven Sample   // what was proven of them is not known
+	Unproven Sample   // their proofs cannot be read
 	Foreign  int      // of another cluster
 	Left     int      // begun long ago and never finished
 }
 
-// Sample is how many there are, and what is to be said of one of them.
+// Sample is a number of objects, with a sentence on one of them.
 type Sample struct {
 	Count   int
 	Example string
@@ -40,35 +40,35 @@ type Sample struct {
 // Checkup is what a node knows of its machine, its disk and its files.
 type Checkup struct {
 	Time    time.Time         `json:"time"`              // by its clock
-	Leader  bool              `json:"leader,omitempty"`  // it leads, and is not stalled
-	Member  uint64            `json:"member,omitempty"`  // its own, 0 if none runs
+	Leader  bool              `json:"leader,omitempty"`  // its member leads and is not stalled
+	Member  uint64            `json:"member,omitempty"`  // its own member's ID, 0 if none runs
 	Members []plan.MemberInfo `json:"members,omitempty"` // as applied there
 	Near    []uint64          `json:"near,omitempty"`    // members to which raft messages flow from here
-	Taken   bool              `json:"taken,omitempty"`   // it knows of no other program's members, in an adopted cluster
-	Names   map[uint64]string `json:"names,omitempty"`   // of members, as they have told
+	Taken   bool              `json:"taken,omitempty"`   // in an adopted cluster: it knows of no other program's members
+	Names   map[uint64]string `json:"names,omitempty"`   // of the members, as announced by them
 	Fsync   *Quantile         `json:"fsync,omitempty"`   // of the write-ahead log
 	Commit  *Quantile         `json:"commit,omitempty"`  // of the database
 	Room    *VolumeRoom       `json:"room,omitempty"`
 	RoomErr string            `json:"room_error,omitempty"`
-	Spool   *plan.Room        `json:"spool_room,omitempty"`   // nil where it lies on the volume's file system, as the next
-	Scratch *plan.Room        `json:"scratch_room,omitempty"` // or on the spool's
+	Spool   *plan.Room        `json:"spool_room,omitempty"`   // nil if it is on the volume's file system
+	Scratch *plan.Room        `json:"scratch_room,omitempty"` // nil if it is on that of the volume or the spool
 	Files   []File            `json:"files,omitempty"`
 	Cures   bool              `json:"cures,omitempty"` // upkeep.cure-nospace
 }
 
-// reaches reports whether the member of the node is connected to another, no matter who leads.
+// reaches reports whether the node's member is connected to another member, no matter which one leads.
 func (c *Checkup) reaches(m plan.MemberInfo) bool {
 	return m.Connected || slices.Contains(c.Near, m.ID)
 }
 
-// Quantile is the 99th percentile of a histogram, in seconds, of Count samples.
+// Quantile is the 99th percentile, in seconds, of a histogram with Count samples.
 type Quantile struct {
 	Seconds float64 `json:"seconds"`
 	Count   uint64  `json:"count"`
 }
 
-// VolumeRoom is the room on a volume, with what its node has decided by. Reserve is what etcd needs free to keep
-// running. Short: it is not free, and writes are refused until Enough is.
+// VolumeRoom is the room on a volume, with the limits by which its node decides. etcd needs Reserve free to keep
+// running. Short means that it is not free; writes are refused until Enough is free.
 type VolumeRoom struct {
 	plan.Room
 	Reserve int64 `json:"reserve,omitempty"`
@@ -90,17 +90,18 @@ type File struct {
 type FileKind string
 
 const (
-	// OwnCertificate is one that the node shows, with those that lead to its CA.
+	// OwnCertificate is a certificate that the node presents, with the chain to its CA.
 	OwnCertificate FileKind = "certificate"
-	// Authorities are certificates any of which signs others'.
+	// Authorities are CA certificates.
 	Authorities FileKind = "authorities"
 	// Secret is a key.
 	Secret FileKind = "secret"
-	// IssuedCertificate is one that the node shows, and that holdfast issues and renews at two thirds of its life.
+	// IssuedCertificate is a certificate that the node presents. holdfast issues it, and renews it at two thirds of its
+	// life.
 	IssuedCertificate FileKind = "issued certificate"
 )
 
-// Certificate is one of those in a file.
+// Certificate is one certificate in a file.
 type Certificate struct {
 	Subject string    `json:"subject"`
 	From    time.Time `json:"from"`

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Severity says how much a finding matters. The zero value is none.
+// Severity says how much a finding matters. The zero value means no finding.
 type Severity string
 
 const (
-	// Info is worth knowing, and nothing is to be done.
+	// Info is worth knowing, and needs no action.
 	Info Severity = "info"
-	// Warning is to be looked at in working hours. A cluster with warnings is healthy.
+	// Warning needs attention in working hours. A cluster with warnings is healthy.
 	Warning Severity = "warning"
-	// Degrading: the cluster serves, and something that it relies on is missing or fails.
+	// Degrading: the cluster serves, but something that it relies on is missing or fails.
 	Degrading Severity = "degraded"
-	// Critical: the cluster does not serve, or will not for long.
+	// Critical: the cluster does not serve, or will soon stop serving.
 	Critical Severity = "critical"
 )
 
-// severities are all of them, the least first.
+// severities lists all of them in ascending order.
 var severities = []Severity{Info, Warning, Degrading, Critical}
 
 // rank orders severities.
@@ -33,28 +33,28 @@ type Finding struct {
 	Area     string   `json:"area"` // one of Areas
 	Severity Severity `json:"severity"`
 	Subject  string   `json:"subject,omitempty"` // a node, slot, member, file, key or backup; empty: the cluster
-	Text     string   `json:"text"`              // one sentence, which names the subject where that is a node or a slot
-	Do       string   `json:"do,omitempty"`      // what to do, in a sentence
+	Text     string   `json:"text"`              // one sentence, which names the subject if that is a node or a slot
+	Do       string   `json:"do,omitempty"`      // what to do, in one sentence
 	Fix      *Repair  `json:"fix,omitempty"`     // what `holdfast doctor --fix` would do
 }
 
-// Repair is one step that `holdfast doctor --fix` offers: a key of etcd is deleted, as it was at a revision. The node
-// that carries it out looks first, and does it only if it would still offer it.
+// Repair is one step that `holdfast doctor --fix` offers: to delete a key of etcd, as it was at a revision. The node
+// that carries it out first checks again, and does it only if it would still offer it.
 type Repair struct {
-	ID       string `json:"id"`       // says what is done, and to what exactly
+	ID       string `json:"id"`       // the exact step, in words
 	Question string `json:"question"` // for the operator
 	Key      string `json:"-"`
 	Revision int64  `json:"-"`
 }
 
-// New returns a finding of a kind, with its severity and what to do about it.
+// New returns a finding with the area, severity and advice of its code.
 func New(code Code, subject, format string, args ...any) Finding {
 	k := KindOf(code)
 	return Finding{Code: code, Area: k.Area, Severity: k.Severity, Subject: subject, Text: fmt.Sprintf(format, args...),
 		Do: k.Do}
 }
 
-// found is New for one of which more is to be said.
+// found is New for a finding to which more is added.
 func found(code Code, subject, format string, args ...any) *Finding {
 	f := New(code, subject, format, args...)
 	return &f
@@ -66,22 +66,22 @@ func (f *Finding) as(s Severity) *Finding {
 	return f
 }
 
-// then changes what to do.
+// then changes the advice.
 func (f *Finding) then(format string, args ...any) *Finding {
 	f.Do = fmt.Sprintf(format, args...)
 	return f
 }
 
-// findings are gathered one by one.
+// findings collects findings.
 type findings []Finding
 
-// add adds one, and returns it for more to be said of it before the next.
+// add adds a finding, and returns it so that it can be changed before the next add.
 func (all *findings) add(code Code, subject, format string, args ...any) *Finding {
 	*all = append(*all, New(code, subject, format, args...))
 	return &(*all)[len(*all)-1]
 }
 
-// String is the sentence with the subject in front, where it is not in it.
+// String returns the sentence, preceded by the subject unless the sentence contains it.
 func (f Finding) String() string {
 	if f.Subject == "" || strings.Contains(f.Text, f.Subject) {
 		return f.Text
@@ -89,7 +89,7 @@ func (f Finding) String() string {
 	return f.Subject + ": " + f.Text
 }
 
-// Texts are the findings as sentences.
+// Texts returns the findings as sentences.
 func Texts(all []Finding) []string {
 	var out []string
 	for _, f := range all {
@@ -98,7 +98,7 @@ func Texts(all []Finding) []string {
 	return out
 }
 
-// Worst is the highest severity among them, empty for none.
+// Worst returns the highest severity among the findings, "" if there are none.
 func Worst(all []Finding) (worst Severity) {
 	for _, f := range all {
 		if f.Severity.rank() > worst.rank() {
@@ -108,7 +108,7 @@ func Worst(all []Finding) (worst Severity) {
 	return worst
 }
 
-// ordered sorts findings: the worst first, then as they were found.
+// ordered sorts findings by severity, the worst first, and otherwise keeps their order.
 func ordered(all []Finding) []Finding {
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(b.Severity.rank(), a.Severity.rank()) })
 	return all

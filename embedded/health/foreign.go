@@ -6,9 +6,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// isForeign reports whether the member of a slot of an adopted cluster is one that no node was ever heard to run:
-// another program does, or nobody. A node that held the slot and is lost is told as that, and once all were seen to be
-// ours none is foreign.
+// isForeign reports whether no node was ever heard to run the member of a slot in an adopted cluster, so that another
+// program runs it, or nobody. A lost node that held the slot is reported as lost instead. Once all members were seen to
+// be ours, none is foreign.
 func (s judged) isForeign(slot string) bool {
 	return s.Record != nil && s.Record.Cause == plan.Adopted && slices.Contains(s.Record.Charter.Slots(), slot) &&
 		!slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool {
@@ -16,26 +16,26 @@ func (s judged) isForeign(slot string) bool {
 		})
 }
 
-// returning reports whether the cluster goes back to the program that it was taken over from.
+// returning reports whether the cluster goes back to the program from which it was taken over.
 func (s judged) returning() bool {
 	return s.Paused != nil && s.Paused.Return && s.Record != nil && s.Record.Cause == plan.Adopted
 }
 
 // isReleased reports whether the member of a slot may have been given back: the cluster goes back, and no live node
-// holds the slot, or one that is drained.
+// holds the slot, or only a drained one.
 func (s judged) isReleased(slot string) bool {
 	n := s.holder(slot)
 	return s.returning() && slices.Contains(s.Record.Charter.Slots(), slot) &&
 		(n == nil || n.Reached && n.State == "drained")
 }
 
-// elsewhere reports whether another program runs the member of a slot, for raft is connected to it.
+// elsewhere reports whether another program runs the member of a slot, because raft is connected to it.
 func (s judged) elsewhere(slot string) bool {
 	return (s.isForeign(slot) || s.isReleased(slot)) && s.near(slot)
 }
 
-// near reports whether raft messages flow to the voter of a slot from any node. The leader's word is not needed: it may
-// be run by another program, too, which tells nothing here.
+// near reports whether raft messages flow from any node to the voter of a slot. It does not rely on the leader, which
+// may also be a member that another program runs, and which then reports nothing here.
 func (s judged) near(slot string) bool {
 	return slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool {
 		c := n.Checkup
@@ -59,7 +59,7 @@ func (s judged) judgeForeign(out *findings, slot string) {
 			"resolves to the right address here (docs/migrate.md).")
 }
 
-// judgeReleased judges a slot that holdfast does not run any more.
+// judgeReleased judges a slot that holdfast no longer runs.
 func (s judged) judgeReleased(out *findings, slot string) {
 	subject := "slot " + slot
 	if s.near(slot) {

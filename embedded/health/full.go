@@ -2,7 +2,7 @@ package health
 
 import "holdfast/embedded/plan"
 
-// FullAdvice says what to do about a full database, "" where the cure of NOSPACE says it.
+// FullAdvice says what to do about a full database, "" if the cure of NOSPACE already says it.
 func FullAdvice(u plan.Upkeep, m plan.Member) string {
 	switch {
 	case m.Alarmed(plan.NoSpace) && u.Cure:

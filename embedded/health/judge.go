@@ -10,8 +10,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Judge finds what is wrong with a cluster by what its nodes say, and sets the verdict. wanted are the slots of the
-// configuration. The same status can be judged again.
+// Judge finds what is wrong with a cluster by what its nodes say, and sets the verdict. wanted are the configured
+// slots. The same status can be judged again.
 func (s *ClusterStatus) Judge(wanted []string) {
 	f := Facts{Status: *s, Now: s.Time}
 	all := f.Judge(wanted)
@@ -20,7 +20,7 @@ func (s *ClusterStatus) Judge(wanted []string) {
 	s.Health = s.verdict()
 }
 
-// Judge finds all that is wrong, the worst first. It completes the status on the way, from what its nodes say.
+// Judge returns everything that is wrong, the worst first. It also completes the status from what its nodes say.
 func (f *Facts) Judge(wanted []string) []Finding {
 	s := &f.Status
 	s.blame()
@@ -69,7 +69,7 @@ func (f *Facts) Judge(wanted []string) []Finding {
 	return ordered(found)
 }
 
-// offline says that no node answers on this machine. None need run here; one that hangs is another matter.
+// offline reports that no node answers on this machine. That is no problem unless a process is there and hangs.
 func (f *Facts) offline(out *findings) {
 	if f.Hangs {
 		out.add(NodeSilent, "", "%s", f.Offline).as(Critical).then("Let the process continue, or restart it.")
@@ -83,8 +83,8 @@ func (f *Facts) offline(out *findings) {
 	}
 }
 
-// judged is what is judged of a cluster: what its nodes say, the slots that it should serve, the node that leads, nil
-// for none, and the time.
+// judged is a status under judgement, with the slots that the cluster should serve, the node that leads (nil if none),
+// and the time.
 type judged struct {
 	*ClusterStatus
 	slots  []string
@@ -92,8 +92,8 @@ type judged struct {
 	now    time.Time
 }
 
-// newest is the newest record of the cluster of the node that was asked, or, where it knows none, of all. Nodes of
-// another cluster may be in the gossip under the same name.
+// newest returns the newest record of the asked node's cluster. If that node knows no cluster, it returns the newest of
+// all. Nodes of another cluster may be in the gossip under the same name.
 func (s *ClusterStatus) newest() (r *plan.Record) {
 	lineage := ""
 	if self := s.Self(); self != nil && self.Record != nil {
@@ -110,19 +110,19 @@ func (s *ClusterStatus) newest() (r *plan.Record) {
 	return r
 }
 
-// stranger reports whether a node is of another cluster than the one that is judged.
+// stranger reports whether a node belongs to another cluster than the judged one.
 func (s *ClusterStatus) stranger(n NodeStatus) bool {
 	return n.Record != nil && s.Record != nil && n.Record.Lineage() != s.Record.Lineage()
 }
 
-// own is the status with the nodes of the cluster that is judged alone, and with those that know of none.
+// own returns the status with only the nodes of the judged cluster, and those that know of no cluster.
 func (s *ClusterStatus) own() *ClusterStatus {
 	own := *s
 	own.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), s.stranger)
 	return &own
 }
 
-// Reasons are the sentences that keep the cluster from being healthy.
+// Reasons returns the findings that keep the cluster from being healthy, as sentences.
 func (s *ClusterStatus) Reasons() []string {
 	var out []string
 	for _, f := range s.Findings {
@@ -148,24 +148,24 @@ func (s *ClusterStatus) verdict() Verdict {
 	return Healthy
 }
 
-// unexamined adds what could not be looked at.
+// unexamined adds a finding about something that could not be checked.
 func (all *findings) unexamined(area, subject, format string, args ...any) *Finding {
 	f := all.add(NotExamined, subject, format, args...)
 	f.Area = area
 	return f
 }
 
-// confirmed returns a node whose member a quorum has just answered through, nil for none. That is what a quorum is,
-// no matter who leads and what the gossip says of the others.
+// confirmed returns a node through whose member a quorum has just answered, nil if there is none. That proves a quorum,
+// no matter which node leads and what the gossip says of the others.
 func (s judged) confirmed() *NodeStatus {
 	return s.informed(func(n NodeStatus) bool { return n.Etcd.Confirmed && n.Etcd.HasLead && n.Stall == nil })
 }
 
-// longElection is for how many seconds a majority that runs may be without a leader before that is more than an
+// longElection is how many seconds a running majority may be without a leader before that counts as more than an
 // election. With the defaults one attempt takes 1 to 2 s.
 const longElection = 10.0
 
-// quorum says whether there is one, by what raft tells the members.
+// quorum reports whether there is a quorum, by what raft tells the members.
 func (s judged) quorum(out *findings) {
 	var claims []string
 	for _, n := range s.Nodes {
@@ -221,13 +221,13 @@ func (s judged) quorum(out *findings) {
 	}
 }
 
-// begins reports whether the node that was asked has just begun: what it has not heard of may be there.
+// begins reports whether the asked node has just started. A node of which it has not heard may still be there.
 func (s *ClusterStatus) begins() bool {
 	self := s.Self()
 	return self != nil && self.Early
 }
 
-// contradictions are what nodes say that cannot all be true of one cluster.
+// contradictions reports statements of nodes that cannot all be true of one cluster.
 func (s judged) contradictions(out *findings) {
 	holders := map[string][]string{}
 	for i, n := range s.Nodes {
@@ -248,22 +248,22 @@ func (s judged) contradictions(out *findings) {
 	}
 }
 
-// missing says that a node is not there.
+// missing reports that a node is missing.
 func (s judged) missing(out *findings, n NodeStatus) {
 	switch {
 	case n.Live && !n.Reached:
 		out.add(NodeSilent, n.Node, "%s is in the gossip but does not answer", n.Node)
 	case !n.Live && n.Blocks != "":
 		out.add(LostBlocks, n.Node, "%s is lost: %s", n.Node, n.Blocks)
-	case !n.Live && n.Volume != nil && s.elsewhere(n.Volume.Slot): // the slot says it
-	case !n.Live && n.Volume != nil && !slices.Contains(s.slots, n.Volume.Slot): // which the cluster has given up
+	case !n.Live && n.Volume != nil && s.elsewhere(n.Volume.Slot): // reported with the slot
+	case !n.Live && n.Volume != nil && !slices.Contains(s.slots, n.Volume.Slot): // the cluster has given this slot up
 	case !n.Live && n.Volume != nil && s.holder(n.Volume.Slot) == nil:
 		out.add(NodeLost, n.Node, "%s, which holds slot %s, has not been heard of since %s", n.Node, n.Volume.Slot,
 			n.Since.UTC().Format(timeFormat))
 	}
 }
 
-// holder returns the live node that holds a slot, one that answers before others; nil for none.
+// holder returns the live node that holds a slot, preferably one that answers; nil if there is none.
 func (s judged) holder(slot string) (found *NodeStatus) {
 	for i, n := range s.Nodes {
 		if n.Live && n.Volume != nil && n.Volume.Slot == slot && (found == nil || n.Reached && !found.Reached) {
@@ -273,8 +273,9 @@ func (s judged) holder(slot string) (found *NodeStatus) {
 	return found
 }
 
-// connected reports whether a member with a quorum is connected to that of a slot, which none is to itself. Where no
-// node leads, the followers' word counts: the leader may be the very member that no node is seen to run.
+// connected reports whether a member with a quorum is connected to that of a slot; no member is connected to itself. If
+// no node leads, the followers' connections count, because the leader may be the very member that no node is seen to
+// run.
 func (s judged) connected(slot string) bool {
 	return slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool {
 		c := n.Checkup
@@ -285,7 +286,7 @@ func (s judged) connected(slot string) bool {
 	})
 }
 
-// judgeSlots says which slots are not served as they should be.
+// judgeSlots reports the slots that are not served properly.
 func (s judged) judgeSlots(out *findings) {
 	var learners []string
 	if s.leader != nil {
@@ -305,23 +306,23 @@ func (s judged) judgeSlots(out *findings) {
 			}
 			out.add(SlotUnseen, subject,
 				"slot %s: raft is connected to its member, and according to the gossip %s holds it", slot, who)
-		case n == nil && s.begins() && s.confirmed() == nil: // nor is the quorum known
+		case n == nil && s.begins() && s.confirmed() == nil: // the quorum is not known either
 		case n == nil:
 			out.add(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot))
-		case n.Stall != nil: // which its own finding explains
+		case n.Stall != nil: // its own finding explains it
 			out.add(SlotDown, subject, "slot %s is stalled on %s", slot, n.Node).
 				then("See the finding about the member of %s.", n.Node)
 		case !n.serves():
 			out.add(SlotDown, subject, "slot %s is %s on %s: %s", slot, n.State, n.Node, n.Why).
 				then("`holdfast status --why` says what %s waits for.", n.Node)
-		case slices.Contains(learners, slot): // which it may not know yet
+		case slices.Contains(learners, slot): // the node itself may not know it yet
 			out.add(SlotLearner, subject, "slot %s on %s has no vote yet: according to the leader it is a learner", slot,
 				n.Node)
 		}
 	}
 }
 
-// lastHeard says since when a slot's last holder is lost, where that is known.
+// lastHeard says since when a slot's last holder has been lost, if that is known.
 func (s judged) lastHeard(slot string) string {
 	i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return !n.Live && n.Volume != nil && n.Volume.Slot == slot })
 	if i < 0 {

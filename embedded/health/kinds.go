@@ -2,17 +2,17 @@ package health
 
 import "slices"
 
-// Code names a kind of finding. It never changes, so that alerts and scripts can rely on it.
+// Code identifies a kind of finding. It never changes, so that alerts and scripts can rely on it.
 type Code string
 
-// areas are what a cluster is examined for, in the order of `holdfast doctor`.
+// areas are the parts of a cluster that are examined, in the order of `holdfast doctor`.
 var areas = []string{
 	areaQuorum, areaNodes, areaSlots, areaMembers, areaAlarms, areaGenerations, areaVersions, areaClocks, areaDisks,
 	areaDatabases,
 	areaCertificates, areaBackups, areaGossip, areaVolumes, areaConfig, areaOperator, areaKubernetes,
 }
 
-// alone are the areas that can be examined where no node runs.
+// alone are the areas that can be examined when no node runs.
 var alone = []string{areaCertificates, areaBackups}
 
 const (
@@ -35,11 +35,11 @@ const (
 	areaKubernetes   = "kubernetes"
 )
 
-// Kind is a kind of finding: the row of the table in docs/findings.md.
+// Kind is a kind of finding: a row of the table in docs/findings.md.
 type Kind struct {
 	Code     Code
 	Area     string
-	Severity Severity // as a rule; a finding may say another one
+	Severity Severity // the default; a finding may have another one
 	Do       string
 	wide     bool
 }
@@ -47,7 +47,7 @@ type Kind struct {
 // Local reports whether a node finds it by itself, see [NodeStatus.Local].
 func (k Kind) Local() bool { return !k.wide }
 
-// KindOf is the kind with a code, which there must be.
+// KindOf returns the kind with a code. It panics if there is none.
 func KindOf(c Code) Kind {
 	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Code == c })
 	if i < 0 {

@@ -7,8 +7,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// blame says of each lost node whether what it knew keeps live nodes waiting, and what to do about it. That of a member
-// which only is away does not: it is of the cluster that the others are of.
+// blame sets for each lost node whether its record keeps live nodes waiting, and what to do about it. A lost member of
+// the same cluster blocks nothing.
 func (s *ClusterStatus) blame() {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

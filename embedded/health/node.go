@@ -11,10 +11,10 @@ import (
 
 const timeFormat = time.RFC3339
 
-// stuck is how long the coordinator may go without looking at the world before its process is not live.
+// stuck is how many seconds the coordinator may go without observing the world before its process counts as not live.
 const stuck = 30.0
 
-// longJoin is what a learner may take without a word.
+// longJoin is how long a member may be a learner before that is a finding.
 const longJoin = 10 * time.Minute
 
 // Judge finds what is wrong with a node by what it says of itself.
@@ -40,7 +40,7 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 		switch r.State {
 		case RestoreUnable:
 			all.add(RestoreStuck, n.Node, "%s", r.Text())
-		case RestoreUnconfirmed: // the cluster serves as before, and nothing has begun
+		case RestoreUnconfirmed: // nothing has begun, and the cluster serves as before
 			all.add(RestoreOpen, n.Node, "%s", r.Text()).as(Warning)
 		default:
 			all.add(RestoreOpen, n.Node, "%s", r.Text())
@@ -65,13 +65,13 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 	return all
 }
 
-// unable reports whether the last action failed in preparing a restore, which says why itself.
+// unable reports whether the last action failed to prepare a restore. The restore's own finding says why.
 func (n *NodeStatus) unable() bool {
 	return n.Action == plan.Prepare && n.Restore != nil && n.Restore.State == RestoreUnable
 }
 
-// Local finds what is wrong with a node and, as far as its own member tells, with the cluster, without asking anybody.
-// slots are those of the configuration.
+// Local finds what is wrong with a node and, as far as its own member knows, with the cluster, without asking any other
+// node. slots are the configured slots.
 func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
 	all := findings(n.Judge(now))
 	s := ClusterStatus{Nodes: []NodeStatus{*n}, Record: n.Record, Paused: n.Paused, Lock: n.Lock}
@@ -100,7 +100,7 @@ func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
 	return ordered(all)
 }
 
-// near is how many of the voters the member of the node reaches, itself included, and how many there are.
+// near returns how many voters the node's member reaches, itself included, and how many there are.
 func (n *NodeStatus) near() (near, voters int) {
 	if n.Checkup == nil {
 		return 0, 0
@@ -112,15 +112,15 @@ func (n *NodeStatus) near() (near, voters int) {
 	return near, len(all)
 }
 
-// What etcd's documentation of hardware and its FAQ ask of a disk, in seconds, as the 99th percentile; and how many
-// samples there must be for one.
+// etcd's hardware documentation and FAQ require these 99th percentiles of a disk, in seconds. leastSample is how many
+// samples are needed to judge one.
 const (
 	slowFsync   = 0.010
 	slowCommit  = 0.025
 	leastSample = 100
 )
 
-// roomToDefragment is what a defragmentation wants beside the data in use: two segments of the log.
+// roomToDefragment is what a defragmentation needs beside the data in use: two log segments, in bytes.
 const roomToDefragment = 128 << 20
 
 func (n *NodeStatus) disks(out *findings) {
@@ -158,7 +158,7 @@ func (n *NodeStatus) disks(out *findings) {
 	n.beside(out, c)
 }
 
-// beside judges the disks of the backups, where they are not the volume's.
+// beside judges the disks of the spool and the scratch directory, if they differ from the volume's.
 func (n *NodeStatus) beside(out *findings, c *Checkup) {
 	var size int64
 	if n.Etcd != nil {
@@ -240,7 +240,7 @@ func (n *NodeStatus) database(out *findings) {
 	}
 }
 
-// GrowthText says by how much live data grows in a day, "" where that is not known.
+// GrowthText says by how much live data grows in a day, "" if that is not known.
 func GrowthText(perDay *int64) string {
 	switch {
 	case perDay == nil:
@@ -251,7 +251,7 @@ func GrowthText(perDay *int64) string {
 	return fmt.Sprintf(", %s more each day", Bytes(*perDay))
 }
 
-// backups judges the account of a node's keeper: the schedule by the one that leads.
+// backups judges the status of a node's backup keeper. Only the leading one's schedule is judged.
 func (n *NodeStatus) backups(out *findings, now time.Time) {
 	b := n.Backup
 	if b == nil {
@@ -310,7 +310,7 @@ func (n *NodeStatus) files(out *findings, now time.Time) {
 	}
 }
 
-// judge returns what is wrong with a file, nil for nothing.
+// judge returns what is wrong with a file, nil if nothing is.
 func (f File) judge(now time.Time) *Finding {
 	switch {
 	case f.Err != "":
@@ -328,12 +328,12 @@ func (f File) judge(now time.Time) *Finding {
 	wrong := worst.judge(f.Key, now)
 	valid := func(c Certificate) bool { return c.judge(f.Key, now) == nil }
 	if wrong != nil && f.Kind == Authorities && slices.ContainsFunc(f.Certs, valid) {
-		wrong.as(Warning) // as while an authority is replaced
+		wrong.as(Warning) // this is normal while an authority is replaced
 	}
 	return wrong
 }
 
-// overdue judges a certificate that should have been renewed by holdfast itself.
+// overdue judges a certificate that holdfast itself should have renewed.
 func (c Certificate) overdue(key string, now time.Time) *Finding {
 	const cure = "`holdfast status` says why the node could not renew it."
 	switch left := c.Until.Sub(now); {
@@ -347,7 +347,7 @@ func (c Certificate) overdue(key string, now time.Time) *Finding {
 		key, c.Subject, Age(c.Until, now), c.Until.UTC().Format(timeFormat)).then(cure)
 }
 
-// left is until when a certificate is of use, which is the past for one that is not valid yet.
+// left returns until when a certificate can be used; the zero time if it is not valid yet.
 func (c Certificate) left(now time.Time) time.Time {
 	if c.From.After(now) {
 		return time.Time{}
@@ -356,7 +356,7 @@ func (c Certificate) left(now time.Time) time.Time {
 }
 
 func (c Certificate) judge(key string, now time.Time) *Finding {
-	life := c.Until.Sub(c.From) // of hours, where a program renews it
+	life := c.Until.Sub(c.From) // this may be hours, if a program renews it
 	left := c.Until.Sub(now)
 	switch {
 	case c.From.After(now):

@@ -11,58 +11,59 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Release is what a node says of giving its member back to the program that the cluster was taken over from.
+// Release is what a node says of giving its member back to the program from which the cluster was taken over.
 type Release struct {
 	Slot    string       `json:"slot"`
 	Program plan.Program `json:"program"`
-	To      string       `json:"to"`              // version of the etcd that is to run it
-	Cluster string       `json:"cluster_version"` // that the cluster has agreed on
-	Why     []string     `json:"why,omitempty"`   // it is refused
-	Soon    bool         `json:"soon,omitempty"`  // one of the reasons passes by itself within seconds
-	Notes   []string     `json:"notes,omitempty"` // worth knowing before
-	// Risk is why the member cannot go down now, "" if it can: it may be over in a moment.
+	To      string       `json:"to"`              // version of the etcd that will run it
+	Cluster string       `json:"cluster_version"` // the version that the cluster has agreed on
+	Why     []string     `json:"why,omitempty"`   // why it is refused
+	Soon    bool         `json:"soon,omitempty"`  // one of the reasons disappears by itself within seconds
+	Notes   []string     `json:"notes,omitempty"` // what to know before
+	// Risk says why the member cannot go down now, "" if it can. The reason may disappear in a moment.
 	Risk     string   `json:"risk,omitempty"`
 	Released bool     `json:"released"`         // the data is ready for the other program, and etcd is stopped
-	Backup   string   `json:"backup,omitempty"` // that was made sure of
+	Backup   string   `json:"backup,omitempty"` // the verified backup made before the release
 	Path     string   `json:"path,omitempty"`   // of the volume
-	Data     string   `json:"data,omitempty"`   // of plain etcd: its --data-dir
+	Data     string   `json:"data,omitempty"`   // for plain etcd: its --data-dir
 	Rest     []string `json:"rest,omitempty"`   // nodes that still run members, in the order in which to release them
-	// Unknown are the slots of which nobody says whether a node runs the member, each with its last node where one is
-	// known: it was given back, or its node does not answer.
+	// Unknown lists the slots whose member may have been given back, or whose node does not answer, each with its last
+	// known node.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
 // Releasing is what a node knows of itself and of its store when it is asked to release its member.
 type Releasing struct {
-	Origin  *plan.Origin   // on its volume; nil where holdfast has filled the disk
-	Adopted *plan.Adoption // by the record, nil of a cluster that holdfast made
+	Origin  *plan.Origin   // of the data on its volume; nil if holdfast has filled the disk
+	Adopted *plan.Adoption // from the record; nil if holdfast founded the cluster
 	Path    string         // of its volume
 	Data    string         // of holdfast's data directory there
 	Token   string         // of the cluster, in etcd-manager's file state
 	Names   []string       // in etcd-manager's file state, nil if it cannot be read
-	Problem string         // why it cannot be
+	Problem string         // why the file state cannot be read
 	Own     string         // the member's name
 	Etcd    *EtcdStatus    // its member; nil if none runs
-	To      string         // version of the etcd that is to run it, "" for that in the file state
+	To      string         // version of the etcd that will run it, "" for that in the file state
 	Was     string         // the version in the file state
-	Secured string         // pattern of peer URLs with TLS that it serves in the place of its record's, "" for that
+	Secured string         // pattern of peer URLs with TLS that it serves instead of its record's; "" if it serves those
 	Voters  int
 	Foreign int // voters that raft is connected to and that no node runs
-	// Manager is whether the backups are in etcd-manager's format: then the store tells etcd-manager what follows.
+	// Manager says that the backups are in etcd-manager's format. Then the store tells etcd-manager what to do; the
+	// rest is read from it.
 	Manager      bool
-	Spec         string // version in its spec; "" if there is none
+	Spec         string // version in etcd-manager's spec; "" if there is none
 	SpecMembers  int
 	Commands     []string
-	StoreProblem string // why the store cannot be asked
+	StoreProblem string // why the store cannot be read
 }
 
-// AssessRelease judges whether the member of the asked node may be released. It leaves Risk to who asks the leader.
+// AssessRelease judges whether the asked node may release its member. It leaves Risk to a caller that asks the leader.
 func AssessRelease(s ClusterStatus, in Releasing) Release {
 	r := Release{To: in.To}
 	switch {
 	case in.Origin != nil:
 		r.Program, r.Data = in.Origin.Program, in.Path
-	case in.Adopted != nil: // a disk that replaced another one: the others have filled it
+	case in.Adopted != nil: // a replacement disk, which the other members have filled
 		r.Program, r.Data = in.Adopted.From(), in.Data
 	default:
 		r.refuse("this volume never held another program's data, so there is nothing to give back; `holdfast " +
@@ -73,7 +74,7 @@ func AssessRelease(s ClusterStatus, in Releasing) Release {
 	if manager {
 		r.Data = ""
 	}
-	if in.Origin != nil && in.Origin.Obstacle != "" && (!manager || in.Problem == "") { // else manager says more
+	if in.Origin != nil && in.Origin.Obstacle != "" && (!manager || in.Problem == "") { // otherwise manager says more
 		r.refuse("%s", in.Origin.Obstacle)
 	}
 	switch {
@@ -111,7 +112,7 @@ func AssessRelease(s ClusterStatus, in Releasing) Release {
 	return r
 }
 
-// unheard are the slots that no node which answers holds.
+// unheard returns the slots that no answering node holds.
 func (s ClusterStatus) unheard() (unknown []string) {
 	if s.Record == nil {
 		return nil
@@ -134,7 +135,7 @@ func (s ClusterStatus) unheard() (unknown []string) {
 	return unknown
 }
 
-// stateElsewhere is where another member has etcd-manager's file state, as scp takes it.
+// stateElsewhere returns the path of etcd-manager's file state on another member's machine, in the form that scp takes.
 func (s ClusterStatus) stateElsewhere() string {
 	for _, n := range s.Nodes {
 		if n.Reached && n.Node != s.Asked && n.Etcd != nil && n.Volume != nil && n.Volume.Path != "" {
@@ -148,7 +149,7 @@ func (r *Release) refuse(format string, args ...any) {
 	r.Why = append(r.Why, fmt.Sprintf(format, args...))
 }
 
-// versions sees whether the etcd that is to come can open the data, and be in the cluster.
+// versions checks whether the new etcd can open the data and run in the cluster.
 func (r *Release) versions(s ClusterStatus, in Releasing) {
 	if r.To == "" {
 		r.refuse("say which etcd will run here: --to-etcd, for example 3.6.12")
@@ -175,7 +176,7 @@ func (r *Release) versions(s ClusterStatus, in Releasing) {
 	switch {
 	case to.Older(agreed):
 		r.refuse("the cluster is at etcd %s, and etcd %s cannot run in it: %s", r.Cluster, r.To, down)
-	case !known: // a member that has just begun has not said it yet
+	case !known: // a member that has just started does not report it yet
 		r.refuse("the version of the data here is not known yet: ask again in a few seconds")
 		r.Soon = true
 	case to.Older(stored):
@@ -189,7 +190,7 @@ func (r *Release) versions(s ClusterStatus, in Releasing) {
 	}
 }
 
-// rises reports whether every member that runs here has an etcd above a minor.
+// rises reports whether every member that runs here has an etcd above a minor version.
 func rises(s ClusterStatus, to plan.Minor) bool {
 	for _, n := range s.Nodes {
 		if !n.Reached || n.Etcd == nil {
@@ -202,7 +203,7 @@ func rises(s ClusterStatus, to plan.Minor) bool {
 	return true
 }
 
-// manager sees whether etcd-manager would continue with the cluster as it is.
+// manager checks whether etcd-manager would continue with the cluster as it is.
 func (r *Release) manager(s ClusterStatus, in Releasing) {
 	switch {
 	case in.Problem != "":

@@ -5,37 +5,37 @@ import (
 	"math"
 )
 
-// RestoreStatus is how far a node is with a restore or a recovery that is under way.
+// RestoreStatus is how far a node is with a restore or a recovery in progress.
 type RestoreStatus struct {
 	ID         string `json:"id"`               // of the proposal
-	Title      string `json:"title"`            // restore of …, or recovery from …
-	Backup     string `json:"backup,omitempty"` // of a restore
+	Title      string `json:"title"`            // "restore of …" or "recovery from …"
+	Backup     string `json:"backup,omitempty"` // only of a restore
 	Generation uint64 `json:"generation"`
 	Attempt    int    `json:"attempt"`
 	By         string `json:"by"`
 	State      string `json:"state"`           // one of the states of a restore
 	Phase      string `json:"phase,omitempty"` // while preparing
-	Done       int64  `json:"done,omitempty"`  // bytes of the database, of Total
+	Done       int64  `json:"done,omitempty"`  // bytes of the database, out of Total
 	Total      int64  `json:"total,omitempty"`
-	Error      string `json:"error,omitempty"` // why the last attempt to prepare it failed
-	// Objecting is for how many seconds more this node waits for a leader that objects to a leaderless proposal. If it
-	// Leaves, its member stops then for good.
+	Error      string `json:"error,omitempty"` // why the last attempt to prepare failed
+	// Objecting is for how many more seconds this node waits for a leader that objects to a leaderless proposal. With
+	// Leaves, its member then stops for good.
 	Objecting float64 `json:"objecting,omitempty"`
 	Leaves    bool    `json:"leaves,omitempty"`
 	Left      bool    `json:"left,omitempty"` // its member has left the generation for the proposal
 }
 
-// The states of a restore or a recovery on one node.
+// These are the states of a restore or a recovery on one node.
 const (
 	RestoreUnconfirmed = "unconfirmed" // nothing begins before an operator confirms it on a node of the cluster
 	RestoreWaiting     = "waiting"     // nothing has begun here
 	RestorePreparing   = "preparing"
 	RestorePrepared    = "prepared"
-	RestoreUnable      = "unable"   // the last attempt to prepare it failed; with a phase the next one is under way
+	RestoreUnable      = "unable"   // the last attempt to prepare failed; with a phase, the next one is in progress
 	RestoreSwapping    = "swapping" // past the point of no return
 )
 
-// Waits says for what a member waits beside the work itself, "" for nothing.
+// Waits says what a member waits for apart from the work itself, "" for nothing.
 func (r RestoreStatus) Waits() string {
 	switch {
 	case r.State == RestoreUnconfirmed:
@@ -51,12 +51,12 @@ func (r RestoreStatus) Waits() string {
 	return ""
 }
 
-// Text says it in a sentence.
+// Text describes the restore in one sentence.
 func (r RestoreStatus) Text() string {
 	return fmt.Sprintf("a %s as generation %d is under way: %s", r.Title, r.Generation, r.Progress())
 }
 
-// Progress is the state with what belongs to it: the error, how far the work is, and for what the member waits.
+// Progress returns the state with its details: the error, how far the work is, and what the member waits for.
 func (r RestoreStatus) Progress() string {
 	text := r.State
 	if r.Error != "" {

@@ -10,30 +10,30 @@ import (
 
 // RotationStatus is a rotation of the authorities that holdfast has made, from its first to its last phase.
 type RotationStatus struct {
-	Phase string `json:"phase"` // introduced, issuing; RotationRetiring: of the clients' authority alone
-	// Authorities are clients and peers, in the last phase clients alone.
+	Phase string `json:"phase"` // introduced, issuing, or RotationRetiring
+	// Authorities are "clients" and "peers"; in the last phase only "clients".
 	Authorities []string  `json:"authorities"`
-	Began       time.Time `json:"began"`           // the rotation
-	Cause       string    `json:"cause,omitempty"` // of the rotation: why it was begun, and who asked for it
-	Since       time.Time `json:"since"`           // the phase
+	Began       time.Time `json:"began"`           // when the rotation began
+	Cause       string    `json:"cause,omitempty"` // why the rotation was begun, and who asked for it
+	Since       time.Time `json:"since"`           // when the phase began
 	Hold        time.Time `json:"hold,omitzero"`   // the new authorities do not sign before
 	Waits       string    `json:"waits"`           // what the next step waits for
 	Next        string    `json:"next"`            // what the next step does
-	Until       time.Time `json:"until"`           // the phase ends then at the latest
-	Old         []string  `json:"old"`             // the clients' authorities that go
-	New         string    `json:"new"`             // the one that comes or has come
-	// OldClients have presented a certificate of an old authority since Watched, the last to do so first; Others are
-	// more of them, for there is a bound.
+	Until       time.Time `json:"until"`           // when the phase ends at the latest
+	Old         []string  `json:"old"`             // the clients' authorities that are being removed
+	New         string    `json:"new"`             // the clients' authority that replaces them
+	// OldClients have presented a certificate of an old authority since Watched, the last to do so first. Their number
+	// is bounded; Others counts the rest.
 	OldClients []ClientCertificate `json:"old_clients,omitempty"`
 	Others     int                 `json:"other_old_clients,omitempty"`
 	Watched    time.Time           `json:"watched_since,omitzero"`
 }
 
-// RotationRetiring is the last phase: members have done with the old authorities, and servers still accept clients'
-// certificates of them.
+// RotationRetiring is the last phase. The members no longer use the old authorities, and the servers still accept
+// clients' certificates of them.
 const RotationRetiring = "retiring"
 
-// ClientCertificate is a client's certificate that a member was shown.
+// ClientCertificate is a certificate that a client has presented to a member.
 type ClientCertificate struct {
 	Name        string    `json:"name"` // the common name
 	Fingerprint string    `json:"fingerprint"`
@@ -42,29 +42,29 @@ type ClientCertificate struct {
 	Last        time.Time `json:"last_seen"`
 }
 
-// IssuedClient is the last certificate that `holdfast tls client` has issued to a client, or `tls observer` and `tls
-// operator` to an observer and an operator. Its holder renews it, or nobody.
+// IssuedClient is the last certificate that `holdfast tls client`, `tls observer` or `tls operator` has issued to one
+// name. Only its holder renews it, if anyone does.
 type IssuedClient struct {
 	Role        string    `json:"role,omitempty"` // client, observer, operator; "" is a client
 	Name        string    `json:"name"`           // the common name
 	Fingerprint string    `json:"fingerprint"`
-	Authority   string    `json:"authority"` // fingerprint of the one that has signed
+	Authority   string    `json:"authority"` // fingerprint of the authority that signed it
 	NotBefore   time.Time `json:"not_before"`
 	NotAfter    time.Time `json:"not_after"`
-	Renewable   bool      `json:"renewable,omitempty"` // its holder may have the next one, for the same key
+	Renewable   bool      `json:"renewable,omitempty"` // its holder may get another one for the same key
 }
 
-// roleClient is whose certificates a version before roles has issued.
+// roleClient is the role of a certificate that was issued before there were roles.
 const roleClient = "client"
 
-// Of says whose certificate it is: no two roles share a name.
+// Of says whose certificate it is, as role and name: two roles may use the same name.
 func (c IssuedClient) Of() string { return cmp.Or(c.Role, roleClient) + " " + c.Name }
 
 // maxOldClients bounds the clients that a status names.
 const maxOldClients = 30
 
-// Add adds clients that present an old certificate. Of one certificate that several members have seen the last sight
-// counts.
+// Add adds clients that have presented an old certificate. If several members have seen the same certificate, the last
+// time counts.
 func (r *RotationStatus) Add(more ...ClientCertificate) {
 	all := slices.Clone(r.OldClients)
 	for _, c := range more {
@@ -106,8 +106,8 @@ func namesText(clients []ClientCertificate, others int, now time.Time) string {
 	return strings.Join(names, ", ")
 }
 
-// openRotation is what the nodes say of the rotation: one that has the newest edition, the leader before others, with
-// the clients that any of them has seen; nil if none is open. Who does not reach the store has an old edition.
+// openRotation returns the open rotation according to the node with the newest edition, the leader before others; nil
+// if none is open. It adds the clients that any node has seen. A node that cannot reach the store has an old edition.
 func openRotation(nodes []NodeStatus) *RotationStatus {
 	var best *TLSStatus
 	led := false
@@ -139,18 +139,18 @@ func openRotation(nodes []NodeStatus) *RotationStatus {
 }
 
 const (
-	// rotationPatience is how long members may keep a rotation waiting: each needs a minute at most.
+	// rotationPatience is how long members may keep a rotation waiting. Each needs at most a minute.
 	rotationPatience = time.Hour
-	// holdNotice is how long before new authorities sign it is said that clients need the new bundle by then: so long,
-	// or for half of the time that clients have.
+	// holdNotice is how long before the new authorities sign a finding says that clients need the new bundle; at most
+	// half of the time that clients have.
 	holdNotice = 30 * 24 * time.Hour
-	// stillPresents is how long ago a client that uses an old certificate was last seen with it. One that has got a new
-	// certificate is told of no longer than that.
+	// stillPresents is for how long after its last use of an old certificate a client is reported. So a client that has
+	// a new certificate is soon no longer reported.
 	stillPresents = 24 * time.Hour
 )
 
-// judgeRotation tells of the rotation that is open. That alone is nothing wrong, but it may be forgotten, for it
-// lasts until somebody has seen to the clients.
+// judgeRotation reports an open rotation. An open rotation is normal, but it may be forgotten, because it lasts until
+// somebody has taken care of the clients.
 func (s judged) judgeRotation(out *findings) {
 	r := s.Rotation
 	if r == nil {
@@ -179,7 +179,7 @@ func (s judged) judgeRotation(out *findings) {
 	}
 }
 
-// judgeClients names the clients that use a certificate of an authority that only they need.
+// judgeClients names the clients that still use a certificate of an authority that only they need.
 func (r *RotationStatus) judgeClients(out *findings, now time.Time) {
 	var still []ClientCertificate
 	for _, c := range r.OldClients {
@@ -194,7 +194,7 @@ func (r *RotationStatus) judgeClients(out *findings, now time.Time) {
 		strings.Join(r.Old, ", "), r.Until.UTC().Format(timeFormat), namesText(still, r.Others, now))
 }
 
-// issued are the last certificates that were issued to clients, as far as any node knows, that which ends first
+// issued returns the last certificates that were issued to clients, as far as any node knows, those that expire first
 // before others.
 func (s judged) issued() []IssuedClient {
 	last := map[string]IssuedClient{}
@@ -218,11 +218,11 @@ func (s judged) issued() []IssuedClient {
 	return all
 }
 
-// clientMourned is how long after its end a client's certificate is told of: a client that went without one for so
-// long is gone.
+// clientMourned is how long an expired client certificate is reported. A client that has had none for so long is gone.
 const clientMourned = 7 * 24 * time.Hour
 
-// JudgeIssued tells which clients' certificates end soon, or have just ended. all are the last of each client.
+// JudgeIssued reports clients' certificates that expire soon, or have just expired. all has the last certificate of
+// each client.
 func JudgeIssued(all []IssuedClient, now time.Time) []Finding {
 	var out findings
 	for _, c := range all {
@@ -249,7 +249,7 @@ func JudgeIssued(all []IssuedClient, now time.Time) []Finding {
 	return out
 }
 
-// Text is the rotation for people.
+// Text describes the rotation for people.
 func (r RotationStatus) Text(now time.Time) string {
 	cause := ""
 	if r.Cause != "" {

@@ -1,23 +1,22 @@
 package health
 
-// Kinds are all kinds of findings, by area. docs/findings.md says what each means, and where it comes from.
+// Kinds has all kinds of findings, by area. docs/findings.md says what each means, and where it comes from.
 var Kinds []Kind
 
-// local adds a kind to Kinds that a node finds by itself, see [NodeStatus.Local], and returns its code.
+// local adds a kind of finding that a node finds by itself (see [NodeStatus.Local]), and returns its code.
 func local(code Code, area string, severity Severity, do string) Code {
 	Kinds = append(Kinds, Kind{Code: code, Area: area, Severity: severity, Do: do})
 	return code
 }
 
-// wide does so for a kind that only a look at several nodes, at the whole store, or at other series finds: no node has
-// a series of them.
+// wide adds a kind of finding that needs several nodes, the whole store, or other series. No node has a series of it.
 func wide(code Code, area string, severity Severity, do string) Code {
 	local(code, area, severity, do)
 	Kinds[len(Kinds)-1].wide = true
 	return code
 }
 
-// The codes.
+// These are the codes.
 var (
 	NotExamined = wide("not-examined", "", Warning, "Fix what the text names, and check again.")
 

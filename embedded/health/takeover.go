@@ -9,15 +9,15 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// TakeoverPhase is how far a cluster of another program is taken over.
+// TakeoverPhase is how far the takeover of another program's cluster is.
 type TakeoverPhase string
 
-// The phases.
+// These are the phases of a takeover.
 const (
 	TakeoverNone      TakeoverPhase = "none"      // holdfast has founded the cluster, or no node here knows one
-	TakeoverMixed     TakeoverPhase = "mixed"     // another program runs voters, or not all were seen to run here yet
+	TakeoverMixed     TakeoverPhase = "mixed"     // another program runs voters, or some were not yet seen to run here
 	TakeoverOver      TakeoverPhase = "over"      // every voter was seen to run here
-	TakeoverReturning TakeoverPhase = "returning" // an operator gives it back: `holdfast takeover release` was given
+	TakeoverReturning TakeoverPhase = "returning" // an operator gives it back with `holdfast takeover release`
 )
 
 // Takeover is what a node says of a takeover (R22).
@@ -26,25 +26,24 @@ type Takeover struct {
 	Cluster plan.ID          `json:"cluster,omitzero"` // etcd's
 	Members []TakeoverMember `json:"members"`
 	Foreign []string         `json:"foreign"`           // slots of voters that no node was ever seen to run
-	Frozen  string           `json:"frozen,omitempty"`  // what is not done until the end, and why
+	Frozen  string           `json:"frozen,omitempty"`  // what is not done until the takeover is over, and why
 	Waiting []string         `json:"waiting,omitempty"` // nodes that do not take their member over, each with the reason
-	Next    string           `json:"next,omitempty"`    // what an operator does next
+	Next    string           `json:"next,omitempty"`    // what an operator should do next
 }
 
-// TakeoverMember is a voter and who runs it.
+// TakeoverMember is a voter and the node that runs it.
 type TakeoverMember struct {
 	Slot      string  `json:"slot"`
 	Member    plan.ID `json:"member"`
 	Node      string  `json:"node,omitempty"`
-	Ours      bool    `json:"ours"`               // a node that answers runs it
+	Ours      bool    `json:"ours"`               // an answering node runs it
 	Connected bool    `json:"connected"`          // raft messages flow to it, or it answers itself
-	Leader    bool    `json:"leader,omitempty"`   // as the node says whose member has the newest term
-	Version   string  `json:"version,omitempty"`  // of its etcd, where a node runs it
+	Leader    bool    `json:"leader,omitempty"`   // according to the node whose member has the newest term
+	Version   string  `json:"version,omitempty"`  // of its etcd, if a node runs it
 	Released  bool    `json:"released,omitempty"` // a node holds its disk and does not run it
 }
 
-// AssessTakeover judges how far a takeover is: record is that of the asked node, and foreign and frozen are what its
-// plan says of it.
+// AssessTakeover judges how far a takeover is. record is the asked node's, and foreign and frozen come from its plan.
 func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, frozen string) Takeover {
 	t := Takeover{Phase: TakeoverNone, Members: []TakeoverMember{}, Foreign: append([]string{}, foreign...),
 		Frozen: frozen}
@@ -53,7 +52,7 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 		case !n.Live || n.Record != nil:
 		case n.Volume != nil:
 			t.Waiting = append(t.Waiting, fmt.Sprintf("%s (slot %s): %s", n.Node, n.Volume.Slot, n.Why))
-		case record == nil || frozen != "": // while another program still works on the data, the volume is not claimed
+		case record == nil || frozen != "": // a volume is not claimed while another program still uses its data
 			t.Waiting = append(t.Waiting, fmt.Sprintf("%s (no volume): %s", n.Node, n.Why))
 		}
 	}
@@ -68,7 +67,7 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 		t.Members = append(t.Members, m)
 	}
 	switch {
-	case s.Paused != nil && s.Paused.Return: // a cluster that goes back is mixed again
+	case s.Paused != nil && s.Paused.Return: // this comes first: a cluster that goes back is also mixed
 		t.Phase = TakeoverReturning
 		t.Next = goingBack(t.Members)
 	case frozen != "":
@@ -80,8 +79,8 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 	return t
 }
 
-// takingOver is what an operator does next while a cluster is taken over. A member that is away comes first, of
-// holdfast or not: the stop of another one may take the majority away.
+// takingOver says what an operator should do next in a takeover. A disconnected member comes first, whoever runs it,
+// because stopping another one may lose the majority.
 func takingOver(members []TakeoverMember, foreign []string) string {
 	for _, m := range members {
 		if m.Connected {
@@ -102,7 +101,8 @@ func takingOver(members []TakeoverMember, foreign []string) string {
 	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there", next[0])
 }
 
-// leads is 1 for the slot of the leader and 0 for any other: the leader comes last, for each stop of one is an election.
+// leads returns 1 for the leader's slot and 0 for any other. The leader comes last, because stopping it causes an
+// election.
 func leads(members []TakeoverMember, slot string) int {
 	if slices.ContainsFunc(members, func(m TakeoverMember) bool { return m.Slot == slot && m.Leader }) {
 		return 1
@@ -110,7 +110,7 @@ func leads(members []TakeoverMember, slot string) int {
 	return 0
 }
 
-// leading is the member that leads, 0 if no node knows one.
+// leading returns the member that leads, 0 if no node knows one.
 func (s ClusterStatus) leading() (id plan.ID) {
 	newest := uint64(0)
 	for _, n := range s.Nodes {
@@ -121,7 +121,7 @@ func (s ClusterStatus) leading() (id plan.ID) {
 	return id
 }
 
-// goingBack is what an operator does next while a cluster is given back.
+// goingBack says what an operator should do next while a cluster is given back.
 func goingBack(members []TakeoverMember) string {
 	if !slices.ContainsFunc(members, func(m TakeoverMember) bool { return !m.Ours }) {
 		return "release a member: " + restOf(members) + "; to keep the cluster here: `holdfast resume`"
@@ -129,7 +129,7 @@ func goingBack(members []TakeoverMember) string {
 	return "check that the released members serve again, then release the next: " + restOf(members)
 }
 
-// restOf names the nodes that run members, the leader last, as they are released.
+// restOf names the nodes that run members, in the order of release, the leader last.
 func restOf(members []TakeoverMember) string {
 	var rest []string
 	for _, leads := range []bool{false, true} {
@@ -145,7 +145,8 @@ func restOf(members []TakeoverMember) string {
 	return "`holdfast takeover release` on " + strings.Join(rest, ", then ")
 }
 
-// votersSeen are the voters by a member that runs here, the leader's word first, else by the record.
+// votersSeen returns the voters according to a member that runs here, preferably the leader, otherwise according to the
+// record.
 func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo) {
 	led := false
 	for _, n := range s.Nodes {
@@ -163,7 +164,7 @@ func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo)
 	return voters
 }
 
-// runs says who runs a voter.
+// runs says which node runs a voter.
 func (s ClusterStatus) runs(v plan.MemberInfo) TakeoverMember {
 	m := TakeoverMember{Slot: v.Slot, Member: plan.ID(v.ID)}
 	for _, l := range s.Links() {
@@ -175,20 +176,20 @@ func (s ClusterStatus) runs(v plan.MemberInfo) TakeoverMember {
 			m.Node, m.Ours, m.Connected, m.Released = n.Node, true, true, false
 			m.Version = n.Etcd.Version
 			return m
-		case n.Volume != nil && n.Volume.Slot == v.Slot && (n.Live || m.Node == ""): // a lost node's may be elsewhere now
+		case n.Volume != nil && n.Volume.Slot == v.Slot && (n.Live || m.Node == ""): // a lost node's volume may have moved
 			m.Node, m.Released = n.Node, true
 		}
 	}
 	return m
 }
 
-// Links are the members that a member says raft is connected to from there.
+// Links are the members to which raft is connected, according to one member.
 type Links struct {
 	Peers []plan.ID
-	Err   string // why it could not be asked
+	Err   string // why the member could not be asked
 }
 
-// Links returns those of the members that nodes run, by ID.
+// Links returns the links of the members that nodes run, by ID.
 func (s ClusterStatus) Links() map[plan.ID]Links {
 	all := map[plan.ID]Links{}
 	for _, n := range s.Nodes {
@@ -206,7 +207,7 @@ func (s ClusterStatus) Links() map[plan.ID]Links {
 	return all
 }
 
-// Abroad returns the voters that another program runs and that raft is connected to.
+// Abroad returns the voters that another program runs and to which raft is connected.
 func (t Takeover) Abroad() (all []TakeoverMember) {
 	for _, m := range t.Members {
 		if !m.Ours && m.Connected {
@@ -216,10 +217,10 @@ func (t Takeover) Abroad() (all []TakeoverMember) {
 	return all
 }
 
-// Severed says why the members that are left may have no quorum once the member with an ID is down, although raft is
-// connected to each of them now: it may be so by way of that one alone, where another program runs them and does not
-// know their names yet. told is what each says of its connections, by ID. One side of two is enough: who can dial the
-// other takes its messages from there, and brings its own.
+// Severed says why the remaining members may have no quorum once the member with ID without is down, although raft is
+// connected to each of them now. Their only connection may be through that member, if another program runs them and
+// does not know their names yet. told has each member's links, by ID. One direction is enough: a member that can dial
+// another both sends and receives messages over that connection.
 func (t Takeover) Severed(without plan.ID, told map[plan.ID]Links) string {
 	left := slices.DeleteFunc(slices.Clone(t.Members),
 		func(m TakeoverMember) bool { return !m.Connected || m.Member == without })

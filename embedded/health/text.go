@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Age is a duration for people: two units would be one too many in a table.
+// Age returns a duration for people, in one unit: a second one would be too much in a table.
 func Age(now, then time.Time) string {
 	switch d := now.Sub(then); {
 	case then.IsZero():
@@ -23,7 +23,7 @@ func Age(now, then time.Time) string {
 	}
 }
 
-// Bytes is a size for people, in binary units.
+// Bytes returns a size for people, in binary units.
 func Bytes(n int64) string {
 	const units = "KMGT"
 	if n < 1024 {
@@ -36,7 +36,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", f, units[i])
 }
 
-// Count is a number of things.
+// Count returns a number of things, in words.
 func Count(n int64, thing string) string {
 	if n != 1 {
 		thing += "s"

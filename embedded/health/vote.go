@@ -9,23 +9,23 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Vote is how the members' data compares at the newest revision of which a majority of all voters has told a hash. Etcd
-// compares hashes as well, as the leader sees them, and raises CORRUPT: of nobody in particular if one of those that
-// are right did not answer just then, and sometimes of the wrong one (etcd-io/etcd #14849). Here a majority of all
-// voters counts, and nothing else.
+// Vote is how the members' data compares at the newest revision for which a majority of all voters has reported a hash.
+// etcd also compares hashes, as the leader sees them, and raises CORRUPT. But it names no member if one of the correct
+// ones did not answer just then, and sometimes names the wrong one (etcd-io/etcd #14849). Here only a majority of all
+// voters counts.
 type Vote struct {
 	Revision int64
 	Right    []string // nodes whose members have what a majority of all voters has; none: no majority agrees
-	Differ   []string // the others that have told a hash
+	Differ   []string // the other nodes that have reported a hash
 }
 
-// Vote compares what the nodes tell.
+// Vote compares the hashes that the nodes report.
 func (s *ClusterStatus) Vote() (v Vote) {
 	if s.Record == nil {
 		return Vote{}
 	}
 	type point struct{ revision, compacted int64 }
-	type ballot map[string][]string // nodes by the sum that they tell
+	type ballot map[string][]string // nodes by the hash that they report
 	told := map[point]ballot{}
 	voters, here := len(s.Slots()), 0
 	for _, n := range s.Nodes {
@@ -54,7 +54,7 @@ func (s *ClusterStatus) Vote() (v Vote) {
 			continue
 		}
 		v = Vote{Revision: p.revision, Right: right}
-		for _, n := range s.Nodes { // in their order
+		for _, n := range s.Nodes { // to keep their order
 			if slices.Contains(all, n.Node) && !slices.Contains(right, n.Node) {
 				v.Differ = append(v.Differ, n.Node)
 			}
@@ -82,7 +82,7 @@ func (s judged) judgeData(out *findings) {
 	}
 }
 
-// disarmText says what is to be done after the members agree again.
+// disarmText says what to do after the members agree again.
 func (s judged) disarmText() string {
 	for _, n := range s.Nodes {
 		if n.Etcd != nil && n.Etcd.Alarmed(plan.Corrupt) {
@@ -92,8 +92,8 @@ func (s judged) disarmText() string {
 	return "Look for the cause: most often the disk or the memory of that machine."
 }
 
-// Odd is nil if this node's member, and no other, differs from what a majority of all voters has, so that its data may
-// be given up.
+// Odd returns nil if only this node's member differs from what a majority of all voters has, so that its data may be
+// given up.
 func (v Vote) Odd(node string) error {
 	switch {
 	case !slices.Contains(v.Differ, node) && len(v.Right) == 0:
