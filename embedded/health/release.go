@@ -23,7 +23,7 @@ type Release struct {
 	// Risk says why the member cannot go down now, "" if it can. The reason may disappear in a moment.
 	Risk     string   `json:"risk,omitempty"`
 	Released bool     `json:"released"`         // the data is ready for the other program, and etcd is stopped
-	Backup   string   `json:"backup,omitempty"` // the verified backup made before the release
+	Backup   string   `json:"backup,omitempty"` // the verified backup that the release relies on
 	Path     string   `json:"path,omitempty"`   // of the volume
 	Data     string   `json:"data,omitempty"`   // for plain etcd: its --data-dir
 	Rest     []string `json:"rest,omitempty"`   // nodes that still run members, in the order in which to release them

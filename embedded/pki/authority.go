@@ -2,8 +2,6 @@ package pki
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
@@ -17,17 +15,16 @@ import (
 	"holdfast/durable"
 )
 
-// Authority is a certificate authority: a bundle of certificates that are trusted, and the keys of some of them.
+// Authority is a certificate authority: a bundle of trusted certificates, and the keys of some of them.
 type Authority struct {
 	Bundle  []*x509.Certificate // at least one
-	Primary *x509.Certificate   // of Bundle, that Key belongs to; nil without a key
-	Key     crypto.Signer       // nil where nothing is to be signed
-	// More are the keys of other certificates of Bundle. While not everybody trusts the primary, what runs out is
-	// renewed with them.
+	Primary *x509.Certificate   // the certificate in Bundle to which Key belongs; nil without a key
+	Key     crypto.Signer       // nil if nothing is to be signed
+	// More has the keys of other certificates in Bundle. While not everyone trusts the primary, they sign renewals.
 	More []crypto.Signer
 }
 
-// Authorities are those of a cluster.
+// Authorities are the two authorities of a cluster.
 type Authorities struct{ Clients, Peers Authority }
 
 // signer is a certificate of an authority with its key.
@@ -36,7 +33,7 @@ type signer struct {
 	key  crypto.Signer
 }
 
-// Fingerprint names an authority: the first 16 hex digits of the SHA-256 of the certificate.
+// Fingerprint identifies an authority by the first 16 hex digits of the SHA-256 of its certificate.
 func Fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:8])
@@ -44,9 +41,9 @@ func Fingerprint(c *x509.Certificate) string {
 
 // NewAuthority makes an authority of one certificate that is valid for life from now.
 func NewAuthority(commonName string, life time.Duration) (Authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := newKey()
 	if err != nil {
-		return Authority{}, fmt.Errorf("make a key: %w", err)
+		return Authority{}, err
 	}
 	from, until := lifeFrom(time.Now(), life)
 	template := &x509.Certificate{
@@ -60,8 +57,8 @@ func NewAuthority(commonName string, life time.Duration) (Authority, error) {
 	return Authority{Bundle: []*x509.Certificate{c}, Primary: c, Key: key}, nil
 }
 
-// lifeFrom is a validity as certificates have it, in whole seconds. It begins a little before now, for clocks that are
-// behind ours.
+// lifeFrom returns a certificate's validity in whole seconds. It begins a little before now, for clocks that are behind
+// ours.
 func lifeFrom(now time.Time, life time.Duration) (from, until time.Time) {
 	from = now.Add(-min(5*time.Minute, life/10)).UTC().Truncate(time.Second)
 	return from, now.Add(life + time.Second - 1).UTC().Truncate(time.Second)
@@ -77,8 +74,8 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 	return x509.ParseCertificate(der)
 }
 
-// ParseAuthority reads a bundle of authorities, and private keys of which the first belongs to the primary; no keys at
-// all make an authority that only trusts. The error says what is wrong, without the name of a file.
+// ParseAuthority reads a bundle of authorities and private keys, the first of which belongs to the primary. Without
+// keys, the authority only trusts. The error says what is wrong, without the name of a file.
 func ParseAuthority(bundle, keys []byte) (Authority, error) {
 	certs, err := ParseCertificates(bundle)
 	if err != nil {
@@ -123,7 +120,8 @@ func Holds(key crypto.Signer, c *x509.Certificate) bool {
 	return ok && public.Equal(c.PublicKey)
 }
 
-// certificateOf is the one of certs that belongs to key, the longest of them if it was renewed; nil if there is none.
+// certificateOf returns the certificate that belongs to key, nil if there is none. If it was renewed, the one that
+// expires last is returned.
 func certificateOf(certs []*x509.Certificate, key crypto.Signer) *x509.Certificate {
 	var found *x509.Certificate
 	for _, c := range certs {
@@ -134,8 +132,8 @@ func certificateOf(certs []*x509.Certificate, key crypto.Signer) *x509.Certifica
 	return found
 }
 
-// LoadAuthority reads an authority from files; keyFile may be empty. A key that others than its owner may read is an
-// error, as is whatever ParseAuthority refuses.
+// LoadAuthority reads an authority from files; keyFile may be empty. It refuses a key that others than its owner may
+// read, and whatever ParseAuthority refuses.
 func LoadAuthority(certFile, keyFile string) (Authority, error) {
 	bundle, err := durable.Read(certFile, maxFile)
 	if err != nil {
@@ -169,7 +167,7 @@ func (a Authority) Encode() (bundle, key []byte, err error) {
 	return EncodeCertificates(a.Bundle...), key, err
 }
 
-// signers are the certificates of the bundle that can sign, the primary first.
+// signers returns the certificates of the bundle that can sign, the primary first.
 func (a Authority) signers() []signer {
 	if a.Key == nil {
 		return nil
@@ -184,7 +182,7 @@ func (a Authority) signers() []signer {
 	return all
 }
 
-// issue has the certificate of that name in the bundle, which can sign, sign a leaf for a key.
+// issue issues a leaf for a key. name is the fingerprint of the signer, which must be in the bundle with its key.
 func (a Authority) issue(p profile, name string, key crypto.Signer, life time.Duration, now time.Time) (*leaf, error) {
 	signers := a.signers()
 	by := slices.IndexFunc(signers, func(s signer) bool { return Fingerprint(s.cert) == name })
@@ -195,7 +193,7 @@ func (a Authority) issue(p profile, name string, key crypto.Signer, life time.Du
 	return l, nil
 }
 
-// after is this authority, which follows old: it keeps the keys that it was not given and whose certificates it has.
+// after returns this authority with those keys of old that it was not given and whose certificates it has.
 func (a Authority) after(old Authority) Authority {
 	if a.Key == nil {
 		return a
@@ -211,7 +209,7 @@ func (a Authority) after(old Authority) Authority {
 	return a
 }
 
-// all are the certificates that may have issued a leaf, the primary first.
+// all returns the certificates that may have issued a leaf, the primary first.
 func (a Authority) all(before []*x509.Certificate) []*x509.Certificate {
 	certs := slices.Concat(a.Bundle, before)
 	if a.Primary != nil {

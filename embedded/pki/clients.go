@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Clients remembers which clients' certificates the member was shown, and when last: nothing else tells who still
-// uses one of an old authority. It is bounded, and nothing of it outlives the process. Its methods may be called by
-// many goroutines.
+// Clients records which client certificates the member was shown, and when last. Nothing else shows who still uses a
+// certificate of an old authority. Its size is bounded, and it ends with the process. Its methods are safe for
+// concurrent use.
 type Clients struct {
 	since time.Time
 
@@ -18,34 +18,33 @@ type Clients struct {
 	seen map[string]*shown // by the certificate's bytes
 }
 
-// Presented is a client's certificate that the member was shown.
+// Presented is a client certificate that the member was shown.
 type Presented struct {
 	Name        string // the common name
 	Fingerprint string
-	Authority   string // fingerprint of the one that is trusted and has issued it
+	Authority   string // fingerprint of the trusted authority that has issued it
 	NotAfter    time.Time
-	Last        time.Time // when a call came with it; now, while a stream is open
+	Last        time.Time // of the last call with it; now while a stream is open
 }
 
-// shown is an entry of the table. What Presented.Last says is in last.
+// shown is an entry of the table. Its last replaces Presented.Last.
 type shown struct {
 	Presented
 	last    atomic.Int64 // nanoseconds since 1970
-	streams atomic.Int32 // open ones
+	streams atomic.Int32 // open streams
 }
 
-// maxShown bounds the table. A cluster has a handful of clients; those whose certificates last minutes come and go.
+// maxShown bounds the table. A cluster has a handful of clients, but short-lived certificates come and go.
 const maxShown = 1000
 
 // NewClients returns an empty table.
 func NewClients() *Clients { return &Clients{since: time.Now(), seen: map[string]*shown{}} }
 
-// Since is when the table began.
+// Since returns when the table began.
 func (c *Clients) Since() time.Time { return c.since }
 
-// See notes that a call came with a certificate; chain begins with it and ends with the authority. streams is what
-// that adds to the streams that are open. The server's own certificate, with which etcd's JSON gateway calls, is
-// nobody's.
+// See records a call with a certificate. chain begins with the certificate and ends with its authority. streams is the
+// change in the number of open streams. See ignores the server's own certificate, which etcd's JSON gateway uses.
 func (c *Clients) See(chain []*x509.Certificate, streams int) {
 	leaf := chain[0]
 	if leaf.Subject.CommonName == "" && slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) {
@@ -79,7 +78,7 @@ func (c *Clients) add(chain []*x509.Certificate) *shown {
 	return s
 }
 
-// forgetOldest makes room for one: what was seen longest ago goes.
+// forgetOldest removes the entry that was seen longest ago.
 func (c *Clients) forgetOldest() {
 	oldest, first := "", int64(0)
 	for raw, s := range c.seen {
@@ -94,9 +93,9 @@ func (c *Clients) forgetOldest() {
 	delete(c.seen, oldest)
 }
 
-// Of returns what clients presented that was issued by one of the authorities, of which the fingerprints are given,
-// and has not ended; all without any. The last to be seen is first. Of two certificates of one name and authority the
-// later counts.
+// Of returns the unexpired certificates that clients presented and that were issued by one of the authorities, given by
+// fingerprint; by any authority if none is given. The one seen last comes first. Of several certificates with one name
+// and authority, it returns only the one seen last.
 func (c *Clients) Of(now time.Time, authorities ...string) []Presented {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

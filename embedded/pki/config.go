@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The values of Config.Mode.
+// These are the values of Config.Mode.
 const (
 	ModeFiles = "files" // the operator's certificates, under etcd's own keys
 	ModeCA    = "ca"    // the operator's authorities, our leaves
@@ -17,50 +17,51 @@ const (
 	ModeOff   = "off"   // no TLS
 )
 
-// modes are the values of Config.Mode.
+// modes has all values of Config.Mode.
 var modes = []string{ModeFiles, ModeCA, ModeAuto, ModeOff}
 
 // Config is the `tls:` section.
 type Config struct {
-	// Mode is one of Modes; empty means not decided yet: cmd derives it.
+	// Mode is one of modes; empty means that cmd derives it.
 	Mode string `mapstructure:"mode"`
-	// Insecure allows ModeOff on addresses that other machines reach.
+	// Insecure allows ModeOff on addresses that other machines can reach.
 	Insecure bool `mapstructure:"insecure"`
-	// ClientsOnly leaves the members and the gossip without TLS in ModeCA, for a cluster that was founded so.
+	// ClientsOnly leaves the members and the gossip without TLS in ModeCA, for a cluster that was founded that way.
 	ClientsOnly bool `mapstructure:"clients-only"`
-	// PlainClients has etcd serve clients without TLS as well, at the same addresses.
+	// PlainClients makes etcd also serve clients without TLS, at the same addresses.
 	PlainClients bool `mapstructure:"plain-clients"`
-	// FromHTTP has the members serve each other http as well, at another port, until all have URLs with https.
+	// FromHTTP makes the members also serve each other over http, at another port, until all have https URLs.
 	FromHTTP bool `mapstructure:"from-http"`
-	// CADir holds the authorities of ModeCA as kops lays them out: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and
-	// .key.
+	// CADir is the directory with the authorities of ModeCA, named as kops does: etcd-clients-ca.crt and .key,
+	// etcd-peers-ca.crt and .key.
 	CADir string `mapstructure:"ca-dir"`
-	// The authorities one by one; cmd derives them from CADir. PEM files; a certificate file may be a bundle, of which
-	// the one that matches the key signs.
+	// These are the PEM files of the authorities; cmd derives them from CADir. A certificate file may be a bundle; the
+	// certificate that matches the key signs.
 	ClientCAFile    string `mapstructure:"client-ca-file"`
 	ClientCAKeyFile string `mapstructure:"client-ca-key-file"`
 	PeerCAFile      string `mapstructure:"peer-ca-file"`
 	PeerCAKeyFile   string `mapstructure:"peer-ca-key-file"`
-	// Dir is where what is issued lies, with mode 0700. It is this machine's, never on a volume that moves.
+	// Dir is the directory for issued certificates, with mode 0700. It belongs to this machine, and is never on a
+	// volume that moves.
 	Dir string `mapstructure:"dir"`
-	// OperatorFile holds what commands sign with on a machine that has neither the key of the peers' authority nor a
-	// member's certificate: a Paper. A node does not use it.
+	// OperatorFile holds a Paper. Commands sign with it on a machine that has neither the key of the peers' authority
+	// nor a member's certificate. A node does not use it.
 	OperatorFile string `mapstructure:"operator-file"`
-	// Names are more host names and IP addresses for the server's certificate.
+	// Names are additional host names and IP addresses for the server's certificate.
 	Names []string `mapstructure:"names"`
-	// LeafLife is how long an issued certificate is valid, at least minLife; it is renewed at two thirds.
+	// LeafLife is how long an issued certificate is valid, at least minLife. It is renewed at two thirds of that.
 	LeafLife time.Duration `mapstructure:"leaf-life"`
 	// CALife is how long an authority of ModeAuto is valid, at least twice LeafLife.
 	CALife time.Duration `mapstructure:"ca-life"`
 }
 
-// hostName is a DNS name as certificates have it; the first label may be a star.
+// hostName matches a DNS name as in certificates; the first label may be a star.
 var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*)(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*$`)
 
-// minLife is for tests of many renewals; nobody should go near.
+// minLife is for tests of many renewals; it is far too short for real use.
 const minLife = 3 * time.Second
 
-// Default returns the configuration of a node that was told nothing.
+// Default returns the configuration of a node without settings.
 func Default() Config {
 	return Config{LeafLife: 90 * 24 * time.Hour, CALife: 10 * 365 * 24 * time.Hour}
 }
@@ -83,21 +84,21 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	}
 }
 
-// IssuesPeers reports whether members and gossip use what this node issues.
+// IssuesPeers reports whether members and gossip use certificates that this node issues.
 func (c Config) IssuesPeers() bool { return c.Issues() && !c.ClientsOnly }
 
 // Issues reports whether this node issues its leaves.
 func (c Config) Issues() bool { return c.Mode == ModeCA || c.Mode == ModeAuto }
 
-// Files are what a keeper writes, and what etcd is told to read.
+// Files are the files that a keeper writes and etcd reads.
 type Files struct {
-	Server    string // certificate and key in one file: it is etcd's cert-file and its key-file
+	Server    string // certificate and key in one file, which is both etcd's cert-file and its key-file
 	Peer      string // the same for peers
 	ClientsCA string // trusted-ca-file for clients
 	PeersCA   string // and for peers
 }
 
-// Files are the paths below Dir.
+// Files returns the paths below Dir.
 func (c Config) Files() Files {
 	return Files{
 		Server: filepath.Join(c.Dir, serverLeaf+".pem"), Peer: filepath.Join(c.Dir, peerLeaf+".pem"),

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// situation is all that a decision depends on. Authorities are named by their fingerprints.
+// situation is everything on which a decision depends. Authorities are identified by their fingerprints.
 type situation struct {
 	Life         time.Duration // of a new leaf
-	Server, Peer *held         // the leaves that we have and could continue with; nil: none
-	Clients      []signing     // who may issue the server's leaf, the primary first
-	Peers        []signing     // and the peer's
-	Bundle       []string      // the peers' authorities as they are given
-	// Remembered are other authorities that we tell the member to trust at present, and when they end.
+	Server, Peer *held         // the usable leaves that we have; nil: none
+	Clients      []signing     // the authorities that can issue the server's leaf, the primary first
+	Peers        []signing     // the authorities that can issue the peer's leaf, the primary first
+	Bundle       []string      // the current peers' authorities
+	// Remembered has the authorities that the member is told to trust now, and when they expire.
 	Remembered map[string]time.Time
-	Stances    []Stance // of all nodes that are known, our own member included
-	Complete   bool     // nobody is known to be missing among them
+	Stances    []Stance // of all known nodes, including our own member
+	Complete   bool     // no node is known to be missing from Stances
 }
 
 // held is a leaf that we have.
 type held struct {
 	From, Until time.Time
 	Issuer      string
-	Spread      float64 // 0 to 1: so that the nodes do not all renew at once
+	Spread      float64 // 0 to 1, so that the nodes do not all renew at once
 }
 
 // signing is an authority whose key we have.
@@ -32,15 +32,15 @@ type signing struct {
 	Until time.Time
 }
 
-// decision is what to do, in this order.
+// decision says what to do, in this order.
 type decision struct {
-	Trust  []string  // what peers' authorities the member is to trust, sorted
-	Server string    // the authority to issue the server's leaf by; "": keep what there is
-	Peer   string    // and the peer's
-	Next   time.Time // when to look again
+	Trust  []string  // the peers' authorities that the member must trust, sorted
+	Server string    // the authority that must issue the server's leaf; "": keep the present leaf
+	Peer   string    // the same for the peer's leaf
+	Next   time.Time // when to decide again
 }
 
-// decide is the whole of what this package is about. It depends on nothing but its arguments.
+// decide makes all decisions of this package. It depends on nothing but its arguments.
 func decide(now time.Time, s situation) decision {
 	d := decision{
 		Trust: s.trust(now), Server: s.server(now), Peer: s.peer(now),
@@ -54,7 +54,7 @@ func decide(now time.Time, s situation) decision {
 	return d
 }
 
-// trust is the bundle, and of what was trusted before, whatever somebody presents still, or might.
+// trust returns the bundle, plus every remembered authority whose leaves somebody still presents, or might present.
 func (s situation) trust(now time.Time) []string {
 	presented := map[string]bool{}
 	for _, st := range s.Stances {
@@ -75,7 +75,7 @@ func (s situation) trust(now time.Time) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// server is asked of by clients only, who are told of a new authority before it is put to use.
+// server decides on the server's leaf. Only clients check it, and they get a new authority before it signs.
 func (s situation) server(now time.Time) string {
 	if len(s.Clients) == 0 {
 		return ""
@@ -88,7 +88,8 @@ func (s situation) server(now time.Time) string {
 	return primary.Name
 }
 
-// peer never leaves a leaf that the running members accept for one that they do not, until the last tenth of its life.
+// peer decides on the peer's leaf. It never replaces a leaf that the running members accept by one that they do not,
+// until the last tenth of its life.
 func (s situation) peer(now time.Time) string {
 	if len(s.Peers) == 0 {
 		return ""
@@ -120,14 +121,14 @@ func (s situation) peer(now time.Time) string {
 	return ""
 }
 
-// trustedByAll says whether every running member that is known accepts an authority's leaves.
+// trustedByAll reports whether every known running member accepts an authority's leaves.
 func (s situation) trustedByAll(name string) bool {
 	return !slices.ContainsFunc(s.Stances,
 		func(st Stance) bool { return st.Trusts != nil && !slices.Contains(st.Trusts, name) })
 }
 
-// lasting is what a member that runs trusts, and will trust after its next start, too; nil if none runs. What is about
-// to be dropped is nothing that others may rely on.
+// lasting returns what a running member trusts and will still trust after its next start; nil if none runs. Other nodes
+// must not rely on an authority that is about to be dropped.
 func lasting(loaded, file []string) []string {
 	if loaded == nil {
 		return nil
@@ -135,7 +136,7 @@ func lasting(loaded, file []string) []string {
 	return slices.DeleteFunc(slices.Clone(loaded), func(name string) bool { return !slices.Contains(file, name) })
 }
 
-// gains says whether a new leaf would last longer than the present one: no leaf outlives its authority.
+// gains reports whether a new leaf would last longer than the present one. No leaf outlives its authority.
 func (s situation) gains(now time.Time, h *held, by signing) bool {
 	until := now.Add(s.Life)
 	if by.Until.Before(until) {
@@ -148,12 +149,12 @@ func (h *held) usable(now time.Time) bool {
 	return h != nil && !now.Before(h.From) && now.Before(h.Until)
 }
 
-// passed says whether a part of the leaf's life is over.
+// passed reports whether a part of the leaf's life is over.
 func (h *held) passed(now time.Time, part float64) bool { return !now.Before(h.at(part)) }
 
 func (h *held) due(now time.Time) bool { return !now.Before(h.renewal()) }
 
-// renewal is at two thirds of the life, or up to a twentieth of it earlier.
+// renewal returns two thirds of the life, or up to a twentieth of the life earlier.
 func (h *held) renewal() time.Time { return h.at(2.0/3 - h.Spread/20) }
 
 func (h *held) at(part float64) time.Time {

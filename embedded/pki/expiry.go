@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// Expiry is when one certificate ends.
+// Expiry is when one certificate expires.
 type Expiry struct {
-	Name     string // such as "peer", "server", "peers-ca 1a2b3c4d"; each once
+	Name     string // such as "peer", "server", "peers-ca 1a2b3c4d"; unique
 	NotAfter time.Time
-	File     string // where it lies, if anywhere
+	File     string // its file, if any
 }
 
-// When an end is near: at the last tenth of the life, and not earlier than this.
+// An expiry is near in the last tenth of the life, and at most this long before the end.
 const (
-	nearLeaf = 7 * 24 * time.Hour  // of what is renewed by itself, at two thirds
-	nearGift = 30 * 24 * time.Hour // of what somebody has to renew: authorities and the operator's certificates
+	nearLeaf = 7 * 24 * time.Hour  // for leaves, which are renewed automatically at two thirds
+	nearGift = 30 * 24 * time.Hour // for what somebody must renew: authorities and the operator's certificates
 )
 
-// ending is a certificate that matters.
+// ending is a certificate whose expiry is tracked.
 type ending struct {
 	Expiry
 	from time.Time
 	ours bool // a leaf that we issue
-	gone bool // an authority that has a successor, and whose leaf we have no more: its end is nobody's worry
+	gone bool // an authority with a successor whose leaf we no longer have, so that its expiry does not matter
 }
 
 func (e ending) near(now time.Time) bool {
@@ -39,7 +39,7 @@ func (e ending) near(now time.Time) bool {
 	return e.NotAfter.Sub(now) < min(limit, e.NotAfter.Sub(e.from)/10)
 }
 
-// problem is a sentence for an operator, "" if all is well.
+// problem returns a sentence for an operator, "" if all is well.
 func (e ending) problem(now time.Time) string {
 	what, todo := "certificate "+e.Name, "renew it"
 	if e.ours {
@@ -62,7 +62,7 @@ func (e ending) problem(now time.Time) string {
 	return ""
 }
 
-// endings are those of all certificates that matter here, the earliest first.
+// endings returns all tracked certificates, the first to expire first.
 func (h state) endings(files Files) []ending {
 	var all []ending
 	add := func(e ending) {
@@ -111,7 +111,7 @@ func (h state) endings(files Files) []ending {
 	return all
 }
 
-// Expiries are the ends of all certificates that matter to this node, its authorities included, the earliest first.
+// Expiries returns when each certificate of this node expires, including its authorities, the first to expire first.
 func (k *Keeper) Expiries() []Expiry {
 	var all []Expiry
 	for _, e := range k.now().endings(k.cfg.Files()) {
@@ -120,8 +120,8 @@ func (k *Keeper) Expiries() []Expiry {
 	return all
 }
 
-// Problems are what is wrong, in sentences for an operator: what expires soon, what could not be renewed and why. They
-// hold no secret.
+// Problems returns what is wrong, in sentences for an operator: what expires soon, and what could not be renewed and
+// why. They contain no secret.
 func (k *Keeper) Problems() []string {
 	have, now := k.now(), time.Now()
 	var all []string

@@ -10,10 +10,10 @@ import (
 	"holdfast/durable"
 )
 
-// maxFile bounds what is read of one file, in bytes: a bundle has a few kilobytes.
+// maxFile bounds a file that is read, in bytes; a bundle has a few kilobytes.
 const maxFile = 1 << 20
 
-// makeDir makes sure that a directory is there and that nobody else may enter it, and removes what a crash left behind.
+// makeDir creates a directory if need be, makes it private, and removes what a crash left behind.
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -30,11 +30,11 @@ func makeDir(dir string) error {
 	return sweep(dir)
 }
 
-// abandoned is how old a temporary file is that a crash has left. Younger ones are being written: by this process, or
-// by a command.
+// abandoned is the age from which a temporary file counts as left by a crash. Younger ones may still be written, by
+// this process or by a command.
 const abandoned = time.Hour
 
-// sweep removes the temporary files that a crash has left, ours and those of others who keep files here, too.
+// sweep removes temporary files that a crash has left: ours, and those of others that keep files here.
 func sweep(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, durable.Temporary))
 	errs := []error{err}
@@ -43,7 +43,7 @@ func sweep(dir string) error {
 		if err == nil && time.Since(info.ModTime()) > abandoned {
 			err = os.Remove(path)
 		}
-		if !errors.Is(err, fs.ErrNotExist) { // renamed, or removed, meanwhile
+		if !errors.Is(err, fs.ErrNotExist) { // it was renamed or removed meanwhile
 			errs = append(errs, err)
 		}
 	}

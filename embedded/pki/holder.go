@@ -12,34 +12,37 @@ import (
 	"holdfast/durable"
 )
 
-// Holder is for whom a certificate is issued that another machine keeps, where no node is.
+// Holder is the kind of holder of a certificate that is kept on a machine without a node.
 type Holder string
 
 const (
-	// Client talks to etcd. Its certificate is of the clients' authority, those of the other holders are of the peers'.
+	// Client talks to etcd. The clients' authority issues its certificate; the peers' authority issues those of the
+	// others.
 	Client Holder = "client"
-	// Observer hears the gossip.
+	// Observer listens to the gossip.
 	Observer Holder = "observer"
 	// Operator signs what commands put into the backup store, and has no other part in the cluster.
 	Operator Holder = "operator"
 )
 
-// OrderName is borne by an operator's certificate. No slot has such a name, so that it is of no use at a member's port.
+// OrderName is the DNS name in an operator's certificate. No slot has such a name, so the certificate is useless at a
+// member's port.
 func OrderName(zone string) string { return "operator.orders." + zone }
 
-// profile is what the holder's certificate says.
+// profile returns what the holder's certificate says.
 func (h Holder) profile(zone, name string) profile {
 	p := profile{name: string(h), commonName: name, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	switch h {
 	case Observer:
-		p.dns, p.usages = []string{WatchName(zone)}, bothUsages // it is dialled, too
+		p.dns, p.usages = []string{WatchName(zone)}, bothUsages // nodes also dial it
 	case Operator:
 		p.dns = []string{OrderName(zone)}
 	}
 	return p
 }
 
-// HolderOf says for whom a certificate of the peers' authority was issued, if not for a node.
+// HolderOf returns the kind of holder for which a certificate of the peers' authority was issued. It fails for a
+// node's.
 func HolderOf(c *x509.Certificate, zone string) (Holder, error) {
 	for _, h := range []Holder{Observer, Operator} {
 		if c.Subject.CommonName != "" && h.profile(zone, c.Subject.CommonName).fits(c) {
@@ -50,15 +53,15 @@ func HolderOf(c *x509.Certificate, zone string) (Holder, error) {
 		c.DNSNames, c.Subject, zone)
 }
 
-// of is the authority that signs for a holder, and the configuration's key of its own key.
-func (h Holder) of(a Authorities) (by Authority, key string) {
+// of returns the authority that signs for a holder. missing says which key is missing, with its configuration key.
+func (h Holder) of(a Authorities) (by Authority, missing string) {
 	if h == Client {
 		return a.Clients, "clients' authority is not known here (tls.client-ca-key-file)"
 	}
 	return a.Peers, "peers' authority is not known here (tls.peer-ca-key-file)"
 }
 
-// signer is what signs for a holder at present, and all authorities that are trusted with it.
+// signer returns the current signer for a holder, and all authorities that are trusted with it.
 func (h Holder) signer(a Authorities) (by signer, bundle []*x509.Certificate, err error) {
 	authority, missing := h.of(a)
 	signers := authority.signers()
@@ -89,8 +92,8 @@ func IssuePaper(a Authorities, h Holder, zone, name string, life time.Duration, 
 // Paper is what an observer or an operator has: a certificate with its key, which is a secret, and the peers'
 // authorities.
 type Paper struct {
-	tls.Certificate                     // the leaf alone: the others have the authorities
-	Authorities     []*x509.Certificate // of the peers
+	tls.Certificate                     // only the leaf
+	Authorities     []*x509.Certificate // the peers'
 }
 
 // ReadPaper reads a file with the text of [IssuePaper].
@@ -113,10 +116,11 @@ func ReadPaper(path string) (p Paper, err error) {
 	return p, nil
 }
 
-// Pool are its authorities.
+// Pool returns its authorities.
 func (p Paper) Pool() *x509.CertPool { return Pool(p.Authorities...) }
 
-// With is the text of its file with other authorities and, unless that is empty, another certificate, as PEM.
+// With returns the text of the paper's file with other authorities and, unless certificate is empty, another
+// certificate, as PEM.
 func (p Paper) With(certificate, authorities string) ([]byte, error) {
 	key, ok := p.PrivateKey.(crypto.Signer)
 	if !ok {
@@ -129,17 +133,18 @@ func (p Paper) With(certificate, authorities string) ([]byte, error) {
 	return bytes.Join([][]byte{[]byte(certificate), text, []byte(authorities)}, nil), err
 }
 
-// Names say whose certificates, of the peers' authority, sign orders.
+// Names says whose certificates of the peers' authority sign orders.
 type Names struct {
 	Zone string // CLUSTER.DOMAIN
-	// Members and CommonNames are who may be a member: its certificate bears one of these DNS names, or has one of these
+	// Members and CommonNames identify members: a member's certificate has one of these DNS names, or one of these
 	// common names.
 	Members, CommonNames []string
 }
 
-// Member reports whether a certificate is one that a member may show.
+// Member reports whether a certificate may be a member's.
 func (n Names) Member(c *x509.Certificate) bool {
-	if slices.Contains(c.DNSNames, WatchName(n.Zone)) || n.operator(c) { // both is the lesser
+	// A certificate with a member's name as well gets the lesser right.
+	if slices.Contains(c.DNSNames, WatchName(n.Zone)) || n.operator(c) {
 		return false
 	}
 	return slices.Contains(n.CommonNames, c.Subject.CommonName) ||

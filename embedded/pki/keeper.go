@@ -16,32 +16,32 @@ import (
 	"go.uber.org/zap"
 )
 
-// Identity is whom the leaves name.
+// Identity is what the leaves say of this node.
 type Identity struct {
-	Node     string   // node.name, which what the gossip shows names
-	Observer bool     // that is no node's, but an observer's
+	Node     string   // node.name, which the gossip's leaf has
+	Observer bool     // the gossip's leaf is an observer's, not a node's
 	Zone     string   // CLUSTER.DOMAIN, of the members' host names
-	PeerName string   // that every peer's certificate bears (R12)
+	PeerName string   // the name in every peer's certificate (R12)
 	PeerHost string   // pattern with {slot} of the host names in the members' URLs; "" is {slot}.Zone
 	Names    []string // host names and IP addresses at which clients reach this node
-	// PeerAddress is the node's IP address, if the peer's certificate is to bear it; "" if not. Members that holdfast
-	// does not run take an address for proof of where a connection comes from, and else look all the names up.
+	// PeerAddress is the node's IP address, if the peer's certificate must have it; otherwise "". Members that holdfast
+	// does not run accept an address as proof of a connection's origin. Without one, they look up all the names.
 	PeerAddress string
-	// Orders say whose certificates sign what the backup store holds as orders.
+	// Orders says whose certificates sign the orders in the backup store.
 	Orders Names
-	// Watched are the operator's files of ModeFiles.
+	// Watched has the operator's files of ModeFiles.
 	Watched []File
 }
 
-// Stance is what a node's member trusts and presents to the other members. Authorities are named by [Fingerprint].
+// Stance is what a node's member trusts and presents to the other members. Authorities are identified by [Fingerprint].
 type Stance struct {
-	// Trusts are the authorities whose peers the running member accepts and will accept after its next start, too: what
-	// [Keeper.trusts] makes of what the member loaded. nil: none runs.
+	// Trusts has the authorities whose peers the running member accepts, and will still accept after its next start
+	// (see [Keeper.trusts]); nil if no member runs.
 	Trusts []string
-	Issuer string // authority of the peer's leaf; "" if there is none
+	Issuer string // authority of the peer's leaf; "" if there is no leaf
 }
 
-// Keeper keeps the certificates of one node. All methods may be called at any time by many goroutines at once.
+// Keeper keeps the certificates of one node. All methods are safe for concurrent use at any time.
 type Keeper struct {
 	cfg    Config
 	id     Identity
@@ -49,34 +49,34 @@ type Keeper struct {
 	lg     *zap.Logger
 	series *series
 
-	poke chan struct{} // look again
+	poke chan struct{} // requests a look
 
-	looking sync.Mutex               // held by the one who looks: one at a time
-	keys    map[string]crypto.Signer // of the leaves; of the one who looks
-	late    chan answer              // of the source, to a question that nobody waits for any more; of the one who looks
+	looking sync.Mutex               // held during a look; guards keys and late
+	keys    map[string]crypto.Signer // of the leaves, by name
+	late    chan answer              // will receive the source's answer to a question that has timed out
 
-	mu   sync.Mutex // of what follows; never held during I/O
+	mu   sync.Mutex // guards have; never held during I/O
 	have state
 }
 
-// state is what a keeper knows and has; the values behind its pointers and slices are never changed.
+// state is what a keeper knows and has. The values behind its pointers and slices never change.
 type state struct {
 	slot         string // "": nothing was prepared yet
 	known        *Authorities
 	server, peer *leaf
-	mesh         *leaf                // what the gossip shows
+	mesh         *leaf                // the leaf for the gossip
 	seen         map[string]time.Time // since when this process knows the peers' authorities of the bundle
 	clients      []*x509.Certificate  // in the file of the clients' authorities
 	trusted      []*x509.Certificate  // in the file of the peers' authorities
 	stances      []Stance
 	complete     bool
 	failing      error
-	failures     int // looks in a row that failed
+	failures     int // number of failed looks in a row
 	watched      []watched
 }
 
-// New returns a keeper that has done nothing yet. source may be nil unless [Config.Issues]. The error says that reg has
-// its series already.
+// New returns a keeper that has done nothing yet. source may be nil unless [Config.Issues]. It fails if reg already has
+// the keeper's series.
 func New(cfg Config, id Identity, source Source, lg *zap.Logger, reg prometheus.Registerer) (*Keeper, error) {
 	if cfg.Issues() && source == nil {
 		return nil, fmt.Errorf("tls.mode %s: there is nothing that gives the authorities", cfg.Mode)
@@ -87,9 +87,9 @@ func New(cfg Config, id Identity, source Source, lg *zap.Logger, reg prometheus.
 	return k, err
 }
 
-// Prepare makes sure that there are good leaves for the member of a slot, before it starts: the files of
-// [Config.Files]. What is good already is left alone. If the authorities cannot be had now, it is content with good
-// leaves of before; the error says what is missing. Nothing is prepared in the modes files and off.
+// Prepare makes sure that there are good leaves for the member of a slot, in the files of [Config.Files], before it
+// starts. It leaves good files alone. If the authorities are not available now, earlier good leaves suffice; otherwise
+// the error says what is missing. In the modes files and off it prepares nothing.
 func (k *Keeper) Prepare(ctx context.Context, slot string) error {
 	switch k.cfg.Mode {
 	case ModeFiles:
@@ -102,7 +102,7 @@ func (k *Keeper) Prepare(ctx context.Context, slot string) error {
 	k.have.slot = slot
 	k.mu.Unlock()
 	_, err := k.look(ctx, true)
-	k.again() // Run now has something to do
+	k.again() // there is a slot now, so Run has something to do
 	now := time.Now()
 	if have := k.now(); have.good(now, k.server(have.slot), k.peer(have.slot)) {
 		return nil
@@ -110,7 +110,7 @@ func (k *Keeper) Prepare(ctx context.Context, slot string) error {
 	return fmt.Errorf("prepare the certificates of slot %s in %s: %w", slot, k.cfg.Dir, err)
 }
 
-// Learn asks for the authorities, and issues what the gossip shows, which needs no slot. It does nothing in the modes
+// Learn reads the authorities, and issues the leaf for the gossip, which needs no slot. It does nothing in the modes
 // files and off.
 func (k *Keeper) Learn(ctx context.Context) error {
 	if !k.cfg.Issues() {
@@ -142,8 +142,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// trusts is the part of what our running member loaded at its start that its file still holds: what a node says of
-// itself to the others, who rely on it. nil stays nil.
+// trusts returns those authorities that our running member loaded at its start and that its file still has. A node
+// publishes only these, because other nodes rely on them. nil stays nil.
 func (k *Keeper) trusts(loaded []string) []string {
 	var file []string
 	for _, c := range k.now().trusted {
@@ -152,9 +152,9 @@ func (k *Keeper) trusts(loaded []string) []string {
 	return lasting(loaded, file)
 }
 
-// See tells what the other nodes' members trust and present, and what our own running member loaded; complete says that
-// nothing is missing: every member of the cluster runs and its node's stance is among them. A node that forgets one may
-// issue what that one refuses. It is called with each observation.
+// See records what the other nodes' members trust and present, and what our own running member loaded. complete means
+// that every member of the cluster runs and its node's stance is among them. If a node leaves a stance out, it may
+// issue a leaf that the missing member refuses. Call See with each observation.
 func (k *Keeper) See(own Stance, others []Stance, complete bool) {
 	own.Trusts = k.trusts(own.Trusts)
 	stances := append([]Stance{own}, others...)
@@ -174,7 +174,7 @@ func (k *Keeper) again() {
 	}
 }
 
-// now is a copy of what we have.
+// now returns a copy of the state.
 func (k *Keeper) now() state {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -191,13 +191,13 @@ func (k *Keeper) peer(slot string) profile {
 	return peerProfile(k.id.PeerName, own, host, k.id.PeerAddress)
 }
 
-// hosts are the names of a slot: the one that it has in any case, and the one in its peer URL.
+// hosts returns the names of a slot: its fixed one, and the one in its peer URL.
 func (k *Keeper) hosts(slot string) (own, host string) {
 	own = slot + "." + k.id.Zone
 	return own, cmp.Or(strings.ReplaceAll(k.id.PeerHost, "{slot}", slot), own)
 }
 
-// Issuer is the fingerprint of the authority of the present peer's leaf, "" without one.
+// Issuer returns the fingerprint of the authority that issued the present peer's leaf, "" without a leaf.
 func (k *Keeper) Issuer() string {
 	if l := k.now().peer; l != nil {
 		return l.issuer
@@ -205,8 +205,8 @@ func (k *Keeper) Issuer() string {
 	return ""
 }
 
-// Client issues a certificate of the clients' authority for a user, as PEM. It never outlives the authority. The key is
-// the one that the user has, or a new one where that is nil.
+// Client issues a certificate of the clients' authority for a user, as PEM. It never outlives the authority. It is for
+// the key has, or for a new one if has is nil.
 func (k *Keeper) Client(ctx context.Context, commonName string, has crypto.Signer,
 	life time.Duration) (certificate, key []byte, err error) {
 	by, _, err := k.signerFor(ctx, Client)
@@ -216,7 +216,7 @@ func (k *Keeper) Client(ctx context.Context, commonName string, has crypto.Signe
 	return issueClient(by, commonName, has, life, time.Now())
 }
 
-// signerFor is what signs for a holder at present, and all authorities that are trusted with it.
+// signerFor returns the current signer for a holder, and all authorities that are trusted with it.
 func (k *Keeper) signerFor(ctx context.Context, h Holder) (by signer, bundle []*x509.Certificate, err error) {
 	if !k.cfg.Issues() {
 		return by, nil, fmt.Errorf("tls.mode %s: this node issues no certificates", k.cfg.Mode)

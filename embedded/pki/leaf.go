@@ -21,7 +21,7 @@ import (
 	"holdfast/durable"
 )
 
-// The names of the leaves: of series, in messages, and of the files, with .pem.
+// These are the names of the leaves in series, messages and, with .pem, files.
 const (
 	serverLeaf = "server"
 	peerLeaf   = "peer"
@@ -33,13 +33,14 @@ var bothUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsage
 type profile struct {
 	name       string
 	commonName string
-	dns        []string // sorted, each once
+	dns        []string // sorted, without duplicates
 	ips        []net.IP
 	usages     []x509.ExtKeyUsage
 }
 
-// serverProfile has no common name: with etcd's authentication a client's common name is the user, and etcd's gRPC
-// gateway shows the server's certificate as a client (server/auth/store.go, AuthInfoFromTLS). So it is nobody.
+// serverProfile has no common name. With etcd's authentication a client's common name is the user, and etcd's gRPC
+// gateway presents the server's certificate as a client (server/auth/store.go, AuthInfoFromTLS). Without a common name
+// it is no user.
 func serverProfile(names []string) profile {
 	p := profile{name: serverLeaf, usages: bothUsages}
 	for _, name := range slices.Concat(names, []string{"localhost", "127.0.0.1", "::1"}) {
@@ -57,8 +58,8 @@ func serverProfile(names []string) profile {
 	return p
 }
 
-// peerProfile has no address of a node, so that the slot may move, unless one is given: then it is another certificate
-// after that. host is the name in the member's URL, own the one that it has in any case.
+// peerProfile has no node's address unless one is given, so that the slot may move. With an address, a move needs
+// another certificate. host is the name in the member's URL, own is the slot's fixed name.
 func peerProfile(peerName, own, host, address string) profile {
 	p := profile{name: peerLeaf, commonName: own, dns: sorted([]string{peerName, own, host}), usages: bothUsages}
 	if ip := net.ParseIP(address); ip != nil {
@@ -73,7 +74,7 @@ func sorted(names []string) []string {
 	return slices.Compact(names)
 }
 
-// names are for a log.
+// names returns all names and addresses, for a log.
 func (p profile) names() []string {
 	all := slices.Clone(p.dns)
 	for _, ip := range p.ips {
@@ -82,7 +83,7 @@ func (p profile) names() []string {
 	return all
 }
 
-// fits says whether a certificate says what the profile wants, no less and no more.
+// fits reports whether a certificate says exactly what the profile wants.
 func (p profile) fits(c *x509.Certificate) bool {
 	ips := make([]net.IP, len(c.IPAddresses))
 	for i, ip := range c.IPAddresses {
@@ -97,7 +98,7 @@ func (p profile) fits(c *x509.Certificate) bool {
 type leaf struct {
 	tls.Certificate
 	cert   *x509.Certificate
-	issuer string // fingerprint; "" if we do not know it
+	issuer string // fingerprint; "" if it is unknown
 }
 
 // issue signs a certificate for a key of ours.
@@ -111,7 +112,7 @@ func (p profile) issue(by signer, key crypto.Signer, life time.Duration, now tim
 	return l, nil
 }
 
-// sign signs a certificate and proves that those who trust the signer will accept it.
+// sign signs a certificate, and verifies that those who trust the signer will accept it.
 func (p profile) sign(by signer, key crypto.PublicKey, from, until, now time.Time) (*leaf, error) {
 	if by.cert.NotAfter.Before(until) {
 		until = by.cert.NotAfter
@@ -138,19 +139,19 @@ func (p profile) sign(by signer, key crypto.PublicKey, from, until, now time.Tim
 	}
 	l := &leaf{cert: c, issuer: Fingerprint(by.cert)}
 	l.Leaf, l.Certificate.Certificate = c, [][]byte{c.Raw}
-	if !bytes.Equal(by.cert.RawIssuer, by.cert.RawSubject) { // for those who trust only what is above it
+	if !bytes.Equal(by.cert.RawIssuer, by.cert.RawSubject) { // for those that trust only a higher authority
 		l.Certificate.Certificate = append(l.Certificate.Certificate, by.cert.Raw)
 	}
 	return l, nil
 }
 
-// encode is the text of one file with the certificate, what leads to the authority, and the key.
+// encode returns the text of one file with the certificate, its chain to the authority, and the key.
 func (l *leaf) encode() ([]byte, error) {
 	key, err := EncodeKeys(l.PrivateKey.(crypto.Signer))
 	return append(l.chain(), key...), err
 }
 
-// chain is the certificate and what leads to the authority, as PEM.
+// chain returns the certificate and its chain to the authority, as PEM.
 func (l *leaf) chain() (text []byte) {
 	for _, der := range l.Certificate.Certificate {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der})...)
@@ -158,7 +159,7 @@ func (l *leaf) chain() (text []byte) {
 	return text
 }
 
-// loadLeaf reads what encode wrote; known are the authorities that may have issued it, the preferred first.
+// loadLeaf reads what encode wrote. known has the authorities that may have issued it, in order of preference.
 func loadLeaf(path string, known []*x509.Certificate) (*leaf, error) {
 	text, err := durable.ReadSecret(path, maxFile)
 	if err != nil {
@@ -181,7 +182,7 @@ func loadLeaf(path string, known []*x509.Certificate) (*leaf, error) {
 	return l, nil
 }
 
-// held is what a decision needs to know of a leaf; nil if there is nothing to continue with.
+// held returns what a decision needs to know of a leaf; nil if the leaf cannot be used.
 func (l *leaf) held(p profile) *held {
 	if l == nil || l.issuer == "" || !p.fits(l.cert) {
 		return nil
@@ -198,7 +199,7 @@ func newKey() (crypto.Signer, error) {
 	return key, nil
 }
 
-// issueClient makes a user's certificate for a key, or for a new one where that is nil.
+// issueClient makes a user's certificate for a key, or for a new key if it is nil.
 func issueClient(by signer, commonName string, k crypto.Signer, life time.Duration,
 	now time.Time) (certificate, key []byte, err error) {
 	if commonName == "" {

@@ -16,11 +16,11 @@ import (
 	"holdfast/durable"
 )
 
-// sourceWait bounds one question for the authorities: a member that has good certificates starts without an answer.
+// sourceWait bounds one question for the authorities. A member that has good certificates starts without an answer.
 const sourceWait = 10 * time.Second
 
-// look asks for the authorities, looks at the files, and does what is to be done now. before says that no member reads
-// the files: then a new leaf gets a new key. It returns when to look again, and what went wrong.
+// look gets the authorities, reads the files, and does what must be done now. before means that no member reads the
+// files, so that a new leaf gets a new key. It returns when to look again, and what went wrong.
 func (k *Keeper) look(ctx context.Context, before bool) (time.Time, error) {
 	k.looking.Lock()
 	defer k.looking.Unlock()
@@ -57,7 +57,7 @@ func (k *Keeper) look(ctx context.Context, before bool) (time.Time, error) {
 	return next, k.settle(have, err)
 }
 
-// settle remembers what a look found and made, and returns its error.
+// settle stores what a look found and made, and returns its error.
 func (k *Keeper) settle(have state, err error) error {
 	if err != nil {
 		k.series.failures.Inc()
@@ -78,12 +78,12 @@ func (k *Keeper) settle(have state, err error) error {
 	return err
 }
 
-// good says whether a member can start with what there is.
+// good reports whether a member can start with these files.
 func (h state) good(now time.Time, server, peer profile) bool {
 	return h.server.held(server).usable(now) && h.peer.held(peer).usable(now) && len(h.clients) > 0 && len(h.trusted) > 0
 }
 
-// comfortable says that nothing is urgent: no leaf is missing or in its last tenth.
+// comfortable reports that nothing is urgent: no leaf is missing or in its last tenth.
 func (h state) comfortable(now time.Time) bool {
 	for _, l := range []*leaf{h.server, h.peer} {
 		if l == nil || (&held{From: l.cert.NotBefore, Until: l.cert.NotAfter}).passed(now, 0.9) {
@@ -93,14 +93,15 @@ func (h state) comfortable(now time.Time) bool {
 	return true
 }
 
-// answer is what the source has said.
+// answer is what the source has answered.
 type answer struct {
 	Authorities
 	err error
 }
 
-// ask returns the authorities as they are, or as they were if nobody can tell. A source may hang and know no context,
-// as a directory of a dead server does: it is not waited for beyond sourceWait, nor asked again before it has answered.
+// ask returns the current authorities, or the previous ones if there is no answer. A source may hang and ignore its
+// context, as a directory on a dead server does. ask waits for it no longer than sourceWait, and does not ask again
+// before it has answered.
 func (k *Keeper) ask(ctx context.Context, before *Authorities) (*Authorities, error) {
 	ctx, cancel := context.WithTimeout(ctx, sourceWait)
 	defer cancel()
@@ -121,15 +122,15 @@ func (k *Keeper) ask(ctx context.Context, before *Authorities) (*Authorities, er
 	return &a, nil
 }
 
-// question asks the source. What it answers too late is old, and thrown away.
+// question asks the source. An answer that comes too late is outdated, and dropped.
 func (k *Keeper) question(ctx context.Context) (answer, error) {
 	if k.late != nil {
 		select {
 		case <-k.late:
 			k.late = nil
 		default:
-			return answer{}, errors.New("there is no answer to the last question yet: does the store, or the disk of " +
-				"tls.ca-dir, hang?")
+			return answer{}, errors.New("there is no answer to the last question yet: check whether the store, or the disk " +
+				"of tls.ca-dir, hangs")
 		}
 	}
 	asked := make(chan answer, 1)
@@ -146,8 +147,8 @@ func (k *Keeper) question(ctx context.Context) (answer, error) {
 	}
 }
 
-// read takes over what is on the disk, as etcd reads that. A leaf that is not there or no good is not an error: it is
-// reissued. What cannot be read of the trust is what we wrote last.
+// read loads the files from the disk, as etcd does. A missing or bad leaf is no error: it is issued again. If a file of
+// trusted authorities cannot be read, what was last written counts.
 func (k *Keeper) read(have *state) {
 	files := k.cfg.Files()
 	for _, f := range []struct {
@@ -183,7 +184,7 @@ func (k *Keeper) read(have *state) {
 	}
 }
 
-// situation is what decide looks at; life is that of the leaves.
+// situation returns the input of decide. life is that of the leaves.
 func (have state) situation(life time.Duration, server, peer profile) situation {
 	s := situation{
 		Life: life, Server: have.server.held(server), Peer: have.peer.held(peer),
@@ -211,8 +212,8 @@ func signings(a Authority) []signing {
 	return all
 }
 
-// trust writes the files of the authorities that the member is to trust, if they are other ones. They are sorted, so
-// that the same authorities are the same file.
+// trust writes the files of the authorities that the member must trust, if they have changed. They are sorted, so that
+// the same authorities always give the same file.
 func (k *Keeper) trust(have *state, peers []string) error {
 	files := k.cfg.Files()
 	byName := map[string]*x509.Certificate{}
@@ -249,10 +250,10 @@ func (k *Keeper) writeTrust(path string, certs []*x509.Certificate) error {
 	return nil
 }
 
-// issue makes and writes a leaf by the authority with that name; "" does nothing.
+// issue makes and writes a leaf, signed by the authority with that fingerprint; "" does nothing.
 //
-// etcd reads the certificate and the key at each handshake, one after the other: it would meet the certificate of one
-// leaf and the key of the next. So while a member runs a leaf keeps its key.
+// etcd reads the certificate and the key at each handshake, one after the other. With a new key, it could get the
+// certificate of one leaf and the key of the next. So while a member runs, a leaf keeps its key.
 func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now time.Time, before bool) error {
 	if name == "" {
 		return nil

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// meshLeaf is the leaf that a process shows in the gossip. It is issued before there is a slot, names no member, and is
-// in no file: a new process gets another one.
+// meshLeaf is the leaf that a process presents in the gossip. It is issued before there is a slot, has no member's
+// name, and is in no file: a new process gets another one.
 const meshLeaf = "gossip"
 
-// MeshName is borne by what a node shows in the gossip. No slot has such a name, so that it is of no use at a member's
-// port.
+// MeshName is the DNS name in a node's leaf for the gossip. No slot has such a name, so the leaf is useless at a
+// member's port.
 func MeshName(zone string) string { return "node.gossip." + zone }
 
-// WatchName is borne by what an observer shows in the gossip, and is no slot's name either.
+// WatchName is the DNS name in an observer's certificate. It is no slot's name either.
 func WatchName(zone string) string { return "observer.gossip." + zone }
 
-// settleTime is how long a new authority is only trusted before it signs what is shown in the gossip: all look for it
-// once a minute, and with leaves of a short life more often.
+// settleTime is how long a new authority is only trusted before it signs leaves for the gossip. All nodes look for it
+// once a minute, and more often if leaves are short-lived.
 func settleTime(life time.Duration) time.Duration { return min(2*time.Minute, life/10) }
 
 func meshProfile(id Identity) profile {
@@ -30,7 +30,7 @@ func meshProfile(id Identity) profile {
 	return profile{name: meshLeaf, commonName: id.Node, dns: []string{MeshName(id.Zone)}, usages: bothUsages}
 }
 
-// issueMesh issues the leaf for the gossip when there is none, when it is due, or when another authority is to sign.
+// issueMesh issues the leaf for the gossip if there is none, if it is due, or if another authority must sign.
 func (k *Keeper) issueMesh(have *state, now time.Time) error {
 	if have.known == nil {
 		return nil
@@ -62,9 +62,9 @@ func (k *Keeper) issueMesh(have *state, now time.Time) error {
 	return err
 }
 
-// mesh returns the authority to issue the leaf for the gossip by, "" to keep what there is. Unlike a member, the gossip
-// trusts a new authority as soon as it is known, and so it signs when all members trust it and it was known for a
-// while.
+// mesh returns the authority that must issue the leaf for the gossip, "" to keep the present one. Unlike a member, the
+// gossip trusts a new authority as soon as it is known. So the authority signs once all members trust it and it has
+// been known for settleTime.
 func (s situation) mesh(now time.Time, h *held, seen map[string]time.Time) string {
 	if len(s.Peers) == 0 {
 		return ""
@@ -88,7 +88,7 @@ func (s situation) mesh(now time.Time, h *held, seen map[string]time.Time) strin
 	return by
 }
 
-// MeshCertificate is what this process shows in the gossip. It returns an error until the authorities are known.
+// MeshCertificate returns what this process presents in the gossip. It fails until the authorities are known.
 func (k *Keeper) MeshCertificate() (*tls.Certificate, error) {
 	have := k.now()
 	if have.mesh == nil {
@@ -97,8 +97,8 @@ func (k *Keeper) MeshCertificate() (*tls.Certificate, error) {
 	return &have.mesh.Certificate, nil
 }
 
-// MeshAuthorities are those whose certificates count in the gossip: the peers' as they are given, and what members may
-// still present.
+// MeshAuthorities returns the authorities that the gossip accepts: the current peers' authorities, and those whose
+// leaves members may still present.
 func (k *Keeper) MeshAuthorities() (*x509.CertPool, error) {
 	have := k.now()
 	if have.known == nil {

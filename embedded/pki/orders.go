@@ -20,30 +20,30 @@ import (
 	"holdfast/durable"
 )
 
-// Orders signs what is put into the backup store as an order to the cluster, and checks what others have put there: it
-// counts if the key of the peers' authority has signed it, or that of a certificate which a member may show. What a
-// command gives counts as well if an operator's certificate has signed it.
+// Orders signs orders to the cluster in the backup store, and checks those that others have put there. A signature
+// counts if it is by the key of the peers' authority, or by a certificate that may be a member's. For what a command
+// gives, an operator's certificate counts as well.
 type Orders struct {
-	// papers are what there is to sign and to check with. An error says why nothing is known yet.
+	// papers returns what to sign and check with. Its error says why nothing is known yet.
 	papers func() (papers, error)
 }
 
 // papers are what orders are signed and checked with.
 type papers struct {
 	authorities []*x509.Certificate // the peers'
-	key         crypto.Signer       // nil where nothing can be signed
-	chain       [][]byte            // DER, the key's leaf first; none: the key is the authority's
+	key         crypto.Signer       // nil if nothing can be signed
+	chain       [][]byte            // DER, the key's leaf first; empty: the key is the authority's
 	names       Names
-	file        string // of an operator's certificate, if that signs
+	file        string // the file of the operator's certificate, if that signs
 }
 
 // orderSignature is how a signature is stored.
 type orderSignature struct {
-	Chain [][]byte `json:"chain,omitempty"` // DER, the leaf first; none: an authority has signed
+	Chain [][]byte `json:"chain,omitempty"` // DER, the leaf first; empty: an authority has signed
 	Value []byte   `json:"value"`
 }
 
-// Orders signs and checks with what the keeper knows at the time, nil in mode off.
+// Orders returns an Orders that uses what the keeper knows at the time of each call; nil in mode off.
 func (k *Keeper) Orders() *Orders {
 	switch k.cfg.Mode {
 	case ModeOff:
@@ -61,14 +61,14 @@ func (k *Keeper) Orders() *Orders {
 			return papers{}, errors.Join(errors.New("the peers' authority is not known here yet"), have.failing)
 		}
 		p := papers{authorities: slices.Concat(have.known.Peers.Bundle, have.trusted), names: k.id.Orders}
-		if p.key = have.known.Peers.Key; p.key == nil { // the operator has it; what he has put into Dir signs
+		if p.key = have.known.Peers.Key; p.key == nil { // only the operator has it; the leaf in Dir signs
 			p.signAs(k.cfg.Files().Peer)
 		}
 		return p, nil
 	}}
 }
 
-// signAs has a certificate sign, if there is one in the file.
+// signAs makes the certificate in the file sign, if there is one.
 func (p *papers) signAs(file string) {
 	if l, err := loadLeaf(file, nil); err == nil {
 		p.key, _ = l.PrivateKey.(crypto.Signer)
@@ -76,8 +76,8 @@ func (p *papers) signAs(file string) {
 	}
 }
 
-// SourceOrders signs and checks with the peers' authority, by a command that runs beside a node. Where only the
-// operator has its key, the member's certificate in a file signs, "" for none. The source is asked once.
+// SourceOrders signs and checks with the peers' authority, for a command that runs beside a node. If only the operator
+// has its key, the member's certificate in certFile signs; "" for none. The source is asked once.
 func SourceOrders(source Source, names Names, certFile string) *Orders {
 	return &Orders{sync.OnceValues(func() (papers, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), sourceWait)
@@ -107,7 +107,7 @@ func OperatorOrders(file string, names Names) *Orders {
 	}}
 }
 
-// FileOrders signs with a member's certificate and checks with its authorities, of files that are read each time.
+// FileOrders signs with a member's certificate and checks with its authorities. The files are read each time.
 func FileOrders(certFile, keyFile, authorityFile string, names Names) *Orders {
 	if authorityFile == "" {
 		return nil
@@ -123,7 +123,7 @@ func FileOrders(certFile, keyFile, authorityFile string, names Names) *Orders {
 		}
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
-			return p, nil // it can check; Sign says that there is no key
+			return p, nil // this suffices to check; Sign says that there is no key
 		}
 		p.key, _ = pair.PrivateKey.(crypto.Signer)
 		p.chain = pair.Certificate
@@ -131,8 +131,8 @@ func FileOrders(certFile, keyFile, authorityFile string, names Names) *Orders {
 	}}
 }
 
-// Sign signs a text; command says that it is one that a command gives. An operator's certificate signs nothing else,
-// and nothing that would not count.
+// Sign signs a text. command says that it is of a kind that commands give. An operator's certificate signs nothing
+// else, and nothing that would not count.
 func (o *Orders) Sign(text []byte, command bool) (signature []byte, err error) {
 	p, err := o.papers()
 	if err != nil {
@@ -155,14 +155,14 @@ func (o *Orders) Sign(text []byte, command bool) (signature []byte, err error) {
 	return signature, nil
 }
 
-// Able says why nothing can be checked at present, nil if it can.
+// Able says why nothing can be checked now; nil if signatures can be checked.
 func (o *Orders) Able() error {
 	_, err := o.papers()
 	return err
 }
 
-// Check says why a signature of a text, which the store got at a time, does not count, nil if it does. command says
-// that the text is one that a command gives, which an operator's certificate may sign.
+// Check says why a signature does not count for a text that the store received at a time; nil if it counts. command
+// says that the text is of a kind that commands give, which an operator's certificate may sign.
 func (o *Orders) Check(text, signature []byte, at time.Time, command bool) error {
 	p, err := o.papers()
 	if err != nil {
@@ -171,8 +171,8 @@ func (o *Orders) Check(text, signature []byte, at time.Time, command bool) error
 	return p.check(text, signature, at, command)
 }
 
-// Lasts reports whether a signature of a text, which the store got at a time, rests on an authority with which orders
-// are signed here now, so that it still counts when the others are dropped. Where nothing can be signed all do.
+// Lasts reports whether a signature rests on an authority with which orders are signed here now. Such a signature still
+// counts when the other authorities are dropped. If nothing can be signed here, all signatures last.
 func (o *Orders) Lasts(text, signature []byte, at time.Time, command bool) bool {
 	p, err := o.papers()
 	if err != nil || p.key == nil {
@@ -182,7 +182,7 @@ func (o *Orders) Lasts(text, signature []byte, at time.Time, command bool) bool 
 	return p.check(text, signature, at, command) == nil
 }
 
-// rests reports whether what is signed with these papers rests on an authority.
+// rests reports whether what these papers sign rests on an authority.
 func (p papers) rests(on *x509.Certificate) bool {
 	if len(p.chain) == 0 {
 		return Holds(p.key, on)
@@ -191,7 +191,7 @@ func (p papers) rests(on *x509.Certificate) bool {
 	return err == nil
 }
 
-// check says why a signature of a text, which the store got at a time, does not count.
+// check says why a signature does not count for a text that the store received at a time.
 func (p papers) check(text, signature []byte, at time.Time, command bool) error {
 	var s orderSignature
 	if err := json.Unmarshal(signature, &s); err != nil {
@@ -213,8 +213,8 @@ func (p papers) check(text, signature []byte, at time.Time, command bool) error 
 	return nil
 }
 
-// verify returns the leaf of a chain if that was a member's at a time, or if a command is signed an operator's, of one
-// of the authorities; the zero time is now.
+// verify returns the leaf of a chain to one of the authorities, if it was a member's at a time. For a command, an
+// operator's is accepted too. The zero time is now.
 func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.Time,
 	command bool) (leaf *x509.Certificate, err error) {
 	options := x509.VerifyOptions{Roots: Pool(authorities...), Intermediates: x509.NewCertPool(),
@@ -239,7 +239,7 @@ func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.
 		leaf.Subject)
 }
 
-// Sign signs a text with a key as certificates are signed.
+// Sign signs a text with a key, in the same way as certificates are signed.
 func Sign(key crypto.Signer, text []byte) ([]byte, error) {
 	if _, ok := key.Public().(ed25519.PublicKey); ok {
 		return key.Sign(rand.Reader, text, crypto.Hash(0))
@@ -248,7 +248,7 @@ func Sign(key crypto.Signer, text []byte) ([]byte, error) {
 	return key.Sign(rand.Reader, digest[:], crypto.SHA256)
 }
 
-// Check checks what [Sign] has made with the key of a certificate.
+// Check checks a signature made by [Sign] with the key of a certificate.
 func Check(by *x509.Certificate, text, signature []byte) error {
 	switch by.PublicKey.(type) {
 	case *ecdsa.PublicKey:

@@ -15,8 +15,8 @@ const (
 	keyBlock         = "PRIVATE KEY" // PKCS #8, and how the names of the older forms end
 )
 
-// ParseCertificates reads a bundle of at least one certificate. Whatever else is in there, and a file that is cut
-// short, is an error: what is dropped silently here is missing only when a member is refused.
+// ParseCertificates reads a bundle of at least one certificate. Anything else in it is an error, and so is a truncated
+// file. If something were dropped silently here, that would only show when a member is refused.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	return certificates(text, func(kind string) error {
 		return fmt.Errorf("holds a block %q: only certificates belong here", kind)
@@ -97,7 +97,8 @@ func parseKey(der []byte) (crypto.Signer, error) {
 	return nil, errors.New("the private key is neither PKCS #8, PKCS #1 nor SEC 1")
 }
 
-// parseBlocks reads all PEM blocks. pem.Decode passes over a block without an end as if it were a comment.
+// parseBlocks reads all PEM blocks. It counts them, because pem.Decode skips a block without an end as if it were a
+// comment.
 func parseBlocks(text []byte) ([]*pem.Block, error) {
 	var blocks []*pem.Block
 	begun := bytes.Count(text, []byte("-----BEGIN "))
@@ -114,7 +115,7 @@ func parseBlocks(text []byte) ([]*pem.Block, error) {
 	return blocks, nil
 }
 
-// Pool are certificates to check others with.
+// Pool returns a pool of certificates.
 func Pool(certs ...*x509.Certificate) *x509.CertPool {
 	pool := x509.NewCertPool()
 	for _, c := range certs {
@@ -132,7 +133,7 @@ func EncodeCertificates(certs ...*x509.Certificate) []byte {
 	return out
 }
 
-// EncodeKeys is the inverse of ParseKeys: what it returns is a secret.
+// EncodeKeys is the inverse of ParseKeys. Its result is a secret.
 func EncodeKeys(keys ...crypto.Signer) ([]byte, error) {
 	var out []byte
 	for _, k := range keys {

@@ -32,7 +32,7 @@ func newSeries(reg prometheus.Registerer, expiries func() []Expiry) (*series, er
 	return s, errors.Join(reg.Register(s.renewals), reg.Register(s.failures), reg.Register(ends))
 }
 
-// ends are the ends of what there is at the moment: an authority that is gone has none.
+// ends reports when the current certificates expire. A dropped authority has no series.
 type ends struct {
 	expiries func() []Expiry
 	desc     *prometheus.Desc

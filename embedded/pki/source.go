@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Source gives the authorities as they are now. It is asked again and again; an error leaves those that are known.
+// Source returns the current authorities. It is asked repeatedly; after an error the known ones stay.
 type Source interface {
 	Authorities(ctx context.Context) (Authorities, error)
 }
@@ -15,7 +15,7 @@ type Source interface {
 // FileSource reads the authorities from the files of a configuration each time.
 type FileSource Config
 
-// Authorities reads the four files. Without a key file an authority only trusts, and nothing can be issued by it.
+// Authorities reads the four files. Without its key file, an authority only trusts, and cannot issue anything.
 func (s FileSource) Authorities(context.Context) (Authorities, error) {
 	clients, err := loadKeyed("client", s.ClientCAFile, s.ClientCAKeyFile)
 	peers, err2 := loadKeyed("peer", s.PeerCAFile, s.PeerCAKeyFile)
@@ -32,7 +32,7 @@ func (s FileSource) Authorities(context.Context) (Authorities, error) {
 	return Authorities{Clients: clients, Peers: peers}, nil
 }
 
-// loadKeyed is LoadAuthority with the keys of the configuration in its errors.
+// loadKeyed is LoadAuthority with the configuration keys in its errors.
 func loadKeyed(whose, certFile, keyFile string) (Authority, error) {
 	key := "tls." + whose + "-ca-file"
 	if certFile == "" {

@@ -11,11 +11,11 @@ import (
 	"holdfast/durable"
 )
 
-// File is one of the operator's files: a certificate with what leads to its authority, or a bundle of authorities.
+// File is one of the operator's files: a certificate with its chain to the authority, or a bundle of authorities.
 type File struct {
-	Name string // such as "server", "peer", "clients-ca": of the series and in messages; each once
+	Name string // such as "server", "peer", "clients-ca", for series and messages; unique
 	Path string
-	Key  string // file of the private key; "" if there is none to look at
+	Key  string // file of the private key; "" if there is none to check
 }
 
 // watched is what was found in a file.

@@ -5,10 +5,10 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Around are what the members of the cluster trust and present, as far as it is known here: complete says that anyone
-// who holds a member's slot is live, and has said what it trusts if it runs etcd.
+// Around returns what the members of the cluster trust and present, as far as this node knows. complete means that
+// every holder of a member's slot is live, and has said what it trusts if it runs etcd.
 //
-// A node that is lost counts as long as nobody else holds its slot: its etcd may run on, unheard of.
+// A lost node counts as long as no other node holds its slot, because its etcd may still run.
 func Around(o plan.Observation) (own pki.Stance, others []pki.Stance, complete bool) {
 	said := stances(o)
 	held := map[string]bool{}

@@ -11,12 +11,12 @@ import (
 	"holdfast/durable"
 )
 
-// errDamaged says that the cached authorities cannot be read as such.
+// errDamaged: the cached authorities cannot be read.
 var errDamaged = errors.New("is damaged")
 
 func cachePath(dir string) string { return filepath.Join(dir, cacheFile) }
 
-// readCache returns the authorities of a cluster that a node has kept, nil if it has none.
+// readCache returns the authorities of a cluster that a node has cached, nil if it has none.
 func readCache(path, cluster string) (*Edition, error) {
 	text, err := durable.ReadSecret(path, maxEdition)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,7 +31,7 @@ func readCache(path, cluster string) (*Edition, error) {
 	}
 	if e.Cluster != "" && e.Cluster != cluster {
 		return nil, fmt.Errorf("%s has the authorities of cluster %q, and cluster.name is %q: set cluster.name or tls.dir "+
-			"right, or remove the directory if that cluster is no more", path, e.Cluster, cluster)
+			"right, or remove the directory if that cluster no longer exists", path, e.Cluster, cluster)
 	}
 	if err := e.check(cluster); err != nil {
 		return nil, fmt.Errorf("%s %w (%w)", path, errDamaged, err)
@@ -39,7 +39,7 @@ func readCache(path, cluster string) (*Edition, error) {
 	return &e, nil
 }
 
-// writeCache replaces what a node has kept, durably and in one step.
+// writeCache replaces what a node has cached, durably and atomically.
 func writeCache(path string, e Edition) error {
 	text, err := e.encode()
 	if err != nil {

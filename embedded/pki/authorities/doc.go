@@ -2,16 +2,17 @@
 // rotates them.
 //
 // An [Edition] is one state of both authorities, the clients' and the peers'. Editions are numbered objects in the
-// store; each is put only if it is not there, so of two nodes that make one at the same time one is refused and takes
-// the other's. Each is signed by the one before, and a node that knows one follows nothing else (signature.go): anyone
-// who can only write the store makes no authorities. [Keeper] holds what counts and keeps a copy in tls.dir: nothing
-// depends on the store afterwards, and a store that was emptied gets it back.
+// store. Each is put only if it does not exist. So if two nodes make one at the same time, one of them is refused and
+// takes the other's. Each edition is signed by the one before, and a node that knows an edition accepts no other
+// successor (signature.go). So anyone who can only write the store cannot make authorities. [Keeper] holds the current
+// edition and keeps a copy in tls.dir. From then on nothing depends on the store, and a store that was emptied gets the
+// edition back.
 //
-// next.go decides, purely, which step a rotation takes: new authorities are introduced, then sign, then the old ones
-// retire. No two members ever present what the other does not trust. rotate.go takes the steps, at the leader's turn or
-// on an operator's word. rotation.go and refuses.go tell what is waited for, and who is refused when. [Issued] tracks
-// the certificates that were issued to clients, which nobody renews.
+// next.go decides, as a pure function, which step a rotation takes: new authorities are introduced, then sign, then the
+// old ones retire. No member ever presents a certificate that another one does not trust. rotate.go takes the steps, on
+// the leader or on an operator's order. rotation.go says what is waited for. refuses.go says which clients are refused
+// when. [Issued] tracks the certificates that were issued to clients, and which holdfast does not renew on its own.
 //
-// Private keys are in the editions: they are sealed for snapshot.recipients where there are any, and appear in no text
-// (see pemKey).
+// Editions contain private keys. They are encrypted for snapshot.recipients if there are any, and never printed (see
+// pemKey).
 package authorities

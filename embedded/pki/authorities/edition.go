@@ -13,46 +13,46 @@ import (
 )
 
 // Edition is one state of the authorities that holdfast has made for a cluster. A store has one object for each, which
-// is never written again; the one with the highest serial counts. The cache on a node's disk has the same form.
+// is never written again. The highest serial is current. The cache on a node's disk has the same form.
 type Edition struct {
 	Version int       `json:"version"` // editionVersion
 	Cluster string    `json:"cluster"`
-	ID      string    `json:"id"` // random, of the first edition, and of all that follow from it
+	ID      string    `json:"id"` // random; the same in all editions that follow from one first edition
 	Serial  uint64    `json:"serial"`
 	Time    time.Time `json:"time"` // when it was made
 	Why     string    `json:"why"`
 	Phase   phase     `json:"phase"`
 	Cause   string    `json:"cause,omitempty"` // why the last rotation was begun, and who asked for it
-	Hold    time.Time `json:"hold,omitzero"`   // while introduced: for the clients' sake the new ones do not sign before
+	Hold    time.Time `json:"hold,omitzero"`   // while introduced: the new ones do not sign before, for the clients' sake
 	Clients keyed     `json:"clients"`
 	Peers   keyed     `json:"peers"`
-	// Signatures are by the keys of the peers' authority of the edition before, those of the first one by its own.
+	// Signatures are by the peers' authority's keys in the previous edition; those of the first are by its own.
 	Signatures [][]byte `json:"signatures,omitempty"`
 
-	open bool // read in the store, and not encrypted although there are recipients
+	open bool // read from the store, and not encrypted although there are recipients
 }
 
 // phase is how far a rotation is, in the order of its steps.
 type phase string
 
 const (
-	phaseSettled    phase = "settled"    // none is under way
-	phaseIntroduced phase = "introduced" // the new authorities are to be trusted, the old ones sign
+	phaseSettled    phase = "settled"    // no rotation is in progress
+	phaseIntroduced phase = "introduced" // the old authorities sign, members begin to trust the new ones
 	phaseIssuing    phase = "issuing"    // the new ones sign, the old ones are still trusted
 )
 
-// keyed is a certificate authority with its key, and whatever else is trusted beside it.
+// keyed is a certificate authority with its keys, and the other certificates that are trusted beside it.
 type keyed struct {
 	Trusted []pemCertificate `json:"trusted"`
-	// Keys: the first one signs. There are two of them while a rotation is under way, so that what runs out before all
-	// trust the new one is renewed by the old.
+	// The first of Keys signs. During a rotation there are two, so that the old one renews certificates until all
+	// members trust the new one.
 	Keys []signing `json:"keys"`
 }
 
 // signing is the key of a trusted certificate.
 type signing struct {
 	Key  pemKey    `json:"key"`
-	Made time.Time `json:"made"` // when its certificate was made, which is dated back a little itself
+	Made time.Time `json:"made"` // when its certificate was made; that is backdated a little
 }
 
 const (
@@ -61,7 +61,7 @@ const (
 	maxTrusted     = 16        // certificates in one authority
 )
 
-// pemCertificate is one that a JSON text holds as PEM.
+// pemCertificate is a certificate that is PEM in JSON.
 type pemCertificate struct{ *x509.Certificate }
 
 func (c pemCertificate) MarshalText() ([]byte, error) {
@@ -77,7 +77,7 @@ func (c *pemCertificate) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// pemKey is one that a JSON text holds as PEM. It shows itself to nobody else.
+// pemKey is a private key that is PEM in JSON, and is never printed otherwise.
 type pemKey struct{ crypto.Signer }
 
 func (pemKey) String() string   { return "(secret)" }
@@ -104,13 +104,14 @@ func (a keyed) of(s signing) *x509.Certificate {
 	return nil
 }
 
-// primary is the certificate of the authority that signs.
+// primary returns the certificate of the authority that signs.
 func (a keyed) primary() *x509.Certificate { return a.of(a.Keys[0]) }
 
-// other is the certificate of the authority that comes or goes in a rotation.
+// other returns the certificate of the second authority in a rotation: the new one before the switch, the old one after
+// it.
 func (a keyed) other() *x509.Certificate { return a.of(a.Keys[1]) }
 
-// retired are the certificates that are trusted and have no key any more.
+// retired returns the trusted certificates whose keys were dropped.
 func (a keyed) retired() []*x509.Certificate {
 	var all []*x509.Certificate
 	for _, c := range a.Trusted {
@@ -121,7 +122,7 @@ func (a keyed) retired() []*x509.Certificate {
 	return all
 }
 
-// Authorities are the edition as the keeper of certificates takes it.
+// Authorities returns the edition in the form that [pki.Keeper] takes.
 func (e Edition) Authorities() pki.Authorities {
 	return pki.Authorities{Clients: e.Clients.given(), Peers: e.Peers.given()}
 }
@@ -137,7 +138,7 @@ func (a keyed) given() pki.Authority {
 	return g
 }
 
-// check says what is wrong with an edition of the cluster whose syntax alone is known to be right.
+// check says what is wrong with an edition of the cluster, beyond its syntax.
 func (e Edition) check(cluster string) error {
 	keys, known := map[phase]int{phaseSettled: 1, phaseIntroduced: 2, phaseIssuing: 2}[e.Phase]
 	switch {
@@ -162,14 +163,14 @@ func (a keyed) check(keys int) error {
 	}
 	for _, c := range a.Trusted {
 		if c.Certificate == nil || !c.IsCA {
-			return errors.New("one of the certificates is none of an authority")
+			return errors.New("one of the certificates is not an authority's")
 		}
 	}
 	seen := map[*x509.Certificate]bool{}
 	for _, k := range a.Keys {
 		c := a.of(k)
 		if c == nil || seen[c] {
-			return errors.New("one of the keys is that of no certificate in it")
+			return errors.New("one of the keys belongs to no certificate in it")
 		}
 		if k.Made.IsZero() || !k.Made.Before(c.NotAfter) {
 			return fmt.Errorf("the certificate %s ends at %s and was made at %s", pki.Fingerprint(c),
@@ -180,7 +181,7 @@ func (a keyed) check(keys int) error {
 	return nil
 }
 
-// encode makes the text of an edition.
+// encode returns the text of an edition.
 func (e Edition) encode() ([]byte, error) {
 	text, err := json.MarshalIndent(e, "", "  ")
 	return append(text, '\n'), err

@@ -16,21 +16,22 @@ import (
 	"holdfast/snapshot"
 )
 
-// Issued are the certificates that `holdfast tls client`, `observer` and `operator` have issued. Each is an object of
-// its own in the backup store, client-FINGERPRINT.json below holdfast/<cluster>/, and the nodes tell when one is about
-// to end. They hold no secret. One that says so lets the holder of its key have the next one (renew.go).
+// Issued has the certificates that `holdfast tls client`, `observer` and `operator` have issued. Each is an object of
+// its own in the backup store, client-FINGERPRINT.json below holdfast/<cluster>/. The nodes report when one is about to
+// expire. The objects contain no secret. If an object allows it, the holder of its key can get the next certificate
+// (renew.go).
 type Issued struct {
 	Store   snapshot.Store
 	Cluster string
 
 	renewing sync.Mutex           // one renewal at a time; guards granted
-	granted  map[string]time.Time // by the key: when it was renewed here last
+	granted  map[string]time.Time // by key: when this node last renewed it
 
 	mu     sync.Mutex
-	read   map[string]Client // by the name of the object, which never changes
-	told   []Client          // the last of each name
-	looked time.Time         // when the store was asked last, and what came of it
-	err    error
+	read   map[string]Client // by the name of the object; the map never changes
+	told   []Client          // the last certificate of each name
+	looked time.Time         // when the store was last read
+	err    error             // of that read
 }
 
 // Client is a certificate that was issued to a client, an observer or an operator.
@@ -46,14 +47,14 @@ const (
 	clientRecordVersion = 1
 	maxClientRecord     = 16 << 10 // bytes
 	lookAtClients       = 10 * time.Minute
-	maxIssued           = 100                 // that a status has
-	forgetAfter         = 30 * 24 * time.Hour // after the end its record is removed
+	maxIssued           = 100                 // in a status
+	forgetAfter         = 30 * 24 * time.Hour // after its expiry, a record is removed
 )
 
 func (c *Issued) prefix() string { return "holdfast/" + c.Cluster + "/client-" }
 
-// Note keeps the record of a certificate that was issued. It removes those of the same key, which this one replaces and
-// of which it keeps whether it may be renewed, and those that ended long ago.
+// Note stores the record of an issued certificate. It removes the record of the same key that this one replaces, but
+// keeps whether it may be renewed. It also removes records of certificates that expired long ago.
 func (c *Issued) Note(ctx context.Context, of health.IssuedClient, leaf *x509.Certificate, now time.Time) error {
 	of.Fingerprint, of.NotBefore, of.NotAfter = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter
 	r := Client{Version: clientRecordVersion, Cluster: c.Cluster, Serial: leaf.SerialNumber.Text(16), Key: pki.KeyOf(leaf),
@@ -68,18 +69,18 @@ func (c *Issued) Note(ctx context.Context, of health.IssuedClient, leaf *x509.Ce
 	if err := c.Store.PutIfAbsent(ctx, c.prefix()+r.Fingerprint+".json", append(data, '\n')); err != nil {
 		return err
 	}
-	// If that fails, the next one that is issued tries it again.
+	// If this fails, the next Note tries again.
 	_ = c.Forget(ctx, func(o Client) bool {
 		return o.Key == r.Key && o.Of() == r.Of() && o.Fingerprint != r.Fingerprint || now.Sub(o.NotAfter) > forgetAfter
 	})
 	return nil
 }
 
-// Forget removes the records that gone tells.
+// Forget removes the records for which gone is true.
 func (c *Issued) Forget(ctx context.Context, gone func(Client) bool) error {
 	_, err := c.Look(ctx)
 	c.mu.Lock()
-	read := c.read // which is replaced, and never changed
+	read := c.read // the map is replaced, never changed
 	c.mu.Unlock()
 	for name, r := range read {
 		if gone(r) {
@@ -89,8 +90,8 @@ func (c *Issued) Forget(ctx context.Context, gone func(Client) bool) error {
 	return err
 }
 
-// Look reads what is in the store, each object once, and returns the last certificate of each name, that which ends
-// first before others. The error names what could not be read; the rest is told all the same.
+// Look reads the store, each object once, and returns the last certificate of each name, the first to expire first. The
+// error names objects that could not be read; the others are returned nevertheless.
 func (c *Issued) Look(ctx context.Context) (told []Client, err error) {
 	defer func() {
 		c.mu.Lock()
@@ -143,7 +144,7 @@ func (c *Issued) get(ctx context.Context, name string) (r Client, err error) {
 	return r, err
 }
 
-// Run looks now and then, until ctx ends. A store that does not answer is told of elsewhere.
+// Run looks from time to time, until ctx ends. Errors of the store are reported elsewhere.
 func (c *Issued) Run(ctx context.Context) error {
 	for {
 		asking, cancel := context.WithTimeout(ctx, time.Minute)
@@ -157,14 +158,15 @@ func (c *Issued) Run(ctx context.Context) error {
 	}
 }
 
-// Last are the last certificates of each name, as of the last look: the first that end, no more than a status can hold.
+// Last returns the last certificate of each name as of the last look, the first to expire first, and no more than fit
+// into a status.
 func (c *Issued) Last() []health.IssuedClient {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return IssuedTo(c.told[:min(len(c.told), maxIssued)])
 }
 
-// IssuedTo is what is judged of records.
+// IssuedTo returns the part of the records that health judges.
 func IssuedTo(all []Client) (out []health.IssuedClient) {
 	for _, r := range all {
 		out = append(out, r.IssuedClient)

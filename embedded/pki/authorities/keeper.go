@@ -21,15 +21,15 @@ import (
 	"holdfast/snapshot"
 )
 
-// Keeper keeps the authorities of mode auto: made once, by the first, and kept in the backup store, below
-// holdfast/<cluster>/ like the records:
+// Keeper keeps the authorities of mode auto. The first node makes them once, and they are stored in the backup store,
+// below holdfast/<cluster>/ like the records:
 //
 //	pki-000001.json   the first edition
-//	pki-000002.json   the one that followed from it
+//	pki-000002.json   its successor
 //
-// Each is put with the condition that it is not there, and never written again; the highest number counts. A copy of
-// what counts lies in tls.dir, so that nothing depends on the store afterwards, and a store that was emptied gets it
-// back.
+// Each is put on the condition that it does not exist, and never written again. The highest number is current. A copy
+// of the current edition is in tls.dir. So nothing depends on the store afterwards, and a store that was emptied gets
+// the edition back.
 //
 // It implements [pki.Source].
 type Keeper struct {
@@ -37,39 +37,39 @@ type Keeper struct {
 	cluster    string
 	life       time.Duration                    // of new authorities
 	cache      string                           // path
-	options    func() (snapshot.Options, error) // for whom editions are encrypted, and with what they are read
-	recipients int                              // of snapshot.recipients
+	options    func() (snapshot.Options, error) // recipients and identities to encrypt and decrypt editions
+	recipients int                              // number of snapshot.recipients
 	lg         *zap.Logger
-	poke       chan struct{} // look for what a rotation waits for
-	Clients    *pki.Clients  // who calls this node's member, and with what certificate
+	poke       chan struct{} // requests a look at the rotation
+	Clients    *pki.Clients  // the clients of this node's member, and their certificates
 
-	turn  sync.Mutex // one look, or step, at a time
+	turn  sync.Mutex // held during a look or step
 	known            // guarded by turn
 
-	mu   sync.Mutex // never held during I/O
-	said            // guarded by mu
+	mu       sync.Mutex // never held during I/O
+	reported            // guarded by mu
 }
 
-// known is what a keeper goes by.
+// known is what a keeper works with.
 type known struct {
-	have    *Edition         // what counts here
-	unsaved bool             // and could not be written into the cache
-	dead    bool             // it had ended when it was last asked whose turn it is
-	probed  bool             // the store's conditional put was proven to be one
-	newest  *Edition         // what was read last
-	read    snapshot.Version // from that object
+	have    *Edition         // the edition that this node follows
+	unsaved bool             // have could not be written into the cache
+	dead    bool             // have had expired when drive last ran
+	probed  bool             // the store was shown to honour conditional puts
+	newest  *Edition         // the edition last read from the store
+	read    snapshot.Version // the object of newest
 }
 
-// said is what a keeper tells of itself.
-type said struct {
-	current *Edition // what counts here, as have
-	problem string   // with the last look
+// reported is what a keeper reports of itself.
+type reported struct {
+	current *Edition // the same as have
+	problem string   // of the last look
 	stuck   string   // why the next step of a rotation cannot be taken
-	open    string   // the object that is not encrypted although there are recipients
+	open    string   // an object that is not encrypted although there are recipients
 }
 
 const (
-	// StorePatience is how long a look waits for the store before what is cached counts.
+	// StorePatience is how long a look waits for the store before it uses the cache.
 	StorePatience = 5 * time.Second
 	cacheFile     = "authorities.json" // in tls.dir
 )
@@ -78,12 +78,12 @@ const (
 type Options struct {
 	Cluster    string                           // cluster.name
 	Life       time.Duration                    // of new authorities: tls.ca-life
-	Dir        string                           // tls.dir, where the copy lies
-	Options    func() (snapshot.Options, error) // for whom editions are encrypted, and with what they are read
-	Recipients int                              // how many snapshot.recipients there are
+	Dir        string                           // tls.dir, which has the copy
+	Options    func() (snapshot.Options, error) // recipients and identities to encrypt and decrypt editions
+	Recipients int                              // number of snapshot.recipients
 }
 
-// New returns the authorities of mode auto that are kept in a store. Nothing is asked yet.
+// New returns a keeper of the authorities of mode auto in a store. It does not read the store yet.
 func New(o Options, store snapshot.Store, lg *zap.Logger) *Keeper {
 	return &Keeper{
 		store: store, cluster: o.Cluster, life: o.Life, cache: cachePath(o.Dir), lg: lg, poke: make(chan struct{}, 1),
@@ -102,8 +102,8 @@ func (a *Keeper) Authorities(ctx context.Context) (pki.Authorities, error) {
 	return e.Authorities(), nil
 }
 
-// Findings are what keeps this node from looking, or from taking a step. What a rotation waits for is in its state:
-// [Keeper.Rotation].
+// Findings returns what prevents this node from looking, or from taking a step. What a rotation waits for is in its
+// state: [Keeper.Rotation].
 func (a *Keeper) Findings() (all []health.Finding) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,35 +120,37 @@ func (a *Keeper) Findings() (all []health.Finding) {
 	return all
 }
 
-// look returns the edition that counts, from the store if it answers. found: make the first one where there is none.
-func (a *Keeper) look(ctx context.Context, found bool) (*Edition, error) {
-	e, problem := a.settle(ctx, found)
+// look returns the current edition, from the store if it answers. With create, it makes the first edition if there is
+// none.
+func (a *Keeper) look(ctx context.Context, create bool) (*Edition, error) {
+	e, problem := a.settle(ctx, create)
 	if e != nil {
 		problem = errors.Join(problem, a.keep(e))
 	}
-	a.note(problem)
+	a.setProblem(problem)
 	if e == nil {
 		return nil, problem
 	}
 	return e, nil
 }
 
-// keep makes an edition the one that this node has.
+// keep makes an edition this node's current one.
 func (a *Keeper) keep(e *Edition) error {
 	if a.have != nil && a.have.Serial == e.Serial && a.have.Time.Equal(e.Time) && !a.unsaved {
 		if _, err := os.Lstat(a.cache); !errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		a.lg.Warn("the copy of the authorities was removed: it is written again", zap.String("file", a.cache))
+		a.lg.Warn("the copy of the authorities was removed and is written again", zap.String("file", a.cache))
 	}
 	err := writeCache(a.cache, *e)
 	if err != nil {
 		err = fmt.Errorf("keep a copy of the authorities: %w", err)
 	}
 	if a.have == nil || a.have.Serial != e.Serial {
-		a.lg.Info("certificate authorities", zap.Uint64("edition", e.Serial), zap.String("phase", string(e.Phase)),
-			zap.String("why", e.Why),
-			zap.String("peers", pki.Fingerprint(e.Peers.primary())), zap.String("clients", pki.Fingerprint(e.Clients.primary())))
+		a.lg.Info("edition of the certificate authorities changed", zap.Uint64("edition", e.Serial),
+			zap.String("phase", string(e.Phase)), zap.String("why", e.Why),
+			zap.String("peers", pki.Fingerprint(e.Peers.primary())),
+			zap.String("clients", pki.Fingerprint(e.Clients.primary())))
 	}
 	a.have, a.unsaved = e, err != nil
 	a.mu.Lock()
@@ -157,7 +159,7 @@ func (a *Keeper) keep(e *Edition) error {
 	return err
 }
 
-// Show returns the edition that counts and changes nothing. problem is what is wrong all the same.
+// Show returns the current edition and changes nothing. problem is what is wrong nevertheless.
 func (a *Keeper) Show(ctx context.Context) (e *Edition, problem, err error) {
 	have, err := readCache(a.cache, a.cluster)
 	if err != nil {
@@ -183,7 +185,7 @@ func (a *Keeper) Show(ctx context.Context) (e *Edition, problem, err error) {
 		errors.New("neither the store nor this node has any: they are made when a node first runs")), problem)
 }
 
-func (a *Keeper) note(problem error) {
+func (a *Keeper) setProblem(problem error) {
 	text := ""
 	if problem != nil {
 		text = problem.Error()
@@ -191,13 +193,13 @@ func (a *Keeper) note(problem error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if text != a.problem && text != "" {
-		a.lg.Warn("certificate authorities", zap.String("problem", text))
+		a.lg.Warn("certificate authorities could not be kept", zap.String("problem", text))
 	}
 	a.problem = text
 }
 
-// settle finds out which edition counts. The error is a problem; without an edition it is why there is none.
-func (a *Keeper) settle(ctx context.Context, found bool) (*Edition, error) {
+// settle finds out which edition is current. The error is a problem; without an edition, it says why there is none.
+func (a *Keeper) settle(ctx context.Context, create bool) (*Edition, error) {
 	var damaged error
 	if a.have == nil {
 		var err error
@@ -217,13 +219,13 @@ func (a *Keeper) settle(ctx context.Context, found bool) (*Edition, error) {
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("%w; this node has no copy in %s, and must not make its "+
 			"own, which nobody would trust", err, a.cache), damaged)
-	case newest == nil && damaged != nil: // who knows what it was
+	case newest == nil && damaged != nil: // the lost edition is unknown
 		return nil, fmt.Errorf("%w, and the store has none: bring either back, or remove the file if "+
 			"this cluster never had any", damaged)
-	case newest == nil && have == nil && !found:
+	case newest == nil && have == nil && !create:
 		return nil, errors.New("the store has none")
 	case newest == nil && have == nil:
-		return a.found(ctx)
+		return a.createFirst(ctx)
 	case have == nil && newest.open:
 		return nil, a.refuse(*newest)
 	case have == nil:
@@ -243,8 +245,8 @@ func (a *Keeper) settle(ctx context.Context, found bool) (*Edition, error) {
 	return newest, nil
 }
 
-// refuse says why a node without a copy does not take an edition that anyone could have put there: those that know the
-// cluster's recipients encrypt for them.
+// refuse says why a node without a copy does not accept an unencrypted edition: anyone could have put it there, while
+// those that know the cluster's recipients encrypt for them.
 func (a *Keeper) refuse(e Edition) error {
 	return fmt.Errorf("%s in the store is not encrypted, although snapshot.recipients is set here: anyone who can write "+
 		"the store may have made it. "+
@@ -265,8 +267,8 @@ func (a *Keeper) putBack(ctx context.Context, newest *Edition) error {
 	return fmt.Errorf("%w; put it back: %w", lost, err)
 }
 
-// found makes the first edition, or returns that of the first.
-func (a *Keeper) found(ctx context.Context) (*Edition, error) {
+// createFirst makes the first edition, or returns another node's if that was faster.
+func (a *Keeper) createFirst(ctx context.Context) (*Edition, error) {
 	e, err := a.fresh(1, time.Now())
 	if err != nil {
 		return nil, err
@@ -373,7 +375,7 @@ func (a *Keeper) get(ctx context.Context, name string) (*Edition, error) {
 	return e, nil
 }
 
-// put stores an edition under its number, if that is free. The error is [snapshot.ErrExists] if it is not.
+// put stores an edition under its number, if that is free; otherwise the error is [snapshot.ErrExists].
 func (a *Keeper) put(ctx context.Context, e Edition) error {
 	if !a.probed {
 		if err := snapshot.Probe(ctx, a.store); err != nil {
@@ -382,7 +384,7 @@ func (a *Keeper) put(ctx context.Context, e Edition) error {
 		a.probed = true
 	}
 	options, err := a.options()
-	if len(options.Recipients) < a.recipients { // that an identity cannot be read does not matter here
+	if len(options.Recipients) < a.recipients { // err may be about an identity, which does not matter here
 		return err
 	}
 	text, err := e.encode()

@@ -15,20 +15,20 @@ import (
 // Stance is what a node says of the member that it runs.
 type Stance struct {
 	Slot    string
-	Known   bool // its node is here and has said something
+	Known   bool // its node is live and has said something
 	Running bool
 	pki.Stance
 }
 
-// View is what a node knows of the cluster, as far as a rotation is concerned.
+// View is what a node knows of the cluster that matters to a rotation.
 type View struct {
 	Leader  bool // its member leads
-	Led     bool // it knows of a leader, or a live node says that it leads
+	Led     bool // its member knows of a leader, or a live node says that it leads
 	Paused  bool
-	Members []Stance // of every member that the cluster has, this node's too
+	Members []Stance // of every member of the cluster, including this node's
 }
 
-// stances are what the nodes say of the members that they run, this node first. A standby's has no slot.
+// stances returns what the nodes say of the members that they run, this node first. A standby's has no slot.
 func stances(o plan.Observation) []Stance {
 	own := Stance{Slot: o.Claim.Slot, Known: true, Running: o.Member.Running}
 	if own.Running {
@@ -44,7 +44,7 @@ func stances(o plan.Observation) []Stance {
 	return all
 }
 
-// ViewOf takes from an observation what a rotation is concerned with.
+// ViewOf extracts the View from an observation.
 func ViewOf(o plan.Observation) View {
 	v := View{Leader: o.Member.Running && o.Member.Leader && !o.Member.Stalled, Led: o.Member.Running && o.Member.HasLead,
 		Paused: o.Member.Paused != nil}
@@ -54,7 +54,7 @@ func ViewOf(o plan.Observation) View {
 	said := stances(o)
 	for _, m := range o.Member.Members {
 		known := false
-		for _, s := range said { // two of them while one does not know yet that it has lost the slot
+		for _, s := range said { // there are two while one node does not know yet that it has lost the slot
 			if s.Known && s.Slot == m.Slot {
 				known = true
 				v.Members = append(v.Members, s)
@@ -69,32 +69,34 @@ func ViewOf(o plan.Observation) View {
 
 // Order is what an operator has asked for.
 type Order struct {
-	By      string // who asks, where that is known
+	By      string // who asks, if that is known
 	Begin   bool
-	Now     bool // do not hold the new authorities back for the clients' sake
-	DropOld bool // clients do not need the retired authorities any more
+	Now     bool // the new authorities sign without waiting for the clients
+	DropOld bool // clients no longer need the retired authorities
 }
 
-// rotationStep is what leads from one edition to the next.
+// rotationStep leads from one edition to the next.
 type rotationStep string
 
 const (
 	stepNone   rotationStep = ""
-	stepBegin  rotationStep = "begin"  // settled to introduced, with new authorities
-	stepHurry  rotationStep = "hurry"  // introduced, without the hold
-	stepSwitch rotationStep = "switch" // introduced to issuing
-	stepSettle rotationStep = "settle" // issuing to settled
-	stepDrop   rotationStep = "drop"   // settled, without retired authorities of the clients
+	stepBegin  rotationStep = "begin"  // from settled to introduced, with new authorities
+	stepHurry  rotationStep = "hurry"  // remain introduced, but end the hold
+	stepSwitch rotationStep = "switch" // from introduced to issuing
+	stepSettle rotationStep = "settle" // from issuing to settled
+	stepDrop   rotationStep = "drop"   // remain settled, but drop retired authorities of the clients
 )
 
-// nextAuthorities decides what follows an edition, and says why, or what is waited for, "" if nothing is.
+// nextAuthorities decides which step follows an edition. It also returns the reason or, without a step, what is waited
+// for, "" if nothing is.
 //
-// No two members that run ever present what the other one does not trust: the new authorities sign only when all trust
-// them, and the old ones are trusted until nobody presents them. An unknown member is waited for until
-// the old authorities have a tenth of their life left, and nobody is when that is over: then there is nothing to keep.
+// No two running members ever present what the other one does not trust: the new authorities sign only when all members
+// trust them, and the old ones are trusted until no member presents them. An unknown member is waited for until the old
+// authorities have a tenth of their life left. Once they have expired, no member is waited for, because nothing is left
+// to protect.
 //
-// The raft leader takes the steps; anybody does where an operator says so, or where the authorities that sign have
-// ended: without them there is no leader. Where somebody leads all the same, it is the clock here that is wrong.
+// The raft leader takes the steps. Any node does if an operator orders it, or if the signing authorities have expired,
+// because without them there is no leader. If there is a leader nevertheless, this node's clock is wrong.
 func nextAuthorities(e Edition, v View, order Order, now time.Time) (rotationStep, string) {
 	asked := order != (Order{})
 	dead := !now.Before(e.ends())
@@ -146,8 +148,8 @@ func (e Edition) nextSettled(order Order, now time.Time) (rotationStep, string) 
 	return stepNone, ""
 }
 
-// stuck is why an edition that has ended is not followed by another one, "" for one that has not: what a rotation
-// waits for is in its state, and waiting is nothing wrong.
+// stuck says why an expired edition has no successor, "" if it has not expired. What a rotation waits for is in its
+// state, and waiting is no problem.
 func (e Edition) stuck(why string, now time.Time) string {
 	if now.Before(e.ends()) {
 		return ""
@@ -206,7 +208,7 @@ func (v View) waiting(e Edition, now time.Time) string {
 	return "until " + strings.Join(all, " and ")
 }
 
-// ends is when the first of the authorities that sign ends.
+// ends returns when the first of the signing authorities expires.
 func (e Edition) ends() time.Time {
 	c, p := e.Clients.primary().NotAfter, e.Peers.primary().NotAfter
 	if c.Before(p) {
@@ -215,7 +217,7 @@ func (e Edition) ends() time.Time {
 	return p
 }
 
-// due is when the authorities are to be replaced: at two thirds of the life of the one that ends first.
+// due returns when the authorities must be replaced: at two thirds of the life of the one that expires first.
 func (e Edition) due() time.Time {
 	first := e.Peers.Keys[0].Made
 	if c := e.Clients.Keys[0].Made; c.Before(first) {
@@ -224,7 +226,7 @@ func (e Edition) due() time.Time {
 	return first.Add(e.ends().Sub(first) / 3 * 2)
 }
 
-// next is the edition to which a step leads. fresh are the new authorities of stepBegin.
+// next returns the edition to which a step leads. fresh has the new authorities of stepBegin.
 func (e Edition) next(step rotationStep, fresh *Edition, order Order, why string, now time.Time) Edition {
 	n := e
 	n.Serial, n.Time, n.Why = e.Serial+1, now.UTC(), why
@@ -255,12 +257,12 @@ func (a keyed) switched() keyed {
 	return keyed{Trusted: a.Trusted, Keys: []signing{a.Keys[1], a.Keys[0]}}
 }
 
-// signingOnly forgets every key but the one that signs; what the others have signed is still trusted.
+// signingOnly drops every key but the one that signs. What the others have signed is still trusted.
 func (a keyed) signingOnly() keyed {
 	return keyed{Trusted: a.Trusted, Keys: a.Keys[:1:1]}
 }
 
-// trusting keeps of the retired certificates those that pass.
+// trusting drops the retired certificates for which keep is false.
 func (a keyed) trusting(keep func(*x509.Certificate) bool) keyed {
 	retired := a.retired()
 	trusted := slices.DeleteFunc(slices.Clone(a.Trusted), func(c pemCertificate) bool {

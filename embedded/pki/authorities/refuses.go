@@ -10,11 +10,11 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// restartTime is what a member takes to restart in its turn, and a little more.
+// restartTime is a little more than a member takes to restart when it is its turn.
 const restartTime = 15 * time.Second
 
-// Refuses says what an operator's step leads to for clients: who is refused, from when, and whom that meets as far as
-// the nodes have seen them. The step may be taken.
+// Refuses says what an operator's step means for clients: which are refused, from when on, and which of those the nodes
+// have seen. The step is allowed nevertheless.
 func (a *Keeper) Refuses(v View, order Order, status health.ClusterStatus, issued []Client,
 	now time.Time) []string {
 	e := a.Current()
@@ -29,7 +29,7 @@ func (a *Keeper) Refuses(v View, order Order, status health.ClusterStatus, issue
 	return nil
 }
 
-// refusesNow is what it means that new authorities sign although clients may not trust them.
+// refusesNow says what happens if new authorities sign although clients may not trust them yet.
 func (a *Keeper) refusesNow(e Edition, v View, status health.ClusterStatus, now time.Time) []string {
 	members := time.Duration(len(v.Members))
 	first, last := now.Add(members*restartTime/3), now.Add(3*a.every()+members*restartTime)
@@ -59,7 +59,7 @@ func (a *Keeper) refusesNow(e Edition, v View, status health.ClusterStatus, now 
 		pki.Fingerprint(old), old.NotAfter.UTC().Format(time.RFC3339)), whom(seen, status, now))
 }
 
-// refusesOld is what it means that clients' certificates of old authorities are good no more.
+// refusesOld says what happens if clients' certificates of old authorities are no longer accepted.
 func (e Edition) refusesOld(v View, status health.ClusterStatus, now time.Time, every time.Duration) []string {
 	last := now.Add(every + time.Duration(len(v.Members))*restartTime)
 	all := []string{fmt.Sprintf("servers refuse clients' certificates of %s: each member from its next restart on, "+
@@ -71,7 +71,7 @@ func (e Edition) refusesOld(v View, status health.ClusterStatus, now time.Time, 
 	return all
 }
 
-// whom names the clients that a step meets, and the nodes that have not told of theirs.
+// whom names the clients that a step affects, and the nodes that have not reported theirs.
 func whom(r health.RotationStatus, status health.ClusterStatus, now time.Time) string {
 	text := "clients " + r.OldClientsText(now)
 	if status.Rotation == nil {
@@ -89,8 +89,8 @@ func whom(r health.RotationStatus, status health.ClusterStatus, now time.Time) s
 	return text
 }
 
-// issuedByOld names the clients whose last certificate that is known is of an old authority: one that calls once a
-// week was perhaps not seen.
+// issuedByOld names the clients whose last known certificate is of an old authority. A client that calls once a week
+// may not have been seen.
 func (e Edition) issuedByOld(issued []Client, now time.Time) []string {
 	var names []string
 	var old []string

@@ -11,23 +11,23 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// The bounds of renewals. A key has one record, whatever is asked for, and who is refused costs a look at the store now
-// and then.
+// These bound renewals. A key has one record however often it is renewed, and a refused request costs at most one read
+// of the store per lookAgain.
 const (
-	lookAgain  = time.Second // as long the store's last answer counts, also when something was forgotten
-	renewAgain = time.Minute // before a key is renewed again here
+	lookAgain  = time.Second // how long the store's last answer counts, even if something was forgotten since
+	renewAgain = time.Minute // how long this node does not renew the same key again
 )
 
-// Renew has issue make the next certificate of a holder, for the same key, and keeps its record. An operator must have
-// allowed that when the first one was issued, and nobody may have forgotten the holder since: then the record is gone.
-// issue is told how long the certificate may be valid at most. The error says why there is none.
+// Renew calls issue for a holder's next certificate, for the same key, and stores its record. An operator must have
+// allowed this when the first one was issued, and must not have forgotten the holder since, which removes the record.
+// issue gets the longest allowed validity. The error says why there is no certificate.
 func (c *Issued) Renew(ctx context.Context, h pki.Holder, has *x509.Certificate, now time.Time,
 	issue func(most time.Duration) (pki.Renewal, error)) (next pki.Renewal, err error) {
 	c.renewing.Lock()
 	defer c.renewing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*StorePatience)
 	defer cancel()
-	if err := ctx.Err(); err != nil { // nobody waits for the answer any more
+	if err := ctx.Err(); err != nil { // the caller is gone
 		return next, err
 	}
 	key := pki.KeyOf(has)
@@ -66,13 +66,13 @@ func (c *Issued) Renew(ctx context.Context, h pki.Holder, has *x509.Certificate,
 	return next, nil
 }
 
-// ofKey is the last record of a holder's key, nil if there is none. It asks the store unless that was a moment ago.
+// ofKey returns the last record of a holder's key, nil if there is none. It reads the store unless that was just done.
 func (c *Issued) ofKey(ctx context.Context, of health.IssuedClient, has *x509.Certificate) (last *Client) {
 	c.mu.Lock()
 	old := time.Since(c.looked) > lookAgain
 	c.mu.Unlock()
 	if old {
-		_, _ = c.Look(ctx) // lookError tells
+		_, _ = c.Look(ctx) // lookError has the error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"holdfast/snapshot"
 )
 
-// every is how often the leader looks for the next step.
+// every returns how often the leader looks for the next step.
 func (a *Keeper) every() time.Duration { return min(time.Minute, max(a.life/100, time.Second)) }
 
-// drive takes a step if it is this node's turn. The others do not even ask the store.
+// drive takes a step if it is this node's turn. Other nodes do not even read the store.
 func (a *Keeper) drive(ctx context.Context, v View) {
 	a.turn.Lock()
 	dead := a.have != nil && !time.Now().Before(a.have.ends())
@@ -20,26 +20,26 @@ func (a *Keeper) drive(ctx context.Context, v View) {
 	a.dead = dead
 	a.turn.Unlock()
 	if !v.Leader && !dead {
-		a.say("")
+		a.setStuck("")
 		return
 	}
-	if !v.Leader && first { // a node that has just started has heard of nobody: who leads is known the next time
+	if !v.Leader && first { // a node that has just started may not have heard of the leader yet
 		return
 	}
 	switch _, err := a.Advance(ctx, v, Order{}, false); {
 	case err == nil || ctx.Err() != nil:
-	case a.problemNow() != nil: // which is told of as such, and says nothing of a rotation
-		a.say("")
+	case a.problemNow() != nil: // reported as such, and not about a rotation
+		a.setStuck("")
 	default:
-		a.say(err.Error())
+		a.setStuck(err.Error())
 	}
 }
 
-// tries bounds how often a step is decided again because another node was first.
+// tries bounds how often a step is decided again because another node was faster.
 const tries = 3
 
-// Advance takes the next step, if there is one, and says what that means, or what is waited for. A dry one only says
-// it.
+// Advance takes the next step, if there is one, and returns what that means, or what is waited for. With dry it takes
+// no step.
 func (a *Keeper) Advance(ctx context.Context, v View, order Order, dry bool) (string, error) {
 	a.turn.Lock()
 	defer a.turn.Unlock()
@@ -57,10 +57,10 @@ func (a *Keeper) Advance(ctx context.Context, v View, order Order, dry bool) (st
 		case step == stepNone && asked:
 			return "", errors.New(why)
 		case step == stepNone:
-			a.say(e.stuck(why, now))
+			a.setStuck(e.stuck(why, now))
 			return why, nil
 		case !asked:
-			a.say("")
+			a.setStuck("")
 		}
 		next, err := a.follow(*e, step, order, why, now)
 		if err != nil {
@@ -82,7 +82,7 @@ func (a *Keeper) Advance(ctx context.Context, v View, order Order, dry bool) (st
 	return "", errors.New("other nodes change the certificate authorities at the same time: try again")
 }
 
-// follow returns the edition that a step leads to.
+// follow returns the edition to which a step leads.
 func (a *Keeper) follow(e Edition, step rotationStep, order Order, why string, now time.Time) (*Edition, error) {
 	var fresh *Edition
 	if step == stepBegin {
@@ -95,7 +95,7 @@ func (a *Keeper) follow(e Edition, step rotationStep, order Order, why string, n
 	return &n, n.sign(e.Peers)
 }
 
-// meaning tells an operator what an edition, to which a step has led, means to the cluster.
+// meaning tells an operator what the edition after a step means for the cluster.
 func (e Edition) meaning(step rotationStep) string {
 	text := fmt.Sprintf("edition %d of the certificate authorities (%s): ", e.Serial, e.Why)
 	switch step {
@@ -124,13 +124,13 @@ func (e Edition) meaning(step rotationStep) string {
 	return text
 }
 
-func (a *Keeper) say(stuck string) {
+func (a *Keeper) setStuck(stuck string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stuck = stuck
 }
 
-// problemNow is what was wrong with the last look, nil if nothing was.
+// problemNow returns the problem of the last look, nil if there was none.
 func (a *Keeper) problemNow() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -140,7 +140,7 @@ func (a *Keeper) problemNow() error {
 	return errors.New(a.problem)
 }
 
-// wake has the next step looked for at once.
+// wake makes Follow look for the next step at once.
 func (a *Keeper) wake() {
 	select {
 	case a.poke <- struct{}{}:
@@ -148,8 +148,8 @@ func (a *Keeper) wake() {
 	}
 }
 
-// Follow takes the steps of a rotation that are this node's to take, until ctx ends. Nothing of this node depends on
-// it, so that it never ends with an error.
+// Follow takes the steps of a rotation that are this node's turn, until ctx ends. It never returns an error, because
+// nothing else on this node depends on it.
 func (a *Keeper) Follow(ctx context.Context, view func() View) error {
 	for {
 		a.drive(ctx, view())

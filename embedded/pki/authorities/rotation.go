@@ -12,14 +12,14 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// Current returns the edition that counts here, nil while none is known. The store is not asked.
+// Current returns this node's current edition, nil if none is known. It does not read the store.
 func (a *Keeper) Current() *Edition {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.current
 }
 
-// Rotation is the state of the rotation that is open, nil if none is. The store is not asked.
+// Rotation returns the state of the open rotation, nil if none is open. It does not read the store.
 func (a *Keeper) Rotation(v View, now time.Time) *health.RotationStatus {
 	e := a.Current()
 	if e == nil {
@@ -41,7 +41,7 @@ func clientCertificates(all []pki.Presented) []health.ClientCertificate {
 	return out
 }
 
-// Rotation is the state of the rotation that an edition is in the middle of, nil if it is in none.
+// Rotation returns the state of the rotation that an edition is part of, nil if it is in none.
 func (e Edition) Rotation(v View, now time.Time) *health.RotationStatus {
 	s := &health.RotationStatus{Phase: string(e.Phase), Cause: e.Cause, Since: e.Time,
 		Authorities: []string{"clients", "peers"}}
@@ -77,7 +77,7 @@ func (e Edition) Rotation(v View, now time.Time) *health.RotationStatus {
 	return s
 }
 
-// waits is what the next step of a rotation under way waits for.
+// waits says what the next step of a rotation waits for.
 func (e Edition) waits(v View, now time.Time) string {
 	var all []string
 	if now.Before(e.Hold) && now.Before(e.ends()) {

@@ -9,21 +9,21 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// signedAs begins what a signature of an edition covers, so that it is good for nothing else.
+// signedAs begins the text that a signature of an edition covers, so that the signature is valid for nothing else.
 const signedAs = "holdfast/edition/1\n"
 
 // maxBefore is how many editions before the newest one are read to find one that this node can check.
 const maxBefore = 64
 
-// covered is what the signatures of an edition cover: all of it but themselves.
+// covered returns what the signatures of an edition cover: everything but themselves.
 func (e Edition) covered() ([]byte, error) {
 	e.Signatures = nil
 	text, err := e.encode()
 	return append([]byte(signedAs), text...), err
 }
 
-// sign signs an edition with every key of the peers' authority of the one that it follows, so that a node that has
-// missed a rotation still checks the outcome with the authority that it knows.
+// sign signs an edition with every key of the peers' authority in the previous edition. So a node that has missed a
+// rotation can still check the result with the authority that it knows.
 func (e *Edition) sign(before keyed) error {
 	text, err := e.covered()
 	if err != nil {
@@ -40,7 +40,7 @@ func (e *Edition) sign(before keyed) error {
 	return nil
 }
 
-// signs reports whether the peers' authority of an edition that this node goes by has signed another one.
+// signs reports whether the peers' authority of an edition that this node trusts has signed another edition.
 func (e Edition) signs(next Edition) bool {
 	text, err := next.covered()
 	if err != nil {
@@ -57,15 +57,15 @@ func (e Edition) signs(next Edition) bool {
 	return false
 }
 
-// same reports whether two editions are one.
+// same reports whether two editions have the same content.
 func (e Edition) same(other Edition) bool {
 	a, err := e.covered()
 	b, err2 := other.covered()
 	return err == nil && err2 == nil && string(a) == string(b)
 }
 
-// follows says why what the store holds does not follow from the edition that this node goes by, nil if it does:
-// anyone who can only write the store makes no authorities.
+// follows says why the newest edition in the store does not follow from this node's edition, nil if it does. It keeps
+// anyone who can only write the store from making authorities.
 func (a *Keeper) follows(ctx context.Context, have, newest Edition) error {
 	if have.same(newest) {
 		return nil
