@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// reclaimed returns the paths of what is reclaimed.
+// reclaimed returns the paths that Reclaim has deleted.
 func reclaimed(volume string, before time.Time, reasons []string) (paths []string, err error) {
 	removed, err := Disk{}.Reclaim(volume, before, reasons)
 	for _, a := range removed {
@@ -18,7 +18,7 @@ func reclaimed(volume string, before time.Time, reasons []string) (paths []strin
 	return paths, err
 }
 
-// Only what SetAside has made, long ago and for a listed reason, is deleted; nothing behind a link ever is.
+// Reclaim deletes only what SetAside has made, long ago and for a listed reason, and never anything behind a link.
 func TestReclaim(t *testing.T) {
 	volume, elsewhere := t.TempDir(), t.TempDir()
 	if removed, err := reclaimed(volume, time.Now(), []string{"restore"}); len(removed) != 0 || err != nil {
@@ -67,7 +67,7 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// What SetAside names is what Reclaim understands, and a volume's aside that is a link to elsewhere is not touched.
+// Reclaim understands the names that SetAside gives. If a volume's aside is a link to elsewhere, it is not touched.
 func TestReclaimSetAside(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	var want []string

@@ -13,8 +13,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// settle makes every step from what the member has to what is wanted, and checks that none is left then. The passwords
-// are compared by the real etcd, as the keeper does it.
+// settle makes every step from what the member has to what is wanted, and checks that no step is left. The real etcd
+// compares the passwords, as for the keeper.
 func settle(t *testing.T, n *node, w auth.Wanted, matches auth.Matcher) {
 	t.Helper()
 	have, err := n.Auth()
@@ -41,7 +41,7 @@ func settle(t *testing.T, n *node, w auth.Wanted, matches auth.Matcher) {
 	}
 }
 
-// as is a client of the member with a name and a password.
+// as returns a client of the member with a name and a password.
 func (n *node) as(t *testing.T, user, password string) (*clientv3.Client, error) {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + n.addr + ":2379"}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(), Username: user, Password: password})
@@ -51,9 +51,8 @@ func (n *node) as(t *testing.T, user, password string) (*clientv3.Client, error)
 	return c, err
 }
 
-// Etcd itself takes every step that is decided, on the leader and on a follower, and means by it what the file says:
-// with two permissions that begin at one key, of which the second changes, too. What holdfast does of its own accord
-// continues while auth is enabled, with no password.
+// etcd accepts every step, on the leader and on a follower, and the result is what the file says. Two permissions begin
+// at one key, and the second changes too. holdfast's own work continues while auth is enabled, without a password.
 func TestChangeAuth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a cluster of three, and bcrypt")

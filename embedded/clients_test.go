@@ -19,7 +19,7 @@ type streamOf struct {
 
 func (s streamOf) Context() context.Context { return s.ctx }
 
-// Calls are told with the chain that was verified, streams also when they end; calls without a certificate are not.
+// Calls are reported with the verified chain, streams also when they end. Calls without a certificate are not reported.
 func TestClientsAreSeen(t *testing.T) {
 	var got []string
 	seen := Seen(func(chain []*x509.Certificate, streams int) {
@@ -47,7 +47,7 @@ func TestClientsAreSeen(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	got = nil
-	call(with(tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}})) // shown, and asked of nobody
+	call(with(tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}})) // presented, but not verified
 	call(t.Context())
 	if text := fmt.Sprint(got); text != "[handled handled]" {
 		t.Errorf("got %s", text)

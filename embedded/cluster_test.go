@@ -15,8 +15,7 @@ import (
 	"holdfast/embedded/settings"
 )
 
-// node is a member of a test's cluster, on a loopback address of its own, with etcd's
-// usual ports.
+// node is a member of a test's cluster, on its own loopback address, with etcd's usual ports.
 type node struct {
 	*Member
 	cfg  Config
@@ -45,7 +44,7 @@ func testConfig() Config {
 	return c
 }
 
-// resolved is the node's configuration with the addresses filled in.
+// resolved returns the node's configuration with the addresses filled in.
 func (n *node) resolved() Config { return Config{n.cfg.Resolve(n.addr), n.cfg.Names} }
 
 // begin starts the node, and kills it when the test ends.
@@ -106,8 +105,8 @@ func runAll(t *testing.T, nodes []*node, peers map[string]string) []*node {
 	return nodes
 }
 
-// soon ends what etcd would wait for without end: a change that its leader has lost, of which nobody tells. It is far
-// more than anything takes.
+// soon bounds what etcd would wait for forever, such as a change that its leader has lost without telling anyone. It is
+// far longer than anything takes.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)

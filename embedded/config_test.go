@@ -22,7 +22,7 @@ import (
 	"holdfast/invalid"
 )
 
-// What package settings repeats of etcd is what etcd says.
+// What package settings repeats of etcd agrees with etcd.
 func TestSettingsAreEtcds(t *testing.T) {
 	want, got := embed.NewConfig(), settings.Default()
 	if got.HeartbeatInterval != want.TickMs || got.ElectionTimeout != want.ElectionMs ||
@@ -58,7 +58,7 @@ func TestSettingsAreEtcds(t *testing.T) {
 	}
 }
 
-// What etcd is told must be what is configured.
+// etcd gets what is configured.
 func TestEtcdConfig(t *testing.T) {
 	n := newNode(t, "a")
 	n.cfg.FeatureGates = map[string]bool{"LeaseCheckpoint": true}
@@ -106,8 +106,8 @@ func TestEtcdLogger(t *testing.T) {
 	}
 }
 
-// etcd ends the process with Fatal or Panic; this is what the operator reads last, and nothing where the member was
-// killed because of something that was told before.
+// etcd ends the process with Fatal or Panic. This is the last message that an operator reads. There is none if the
+// member was killed for a reason that was logged before.
 func TestLastWord(t *testing.T) {
 	const child = "EMBEDDED_TEST_LAST_WORD"
 	if how := os.Getenv(child); how != "" {
@@ -144,8 +144,8 @@ func TestLastWord(t *testing.T) {
 	}
 }
 
-// A member that is founded and stopped says nothing that an operator has to look into; nor does one that is removed. A
-// listener that fails, and not because it is closed, is still told.
+// A member that is founded and stopped logs nothing that an operator has to look into, nor does one that is removed. A
+// listener that fails, for another reason than being closed, is still reported.
 func TestCalm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -164,7 +164,7 @@ func TestCalm(t *testing.T) {
 	b.lg = zap.New(core)
 	b.spec.Join, b.spec.Peers = true, map[string]string{"a": n.spec.PeerURL, "b": b.spec.PeerURL}
 	b.run(t).awaitReady(t)
-	told.TakeAll() // who joins is not reached before it runs
+	told.TakeAll() // a joiner cannot be reached before it runs
 	check(t, n.Remove(soon(t), id))
 	awaitClosed(t, "b ends by itself", b.Done())
 	for _, e := range told.TakeAll() {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// asked is a member whose answers a test decides.
+// asked is a member whose answers the test decides.
 type asked struct {
 	*confirmation
 	mu            sync.Mutex
@@ -18,7 +18,7 @@ type asked struct {
 	index         uint64
 	reads, writes int
 	news          int
-	open, most    int // questions without an answer, and how many there were at the same time
+	open, most    int // unanswered questions, now and at most
 	answer        func(context.Context) error
 }
 
@@ -55,20 +55,20 @@ func newAsked() *asked {
 	return a
 }
 
-// set changes what the member would answer.
+// set changes what the member answers.
 func (a *asked) set(change func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change()
 }
 
-// stalls answers nothing before the context ends, as etcd does when its loop hangs.
+// stalls does not answer before the context ends, like etcd when its loop hangs.
 func stalls(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// after lets the member ask for so long, and stops it.
+// after lets the member ask for a time, and stops it.
 func (a *asked) after(t *testing.T, d time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,7 +87,7 @@ func (a *asked) after(t *testing.T, d time.Duration) {
 	}
 }
 
-// Stalled is a member that asks in vain for 5 s although a leader is known, however seldom it asked before.
+// A member is stalled if it gets no answer for 5 s although a leader is known, however seldom it asked before.
 func TestStalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsked()
@@ -120,7 +120,7 @@ func TestStalled(t *testing.T) {
 	})
 }
 
-// What others wait for is told at once: a tick of theirs would be late by up to a second.
+// News is sent at once: a tick of the receivers could come up to a second later.
 func TestConfirmationTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsked()
@@ -165,7 +165,8 @@ func TestConfirmedFollower(t *testing.T) {
 	})
 }
 
-// Answers stop: confirmed for 5 s from the last question that was answered, whether the next ones hang or fail.
+// When answers stop, the member is confirmed for 5 s from the last answered question, whether the next ones hang or
+// fail.
 func TestConfirmedEnds(t *testing.T) {
 	for name, broken := range map[string]func(context.Context) error{
 		"hangs": stalls, "fails": func(context.Context) error { return errors.New("leader changed") },
@@ -196,7 +197,7 @@ func TestConfirmedEnds(t *testing.T) {
 	}
 }
 
-// An answer that was long in coming proves a leader when it was asked for, not when it came.
+// A late answer proves a leader at the time of the question, not of the answer.
 func TestConfirmedSinceAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, begun := newAsked(), time.Now()
@@ -226,7 +227,7 @@ func TestConfirmedWithoutLeader(t *testing.T) {
 	})
 }
 
-// A new leader asks at once, and until it is answered it is not confirmed by what it was answered as a follower.
+// A new leader asks at once. Until it gets an answer, its answers as a follower do not confirm it.
 func TestConfirmedNewLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsked()
@@ -250,7 +251,7 @@ func TestConfirmedNewLeader(t *testing.T) {
 	})
 }
 
-// An idle leader commits an entry about every 5 s; one that applies others none.
+// An idle leader commits an entry about every 5 s; one that applies other entries commits none.
 func TestConfirmedLeaderWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsked()
@@ -260,7 +261,7 @@ func TestConfirmedLeaderWrites(t *testing.T) {
 			t.Errorf("got %v after %d writes in a minute, want about one in 5 s", a.sure(), a.writes)
 		}
 		idle := a.writes
-		a.confirmation.read = func(context.Context) error { a.set(func() { a.index++ }); return nil } // clients write, too
+		a.confirmation.read = func(context.Context) error { a.set(func() { a.index++ }); return nil } // clients also write
 		a.after(t, time.Minute)
 		if a.writes > idle+1 {
 			t.Errorf("%d writes beside those of clients, want none", a.writes-idle)
@@ -268,7 +269,7 @@ func TestConfirmedLeaderWrites(t *testing.T) {
 	})
 }
 
-// A stalled disk is given one entry, however long it stalls.
+// A stalled disk gets one entry, however long it stalls.
 func TestConfirmedStalledLeaderWritesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsked()
@@ -291,8 +292,8 @@ func TestConfirmedStalledLeaderWritesOnce(t *testing.T) {
 	})
 }
 
-// A real cluster: all members are confirmed, an idle one applies something all the same and keeps its revision, and a
-// member alone is no longer confirmed.
+// In a real cluster all members are confirmed. An idle one still applies entries and keeps its revision, and a member
+// alone is no longer confirmed.
 func TestConfirmed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for an idle leader's entry")

@@ -61,8 +61,8 @@ func request(t *testing.T) []byte {
 	return data
 }
 
-// v2Request is what etcd 3.5 publishes a member's attributes with: etcdserverpb.Request
-// {1: ID, 2: method, 3: path, 4: value}.
+// v2Request is the request with which etcd 3.5 publishes a member's attributes: etcdserverpb.Request {1: ID, 2: method,
+// 3: path, 4: value}.
 func v2Request() []byte {
 	b := protowire.AppendTag(nil, 1, protowire.VarintType)
 	b = protowire.AppendVarint(b, 42)
@@ -99,7 +99,7 @@ func TestCheckWAL(t *testing.T) {
 	}
 }
 
-// What lies before the last raft snapshot is never replayed.
+// Entries before the last raft snapshot are never replayed.
 func TestCheckWALSkipsBeforeSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	w := makeWAL(t, dir, entry(1, 1, v2Request()), entry(1, 2, request(t)))
@@ -171,7 +171,7 @@ func TestInspect(t *testing.T) {
 	check("entry after the snapshot", want)
 }
 
-// A data directory that cannot be read is an error, at whatever level, and not one without a log.
+// A data directory that cannot be read, at whatever level, is an error, and does not count as one without a log.
 func TestInspectUnreadable(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"it is a file":           func(dir string) error { return os.WriteFile(dir, nil, 0o600) },

@@ -14,7 +14,7 @@ import (
 
 const longLock = time.Minute
 
-// lockOf is the disruption lock as the member has applied it, "" for none.
+// lockOf returns the disruption lock as the member has applied it, "" for none.
 func lockOf(t *testing.T, n *node) string {
 	t.Helper()
 	value, _, err := n.Key(plan.KeyLock)
@@ -33,8 +33,8 @@ func leases(t *testing.T, n *node) int {
 	return len(resp.Leases)
 }
 
-// Of many who want the lock at once, on leader and follower, one has it; the others are told who. It can be taken
-// again by its holder, refreshed by anybody who knows it, and given back by nobody else; no lease is left behind.
+// If many ask for the lock at once, on leader and follower, one gets it and the others learn which. Its holder can take
+// it again, anyone who knows it can refresh it, and nobody else can give it back. No lease is left behind.
 func TestLock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("founds a cluster")
@@ -97,8 +97,8 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// The lock of a holder that is gone ends by itself, not as long as anybody refreshes it. All of this with
-// authentication switched on.
+// The lock of a holder that is gone expires, but not while anyone refreshes it. All of this works with authentication
+// enabled.
 func TestLockExpires(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a lease to expire")

@@ -9,7 +9,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Whatever a volume was before, etcd-manager finds its state and the data after a hand-back, and holdfast what it had.
+// Whatever a volume was before, after a hand-back etcd-manager finds its state and the data, and holdfast finds what it
+// had.
 func TestHandBack(t *testing.T) {
 	smallLogs(t)
 	for name, tc := range map[string]struct {

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Anyone who reaches the peers' port without a peer's certificate is told nothing, and nothing that is sent there stops
-// the member or keeps a peer out.
+// Anyone who reaches the peers' port without a peer's certificate learns nothing. Nothing that is sent there stops the
+// member or keeps a peer out.
 func TestHostilePeersPort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
 	}
-	ca, forged := newAuthority(t), newAuthority(t) // of the same name
+	ca, forged := newAuthority(t), newAuthority(t) // with the same name
 	n := newNode(t, "a")
 	n.secure(t, ca, peerName)
 	n.spec.Peers = map[string]string{"a": n.spec.PeerURL}
@@ -117,7 +117,7 @@ func TestHostilePeersPort(t *testing.T) {
 		serves(what)
 	}
 
-	for i := range 300 { // that say nothing, or begin to
+	for i := range 300 { // connections that send nothing, or only a beginning
 		if conn := dial(); i%2 == 0 {
 			if _, err := conn.Write([]byte{22, 3, 1, 2, 0}); err != nil {
 				t.Fatal(err)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// stopBound is less than etcd's own hand-over takes to nobody, which is 7 s, and more than the promised 2 s may take on
+// stopBound is less than the 7 s of etcd's own hand-over to an absent heir, and more than the promised 2 s may take on
 // a busy machine.
 const stopBound = 5 * time.Second
 
-// moveTo has the leader of nodes hand over to heir.
+// moveTo makes the leader of nodes hand over to heir.
 func moveTo(t *testing.T, nodes []*node, heir *node) {
 	t.Helper()
 	leader := leaderOf(nodes)
@@ -28,7 +28,7 @@ func moveTo(t *testing.T, nodes []*node, heir *node) {
 }
 
 // A follower is told to stop, and then inherits the leadership from a leader that stops as well. The others are still
-// connected, but take nothing over: they are leaving. etcd's own hand-over would wait 7 s for one of them.
+// connected but take nothing over, because they are leaving. etcd's own hand-over would wait 7 s for one of them.
 func TestInheritWhileLeaving(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -56,7 +56,7 @@ func TestInheritWhileLeaving(t *testing.T) {
 	}
 }
 
-// The leader hands over, and the one that takes over is stopped meanwhile. Neither waits for the other.
+// The leader hands over, and its heir is stopped meanwhile. Neither waits for the other.
 func TestStopHeir(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestKeys writes a key on one member and sees it on another; of two who have seen the same, one may write.
+// TestKeys writes a key on one member and sees it on another. Of two writers that have seen the same version, one
+// succeeds.
 func TestKeys(t *testing.T) {
 	nodes := found(t, "a", "b")
 	one, other := nodes[0], nodes[1]

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Before etcd has made its database only the lock on the directory keeps a second one out.
+// Before etcd has made its database, only the lock on the directory keeps a second process out.
 func TestLockWithoutDatabase(t *testing.T) {
 	n := newNode(t, "a")
 	lock, err := lockDir(n.spec.DataDir)
@@ -36,7 +36,7 @@ func TestLockNeedsADirectory(t *testing.T) {
 	}
 }
 
-// A directory that was copied by hand, open to all, is closed before etcd writes into it.
+// A directory that was copied by hand, open to all, is made private before etcd writes into it.
 func TestLockClosesTheDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	if err := os.Mkdir(dir, 0o755); err != nil {

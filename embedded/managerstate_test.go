@@ -13,14 +13,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// managed is a state as etcd-manager has it, of a cluster of one.
+// managed is etcd-manager's state of a cluster of one.
 func managed(token string) *ManagerState {
 	return &ManagerState{Version: "3.6.12", Token: token, Nodes: []ManagerNode{{Name: "etcd-a", TLS: true,
 		PeerURLs: []string{"https://etcd-a.internal.k8s.example.com:2380"}, ClientURLs: []string{"https://etcd-a.internal.k8s.example.com:4001"},
 		QuarantinedClientURLs: []string{"https://etcd-a.internal.k8s.example.com:3994"}}}}
 }
 
-// The bytes are those that protobuf makes of etcd-manager's EtcdState: fields in their order, nothing for a zero value.
+// The bytes are those of etcd-manager's EtcdState in protobuf: fields in order, nothing for a zero value.
 func TestManagerStateBytes(t *testing.T) {
 	s := &ManagerState{NewCluster: true, Quarantined: true, Version: "3.6.12", Size: 3, Token: "tok",
 		Nodes: []ManagerNode{{Name: "a", PeerURLs: []string{"p"}, ClientURLs: []string{"c", "d"}, QuarantinedClientURLs: []string{"q"}, TLS: true}}}
@@ -36,7 +36,7 @@ func TestManagerStateBytes(t *testing.T) {
 	}
 }
 
-// What a later etcd-manager has in the file survives that we write it, at each level.
+// Unknown fields of a later etcd-manager survive when we write the file, at each level.
 func TestManagerStateKeepsWhatItDoesNotKnow(t *testing.T) {
 	unknown := func(n protowire.Number) []byte {
 		b := protowire.AppendString(protowire.AppendTag(nil, n, protowire.BytesType), "later")

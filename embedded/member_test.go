@@ -116,8 +116,8 @@ func TestStartContextEnds(t *testing.T) {
 		t.Errorf("start: got %v, want Canceled", err)
 	}
 	awaitClosed(t, "what was begun is undone", n.Done())
-	// It may have ended before its log had an entry. With such a log etcd has no voters and waits without end, so the
-	// coordinator begins again.
+	// The member may have ended before its log had an entry. With such a log etcd has no voters and waits forever, so
+	// the coordinator begins again.
 	if data, err := (Disk{}).Inspect(n.spec.DataDir); err != nil {
 		t.Fatal(err)
 	} else if data.Unborn {
@@ -130,7 +130,7 @@ func TestStartContextEnds(t *testing.T) {
 	stop(t, n, 0)
 }
 
-// Close waits 7 s for a watch; ours must not, and its clients must hear why.
+// Close waits 7 s for a watch; ours must not, and its clients must learn why.
 func TestStopUnderWatches(t *testing.T) {
 	n := found(t, "a")[0]
 	c := n.client(t)
@@ -208,7 +208,7 @@ func TestKill(t *testing.T) {
 		t.Fatal(txErr)
 	}
 	begin := time.Now()
-	n.Kill() // an open snapshot is a disk that hangs
+	n.Kill() // an open snapshot stands for a disk that hangs
 	if took := time.Since(begin); took > 2*time.Second {
 		t.Errorf("kill took %v", took)
 	}
@@ -236,7 +236,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// etcd would panic on a database that is none. It is refused, in words, and can be set aside.
+// etcd would panic on a file that is not a database. It is refused with a clear error, and can be set aside.
 func TestDamagedDatabase(t *testing.T) {
 	for name, damage := range map[string]func(path string, size int64) error{
 		"overwritten": func(path string, size int64) error {
@@ -277,7 +277,7 @@ func TestLocked(t *testing.T) {
 	if err := second.Err(); err != nil {
 		t.Errorf("Err of a start that failed: got %v, want nil, for it can be tried again", err)
 	}
-	// An etcd that is not ours holds the database only.
+	// An etcd that holdfast does not run holds only the database.
 	if err := probeBackend(n.spec.DataDir); !errors.Is(err, errLocked) {
 		t.Errorf("open database: got %v, want errLocked", err)
 	}

@@ -57,7 +57,7 @@ func TestLearnerJoinsAndIsRemoved(t *testing.T) {
 	if !a.Status().Leader {
 		leader, follower = b, a
 	}
-	// What the plan decides waits for no timer, and an operator's change does.
+	// A change that the plan decides waits for no timer; an operator's does.
 	if _, err := leader.client(t).MemberAddAsLearner(soon(t), []string{"http://127.0.0.1:1"}); !errors.Is(err, rpctypes.ErrUnhealthy) {
 		t.Errorf("an operator adds right after a join: got %v, want rpctypes.ErrUnhealthy", err)
 	}
@@ -102,7 +102,7 @@ func TestLearnerJoinsAndIsRemoved(t *testing.T) {
 	}
 }
 
-// A change that would leave no majority connected is refused, however long the cluster was whole before.
+// A change that would leave no connected majority is refused, however long all members were connected before.
 func TestChangesKeepQuorum(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -149,7 +149,7 @@ func TestSeveralLearners(t *testing.T) {
 	stop(t, a, 0)
 }
 
-// A member that was down when it was removed hears it from its peers.
+// A member that was down when it was removed learns that from its peers.
 func TestRemovedWhileDown(t *testing.T) {
 	a := found(t, "a")[0]
 	b := newNode(t, "b")
@@ -202,7 +202,7 @@ func TestThreeMembers(t *testing.T) {
 	leader = leaderOf(nodes)
 	l := leader.current()
 	l.retire(t.Context(), 10*time.Second)
-	// Handed over while etcd still runs: an election would come only after it has ended.
+	// The leadership was handed over while etcd still runs: an election would come only after it has ended.
 	if srv := l.server(); srv.Leader() == srv.MemberID() || srv.Leader() == 0 || l.hardStop.Load() {
 		t.Errorf("after retire: led by %s, hard stop %v", srv.Leader(), l.hardStop.Load())
 	}
@@ -211,7 +211,7 @@ func TestThreeMembers(t *testing.T) {
 	t.Logf("leader stopped in %v", time.Since(begin))
 	await(t, "the new leader knows", func() bool { return leaderOf(nodes) != nil })
 
-	// One member left: no quorum, no hand-over, no hanging.
+	// With one member left there is no quorum, so there is no hand-over, and nothing hangs.
 	last := leaderOf(nodes)
 	for _, n := range nodes {
 		if n != last {
@@ -247,8 +247,8 @@ func TestConnected(t *testing.T) {
 	}
 }
 
-// A member that hears and says nothing any more, with all its connections, is not connected to the leader. A follower,
-// which no other follower answers, goes by the connections.
+// A member that neither hears nor answers any more, but keeps its connections, is not connected to the leader. A
+// follower goes by the connections, because no other follower answers it.
 func TestConnectedAnswers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -276,7 +276,7 @@ func TestConnectedAnswers(t *testing.T) {
 	await(t, "the leader counts it again", func() bool { return connected(leader) })
 }
 
-// TestProgress: the leader knows how far each log is, and a follower of none.
+// TestProgress: the leader knows how far each log is, and a follower knows nothing of that.
 func TestProgress(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -300,7 +300,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// A joiner that finds nobody leaves no vote behind, and no listener in its own way.
+// A joiner that finds nobody leaves no vote behind, and no listener that would be in its own way.
 func TestJoinMayBeRepeated(t *testing.T) {
 	b := newNode(t, "b")
 	b.spec.Join = true
@@ -319,8 +319,9 @@ func TestJoinMayBeRepeated(t *testing.T) {
 	}
 }
 
-// A peer answers to who shows a certificate of the members' authority, by http to anyone, and not where nobody listens. A
-// member's URL can be changed to where it listens with TLS beside http, and its slot is the one that it was.
+// A peer answers anyone by http, and over TLS those with a certificate of the members' authority. Where nobody listens,
+// nothing answers. A member's URL can be changed to one at which it listens with TLS beside http, and its slot stays
+// the same.
 func TestUpdateToTLS(t *testing.T) {
 	ca, stranger := newAuthority(t), newAuthority(t)
 	n := newNode(t, "a")
@@ -351,7 +352,7 @@ func TestUpdateToTLS(t *testing.T) {
 	if err := n.Update(soon(t), id+1, tls); !errors.Is(err, errNotFound) {
 		t.Errorf("update nobody: got %v, want ErrNotFound", err)
 	}
-	for range 2 { // again is fine
+	for range 2 { // it may be repeated
 		if err := n.Update(soon(t), id, tls); err != nil {
 			t.Fatal(err)
 		}

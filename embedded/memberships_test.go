@@ -27,10 +27,10 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// lists is a data directory in which each place says of the members what it is told to. Its own member is 7.
+// lists is a data directory in which each place lists the members that the test chooses. Its own member is 7.
 type lists struct {
 	log       []*raftpb.ConfChange // each an entry, from index 1 on
-	snapshot  int                  // after how many of them there is a raft snapshot
+	snapshot  int                  // the number of entries before the raft snapshot
 	v2        []*membership.Member // in that snapshot
 	v2Removed []uint64
 	votes     []uint64 // in that snapshot
@@ -51,7 +51,7 @@ func learner(id uint64) *membership.Member {
 	return m
 }
 
-// moved is a member with another peer URL.
+// moved returns a member with another peer URL.
 func moved(id uint64) *membership.Member {
 	m := at(id)
 	m.PeerURLs = []string{"http://elsewhere:2380"}
@@ -78,7 +78,7 @@ func remove(id uint64) *raftpb.ConfChange {
 	return confChange(raftpb.ConfChangeRemoveNode, id, nil)
 }
 
-// founded is the log of a cluster of 7, 9 and 11, and what was changed since.
+// founded is the log of a cluster of 7, 9 and 11, with further changes.
 func founded(more ...*raftpb.ConfChange) []*raftpb.ConfChange {
 	return append([]*raftpb.ConfChange{add(at(7)), add(at(9)), add(at(11))}, more...)
 }
@@ -109,7 +109,7 @@ func (l lists) write(t *testing.T) string {
 	return dir
 }
 
-// store is the v2 store as a raft snapshot has it.
+// store is the v2 store in the form of a raft snapshot.
 func (l lists) store(t *testing.T) []byte {
 	t.Helper()
 	s := v2store.New("/0", "/1")
@@ -179,7 +179,7 @@ func TestReadMemberships(t *testing.T) {
 			raft: `{"voters":[7,9,11],"learners":[13,15]}`}, ""},
 		"a promotion": {lists{log: founded(add(learner(13)), promote(13)), v3: append(slices.Clone(all), at(13))}, ""},
 
-		// `etcdutl snapshot restore` leaves the configuration of the backup's cluster in the database, until the first
+		// `etcdutl snapshot restore` leaves the configuration of the backup's cluster in the database until the first
 		// change of members that takes place.
 		"restored": {lists{log: founded(), snapshot: 3, v2: all, votes: []uint64{7, 9, 11}, v3: all, raft: `{"voters":[17,19]}`}, ""},
 		"restored, and a change was refused": {lists{log: founded(add(moved(9)), remove(13)), snapshot: 3, v2: all,
@@ -198,8 +198,8 @@ func TestReadMemberships(t *testing.T) {
 			raft: `{"voters":[7,9,11,13]}`}, "learner-in-v3 m13 learner/voter/voter"},
 		"a learner that was updated": {lists{log: founded(add(learner(13))), v3: append(slices.Clone(all), at(13)), raft: `{"voters":[7,9,11],"learners":[13]}`},
 			"voter-in-v3 m13 voter/learner/learner"},
-		// As etcd 3.5 writes it where the database was ahead of HardState.Commit: the removals stand at indexes that
-		// the database had already, so they changed the v2 store and raft alone (etcd-io/raft#300).
+		// etcd 3.5 writes this if the database was ahead of HardState.Commit. The removals are at indexes that the
+		// database already had, so they changed only the v2 store and raft (etcd-io/raft#300).
 		"force-new-cluster": {lists{log: founded(remove(9), remove(11)), v3: all, raft: `{"voters":[7]}`},
 			"only-v3 m9 voter/removed/absent, only-v3 m11 voter/removed/absent"},
 		"other addresses":              {lists{log: founded(), v3: []*membership.Member{at(7), at(9), moved(11)}}, "other-urls m11 voter/voter/voter"},
@@ -235,7 +235,7 @@ func TestReadMemberships(t *testing.T) {
 	}
 }
 
-// What was read of each list, in one whole.
+// This compares everything that was read of each list.
 func TestReadMembershipsLists(t *testing.T) {
 	smallLogs(t)
 	dir := lists{log: founded(remove(11), add(learner(13))), snapshot: 4, v2: all[:2], v2Removed: []uint64{11}, votes: []uint64{7, 9},

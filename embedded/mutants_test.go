@@ -8,8 +8,8 @@ import (
 	"holdfast/integration/mutanttest"
 )
 
-// mutants are the guards around another program's data, around changes of the members, and around an early election, made
-// void, and the tests that must see it.
+// mutants disable the guards around another program's data, around changes of the members, and around an early
+// election. Each names the test that must fail then.
 var mutants = []mutanttest.Mutant{
 	{Name: "remove what serves at once", File: "reconfigure.go", Old: ` || r.serves(srv, list) {`, New: ` {`,
 		Test: "TestLearnerJoinsAndIsRemoved", Says: "remove a voter that serves"},
@@ -105,7 +105,7 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestHanging", Says: "hanging: 5 of 5"},
 }
 
-// TestMutants shows that the tests see what each guard is for: without the guard, they fail.
+// TestMutants shows that the tests detect a missing guard: without it, they fail.
 func TestMutants(t *testing.T) {
 	see := slices.Clone(mutants)
 	if os.Geteuid() != 0 { // the test is skipped
@@ -114,5 +114,5 @@ func TestMutants(t *testing.T) {
 	mutanttest.Check(t, see)
 }
 
-// TestMutantsApply sees at once, and without a build, that a mutant's text is no longer in step with the source.
+// TestMutantsApply detects at once, without a build, that a mutant's text no longer matches the source.
 func TestMutantsApply(t *testing.T) { mutanttest.Apply(t, mutants) }

@@ -20,7 +20,7 @@ func (n *node) names() map[string]uint64 {
 	return ids
 }
 
-// patiently repeats what etcd refuses for a while after each change of the member list.
+// patiently repeats a change that etcd refuses for a while after each change of the member list.
 func patiently(t *testing.T, what string, change func() error) {
 	t.Helper()
 	await(t, what, func() bool {
@@ -32,7 +32,7 @@ func patiently(t *testing.T, what string, change func() error) {
 	})
 }
 
-// etcd's names follow the pattern, through founding, restart and replacement; who a member is does not.
+// etcd's names follow the pattern through founding, restart and replacement. A member's identity does not depend on it.
 func TestMemberNames(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -58,7 +58,7 @@ func TestMemberNames(t *testing.T) {
 		}
 	}
 
-	// Another pattern is another name of the same member, and so is the old one again.
+	// Another pattern gives the same member another name, and the old pattern gives the old name again.
 	for _, pattern := range []string{"", "etcd-{slot}"} {
 		stop(t, b, 0)
 		b.Member, b.cfg.Names.Member = nil, pattern
@@ -70,10 +70,10 @@ func TestMemberNames(t *testing.T) {
 		}
 	}
 
-	// The disk of c is gone: another one takes the slot, and the name with it.
+	// The disk of c is gone. Another one takes the slot, and its name.
 	c.Kill()
 	awaitClosed(t, "c ends", c.Done())
-	leads(t, a, b) // what a follower asks of a leader that is gone is lost
+	leads(t, a, b) // a follower's request to a leader that is gone is lost
 	patiently(t, "removal of c", func() error { return a.Remove(soon(t), ids["c"]) })
 	d := newNode(t, "c")
 	var id uint64
@@ -111,7 +111,7 @@ func TestMemberNameHoldsTheSlotOnce(t *testing.T) {
 	}
 }
 
-// The slot is in the peer URL; the name, whatever its pattern, is asked only when the URL is another's.
+// The slot comes from the peer URL. The name, whatever its pattern, counts only if the URL is another program's.
 func TestSlotOf(t *testing.T) {
 	const ours, other = "http://b.main.holdfast.internal:2380", "http://10.0.0.1:2380"
 	for _, tt := range []struct{ pattern, name, url, want string }{
@@ -137,7 +137,7 @@ func TestSlotOf(t *testing.T) {
 	}
 }
 
-// While members go from http to https the list has URLs of both kinds, and a learner that never ran has no name.
+// While members go from http to https, the list has URLs of both kinds, and a learner that never ran has no name.
 func TestSlotBetweenSchemes(t *testing.T) {
 	for _, tc := range []struct{ pattern, url, want string }{
 		{"https://{slot}.x.test:2381", "http://b.x.test:2380", "b"},

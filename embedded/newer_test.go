@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
-// Neither a database nor a log of a newer etcd is started on, whether or not the log is trusted.
+// etcd is not started on a database or a log of a newer etcd, whether or not the log is trusted.
 func TestNewer(t *testing.T) {
 	n := found(t, "a")[0]
 	stop(t, n, 0)
@@ -36,7 +36,7 @@ func TestNewer(t *testing.T) {
 	n.run(t).awaitReady(t)
 }
 
-// set writes a key of a database and returns what was there.
+// set writes a key of a database and returns its previous value.
 func set(t *testing.T, dir string, bucket, key []byte, value string) (before string) {
 	t.Helper()
 	db, err := bolt.Open(DatabasePath(dir), 0o600, nil)

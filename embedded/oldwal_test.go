@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// The reason for the check: on a directory that holds a v2 entry etcd panics in a goroutine
-// of its own. A child process shows it, with the check switched off by TrustWAL.
+// This shows the reason for the check: on a directory with a v2 entry etcd panics in a goroutine of its own. The test
+// runs it in a child process, with the check switched off by TrustWAL.
 func TestOldWALPanicsUnchecked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a process")
@@ -23,7 +23,7 @@ func TestOldWALPanicsUnchecked(t *testing.T) {
 	if dir := os.Getenv(child); dir != "" {
 		n := newNode(t, "a")
 		n.spec.DataDir, n.spec.TrustWAL = dir, true
-		n.lg = zap.Must(zap.NewProduction()) // the last word is not lost with the test's log
+		n.lg = zap.Must(zap.NewProduction()) // with the test's log, the last message would be lost
 		n.run(t).awaitReady(t)
 		return
 	}

@@ -16,10 +16,10 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// ofThree is the pattern of the members that at makes: their slots are 7, 9 and 11.
+// ofThree has the pattern of the members that at makes. Their slots are 7, 9 and 11.
 var ofThree = Disk{Names: Names{PeerURL: "http://m{slot}:2380"}}
 
-// threeOf36 is a cluster of three of etcd 3.6.
+// threeOf36 is a cluster of three members of etcd 3.6.
 func threeOf36() lists { return lists{log: founded(), v3: all, raft: allVote} }
 
 // data writes a data directory of etcd 3.6.
@@ -41,7 +41,7 @@ func onManagers(t *testing.T, dir string) (volume string) {
 	return volume
 }
 
-// onPlain puts a data directory on a new volume as plain etcd has it.
+// onPlain puts a data directory on a new volume in the layout of plain etcd.
 func onPlain(t *testing.T, dir string) (volume string) {
 	t.Helper()
 	volume = t.TempDir()
@@ -85,7 +85,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// While an etcd works on the data, whose it is can be told all the same, before and after a take-up.
+// While an etcd uses the data, Left can still tell whose it is, before and after a take-up.
 func TestLeft(t *testing.T) {
 	smallLogs(t)
 	for name, volume := range map[string]string{"etcd-manager": onManagers(t, threeOf36().data(t)), "plain etcd": onPlain(t, threeOf36().data(t))} {
@@ -99,7 +99,7 @@ func TestLeft(t *testing.T) {
 			}
 			dir, _, err := ForeignData(volume)
 			check(t, err)
-			db, err := bolt.Open(datadir.ToBackendFileName(dir), 0o600, nil) // as an etcd has it
+			db, err := bolt.Open(datadir.ToBackendFileName(dir), 0o600, nil) // like a running etcd
 			check(t, err)
 			if _, err := ofThree.Origin(volume); !errors.Is(err, errLocked) {
 				t.Errorf("%s: it is not locked: %v", name, err)
@@ -115,7 +115,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// What is in the way is said with a cure, and nothing is changed.
+// Each obstacle is reported with a cure, and nothing is changed.
 func TestOriginObstacles(t *testing.T) {
 	smallLogs(t)
 	state := func(volume string, s *ManagerState) error {
@@ -219,7 +219,7 @@ func TestOriginObstacles(t *testing.T) {
 	}
 }
 
-// Old entries are in the way of an etcd that cannot replay them, and of no other.
+// Old entries are an obstacle only for an etcd that cannot replay them.
 func TestOriginOldEntries(t *testing.T) {
 	smallLogs(t)
 	dir := old35{applied: 3, term: 2, members: map[uint64]bool{7: false}, commit: 4}.write(t)
@@ -230,7 +230,7 @@ func TestOriginOldEntries(t *testing.T) {
 	}
 }
 
-// Either lock of an etcd makes Origin wait, though the other one could be read.
+// Either lock of an etcd makes Origin fail, even if the other one is free.
 func TestOriginLocked(t *testing.T) {
 	smallLogs(t)
 	for name, lock := range map[string]func(t *testing.T, dir string){

@@ -21,11 +21,11 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// These tests show what meanings says of etcd 3.7: what becomes of a cluster whose databases list other members than
-// raft has. Each makes a cluster, stops it, writes into the databases what an older etcd has left there, looks at what
+// These tests verify what meanings says of etcd 3.7: what happens to a cluster whose databases list other members than
+// raft has. Each makes a cluster, stops it, writes into the databases what an older etcd has left there, checks what
 // ReadMemberships finds, and starts the cluster again.
 
-// trio is a cluster of three that was stopped, and the IDs of its members.
+// trio returns a cluster of three that was stopped, and the IDs of its members.
 func trio(t *testing.T) (nodes []*node, ids []uint64) {
 	t.Helper()
 	if testing.Short() {
@@ -37,7 +37,7 @@ func trio(t *testing.T) (nodes []*node, ids []uint64) {
 		ids = append(ids, n.Status().ID)
 	}
 	for _, n := range nodes {
-		n.Kill() // nothing is handed over, and nobody is waited for
+		n.Kill() // without a hand-over, and without waiting
 		awaitClosed(t, n.spec.Slot+" has ended", n.Done())
 	}
 	return nodes, ids
@@ -60,7 +60,7 @@ func list(t *testing.T, n *node, members ...*membership.Member) {
 	})
 }
 
-// unlist removes a member from the database's list, without a trace.
+// unlist removes a member from the database's list without a trace.
 func unlist(t *testing.T, n *node, id uint64) {
 	t.Helper()
 	edit(t, DatabasePath(n.spec.DataDir), func(tx *bolt.Tx) error {
@@ -74,7 +74,7 @@ func asLearner(n *node, id uint64) *membership.Member {
 		Attributes: membership.Attributes{Name: n.spec.Slot}}
 }
 
-// finds fails unless ReadMemberships finds these kinds of differences, of these members.
+// finds fails unless ReadMemberships finds differences of this kind, for these members.
 func finds(t *testing.T, n *node, kind Discrepancy, ids ...uint64) {
 	t.Helper()
 	m, err := ReadMemberships(n.spec.DataDir)
@@ -91,7 +91,7 @@ func finds(t *testing.T, n *node, kind Discrepancy, ids ...uint64) {
 	}
 }
 
-// cutLog appends a record to the log, as RepairWAL does, by which nothing is replayed of what the database has.
+// cutLog appends a record to the log, as RepairWAL does, so that nothing is replayed that the database already has.
 func cutLog(t *testing.T, dir string, votes []uint64) {
 	t.Helper()
 	before, err := (Disk{}).Inspect(dir)
@@ -111,8 +111,8 @@ func cutLog(t *testing.T, dir string, votes []uint64) {
 	}
 }
 
-// removeInLog is what etcd 3.5 does with --force-new-cluster where the database is ahead of HardState.Commit: the
-// removals are in the log, and in raft's configuration, and never reach the database's list.
+// removeInLog does what etcd 3.5 does with --force-new-cluster if the database is ahead of HardState.Commit. The
+// removals are in the log and in raft's configuration, and never reach the database's list.
 func removeInLog(t *testing.T, n *node, self uint64, others ...uint64) {
 	t.Helper()
 	dir := n.spec.DataDir
@@ -142,7 +142,7 @@ func removeInLog(t *testing.T, n *node, self uint64, others ...uint64) {
 	})
 }
 
-// watched makes a node's log one that can be looked at.
+// watched makes a node's log observable.
 func watched(n *node) *observer.ObservedLogs {
 	core, logs := observer.New(zap.InfoLevel)
 	n.lg, n.cfg.LogLevel, n.Member = zap.New(core), "info", nil
@@ -166,8 +166,8 @@ func awaitElections(t *testing.T, n *node, logs *observer.ObservedLogs) {
 	}
 }
 
-// loseFollower kills a follower, and waits until the leader leads no more. The leader of a whole cluster of three
-// would lead on.
+// loseFollower kills a follower, and waits until the leader no longer leads. The leader of a whole cluster of three
+// would continue to lead.
 func loseFollower(t *testing.T, nodes []*node) {
 	t.Helper()
 	var leader *node
@@ -181,7 +181,7 @@ func loseFollower(t *testing.T, nodes []*node) {
 	await(t, leader.spec.Slot+" leads no more", func() bool { return !leader.Status().HasLead })
 }
 
-// Nothing differs in what our own etcd leaves.
+// Data that our own etcd leaves has no differences.
 func TestNoPhantoms(t *testing.T) {
 	nodes, _ := trio(t)
 	for _, n := range nodes {
@@ -189,8 +189,8 @@ func TestNoPhantoms(t *testing.T) {
 	}
 }
 
-// Two members that left long ago vote again: of five, three are a majority, so that the loss of one of the three that
-// live ends the cluster.
+// Two members that left long ago vote again. Of five, three are a majority, so losing one of the three live members
+// ends the cluster.
 func TestPhantoms(t *testing.T) {
 	nodes, _ := trio(t)
 	gone := func(id uint64, url string) *membership.Member {
@@ -212,7 +212,7 @@ func TestPhantoms(t *testing.T) {
 	loseFollower(t, nodes)
 }
 
-// What --force-new-cluster has left outvotes the member that it was to set free.
+// The phantoms of --force-new-cluster outvote the member that it was to set free.
 func TestPhantomsOfForceNewCluster(t *testing.T) {
 	nodes, ids := trio(t)
 	n := nodes[0]
@@ -222,7 +222,7 @@ func TestPhantomsOfForceNewCluster(t *testing.T) {
 	awaitElections(t, n.run(t), logs)
 }
 
-// A member that the database lost no longer counts: two are a cluster of two, and the third has no leader.
+// A member that the database lost no longer counts: two members are a cluster of two, and the third has no leader.
 func TestLostMember(t *testing.T) {
 	nodes, ids := trio(t)
 	for _, n := range nodes {
@@ -245,7 +245,7 @@ func TestLostMember(t *testing.T) {
 	loseFollower(t, nodes[:2]) // two of the three that raft had still run
 }
 
-// Where the log still has the name of the lost member, etcd ends at each start.
+// If the log still has the name of the lost member, etcd ends at each start.
 func TestLostMemberPanics(t *testing.T) {
 	const child = "EMBEDDED_TEST_LOST_MEMBER"
 	if dir := os.Getenv(child); dir != "" {
@@ -265,7 +265,7 @@ func TestLostMemberPanics(t *testing.T) {
 	}
 }
 
-// One that was promoted is a learner again, so that the loss of one of the two that vote ends the cluster.
+// A promoted member is a learner again, so losing one of the two voters ends the cluster.
 func TestForgottenPromotion(t *testing.T) {
 	nodes, ids := trio(t)
 	for _, n := range nodes {
@@ -284,8 +284,8 @@ func TestForgottenPromotion(t *testing.T) {
 	loseFollower(t, nodes[:2])
 }
 
-// The databases of a cluster may differ among each other as well (etcd-io/etcd#20793). Here one member alone takes
-// itself for a majority, acknowledges a write, and the other two, who are one, have never heard of it. So each member's
+// The databases of a cluster may also differ from each other (etcd-io/etcd#20793). Here one member alone considers
+// itself a majority and acknowledges a write. The other two, which are a majority, never hear of it. So each member's
 // directory must be examined.
 func TestForgottenPromotionLosesWrites(t *testing.T) {
 	nodes, ids := trio(t)

@@ -11,7 +11,7 @@ import (
 	"holdfast/invalid"
 )
 
-// While clients change to TLS a member serves both kinds at one address. Over TLS it still asks for a certificate.
+// While clients change to TLS, a member serves both kinds at one address. Over TLS it still requires a certificate.
 func TestPlainClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")

@@ -9,8 +9,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// TestProgressOfDisk: the leader knows how far each member's disk had come when it went away, and an older copy of that
-// disk shows less.
+// TestProgressOfDisk: the leader knows how far each member's disk was when the member went away, and an older copy of
+// that disk shows less.
 func TestProgressOfDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs three members")

@@ -25,7 +25,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Without a bump the restored member answers exactly what the saved one did.
+// Without a bump the restored member answers exactly like the saved one.
 func testRebuildSame(t *testing.T, s source) {
 	dir := place(t, s.file)
 	check(t, Disk{}.Rebuild(t.Context(), dir, lone(), 0))
@@ -46,7 +46,7 @@ func testRebuildSame(t *testing.T, s source) {
 		t.Errorf("twice: got %v", err)
 	}
 
-	// An attempt that was cut short has changed the database, or not: nobody knows.
+	// It is unknown whether an interrupted attempt has changed the database.
 	cut := place(t, s.file)
 	check(t, os.Mkdir(filepath.Join(filepath.Dir(filepath.Dir(DatabasePath(cut))), partialWAL), 0o700))
 	if err := (Disk{}).Rebuild(t.Context(), cut, lone(), 0); err == nil || !strings.Contains(err.Error(), "another copy") {
@@ -54,7 +54,7 @@ func testRebuildSame(t *testing.T, s source) {
 	}
 }
 
-// What a newer etcd has made, or nobody, is refused before etcd can panic; what it refuses it has not changed.
+// A database of a newer etcd, or a file that is no database, is refused before etcd can panic, and is not changed.
 func testRebuildRefused(t *testing.T, s source) {
 	for name, c := range map[string]struct {
 		change func(path string)
@@ -102,7 +102,7 @@ func testRebuildRefused(t *testing.T, s source) {
 	}
 }
 
-// The alarm of a full database does not survive, that of a corrupt one does; neither does a downgrade.
+// The alarm of a full database and a downgrade do not survive; the alarm of a corrupt one does.
 func testRebuildAlarms(t *testing.T, s source) {
 	dir := place(t, s.file)
 	edit(t, DatabasePath(dir), func(tx *bolt.Tx) error {
@@ -130,8 +130,8 @@ func testRebuildAlarms(t *testing.T, s source) {
 	})
 }
 
-// A database that was saved in the middle of a compaction, one that has nothing in it, and one of etcd 3.4, which knows
-// no members, no term and no versions.
+// These are a database saved in the middle of a compaction, an empty one, and one of etcd 3.4, which has no members, no
+// term and no versions.
 func testRebuildOdd(t *testing.T, s source) {
 	empty := found(t, "e")[0]
 	emptyFile := filepath.Join(t.TempDir(), "db")
@@ -172,14 +172,14 @@ func scheduled(revision int64) func(tx *bolt.Tx) error {
 	}
 }
 
-// as34 takes away what etcd 3.5 and 3.6 brought (server/storage/schema/bucket.go).
+// as34 removes what etcd 3.5 and 3.6 introduced (server/storage/schema/bucket.go).
 func as34(tx *bolt.Tx) error {
 	meta := tx.Bucket(schema.Meta.Name())
 	return errors.Join(tx.DeleteBucket(schema.Cluster.Name()),
 		meta.Delete(schema.MetaTermKeyName), meta.Delete(schema.MetaConfStateName), meta.Delete(schema.MetaStorageVersionName))
 }
 
-// Only the founders are left, voters all of them.
+// Only the founders are left, all of them voters.
 func testRebuildMembers(t *testing.T, s source) {
 	dir := place(t, s.file)
 	spec := lone()
@@ -209,8 +209,8 @@ func testRebuildMembers(t *testing.T, s source) {
 	})
 }
 
-// But for two things, the database is the one that etcdutl makes: the configuration that raft keeps in it, which
-// etcdutl leaves as the other cluster had it, and the versions, which have nothing to be changed here.
+// With two exceptions, the database equals the one that etcdutl makes. One is raft's configuration in it, which etcdutl
+// leaves as the other cluster had it. The other is the versions, which need no change here.
 func testRebuildAsEtcdutl(t *testing.T, s source) {
 	spec := lone()
 	theirs := filepath.Join(t.TempDir(), "etcd")
@@ -245,7 +245,7 @@ func testRebuildAsEtcdutl(t *testing.T, s source) {
 	}
 }
 
-// dump returns all that is in a database, but for meta/confState.
+// dump returns the whole content of a database except meta/confState.
 func dump(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -40,7 +40,7 @@ type source struct {
 }
 
 // newSource runs a cluster of one and saves its database: keys with a history, a tombstone, a compaction, a lease with
-// a key, users and passwords, and a member that was removed.
+// a key, users and passwords, and a removed member.
 func newSource(t *testing.T) source {
 	t.Helper()
 	n := found(t, "a")[0]
@@ -134,8 +134,8 @@ func edit(t *testing.T, path string, change func(tx *bolt.Tx) error) {
 	check(t, errors.Join(db.Update(change), db.Close()))
 }
 
-// Three founders that were made from one database are one cluster, with all that was in it, and nobody who looked at
-// it before can continue as if nothing had happened.
+// Three founders made from one database are one cluster with all its content. Nobody who watched it before can continue
+// as if nothing had happened.
 func testRebuildCluster(t *testing.T, s source) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -173,7 +173,7 @@ func testRebuildCluster(t *testing.T, s source) {
 	testContent(t, s, nodes, s.revision+bump)
 }
 
-// testContent asks a restored cluster for all that newSource put there.
+// testContent checks that a restored cluster has everything that newSource put there.
 func testContent(t *testing.T, s source, nodes []*node, revision int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -216,7 +216,7 @@ func testContent(t *testing.T, s source, nodes []*node, revision int64) {
 			t.Errorf("watch from %d: got %v, compacted at %d, want %v at %d", at, w.Err(), w.CompactRevision, rpctypes.ErrCompacted, revision)
 		}
 	}
-	// A watch that begins at the very revision of the entry without a name sees nothing of it.
+	// A watch that begins at the revision of the entry without a name does not see that entry.
 	watch := root.Watch(ctx, "", clientv3.WithPrefix(), clientv3.WithRev(revision))
 	put, err := root.Put(ctx, "new", "1", clientv3.WithLease(s.lease))
 	check(t, err)
@@ -251,7 +251,7 @@ func sameHash(t *testing.T, nodes []*node, revision int64) {
 	}
 }
 
-// clientOf is a client with a user's name.
+// clientOf returns a client with a user's name.
 func (n *node) clientOf(t *testing.T, user string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + n.addr + ":2379"}, DialTimeout: 5 * time.Second,

@@ -18,8 +18,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// old35 is a data directory as etcd 3.5 leaves it: what the database says, and a log whose second entry only that can
-// replay. commit is what a follower's log says, which is less than was applied.
+// old35 is a data directory as etcd 3.5 leaves it: the content of the database, and a log whose second entry only 3.5
+// can replay. commit is what a follower's log says, which is less than was applied.
 type old35 struct {
 	applied, term uint64
 	members       map[uint64]bool // ID -> learner
@@ -63,8 +63,8 @@ func (o old35) write(t *testing.T) string {
 	return dir
 }
 
-// votes is raft's configuration in the raft snapshot, with which the log begins: that of the database, or else those whom
-// it lists.
+// votes returns raft's configuration in the raft snapshot with which the log begins: the database's, or else the
+// members that it lists.
 func (o old35) votes() *raftpb.ConfState {
 	state := &raftpb.ConfState{}
 	if o.raft != "" {
@@ -138,8 +138,8 @@ func TestRepairWAL(t *testing.T) {
 	}
 }
 
-// The database of etcd 3.4 does not have raft's configuration, so that only the raft snapshot and the log tell that a
-// restore by its etcdctl has left the members of another cluster.
+// The database of etcd 3.4 does not have raft's configuration. So only the raft snapshot and the log show that a
+// restore by its etcdctl has left another cluster's members.
 func TestRepairWALPhantomsOfEtcd34(t *testing.T) {
 	smallLogs(t)
 	dir := old35{applied: 3, members: map[uint64]bool{7: false}, commit: 4}.write(t)
@@ -151,7 +151,7 @@ func TestRepairWALPhantomsOfEtcd34(t *testing.T) {
 	}
 }
 
-// files is the content of a directory.
+// files returns the content of a directory.
 func files(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

@@ -24,8 +24,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// survivor is the data of a member whose database lags behind its log, as it does after a crash: 60 entries are known
-// to be committed and are not in the database, 40 more are not known to be.
+// survivor is the data of a member whose database lags behind its log, as after a crash. 60 entries are known to be
+// committed and are not in the database; 40 more are not known to be committed.
 type survivor struct {
 	dir  string // as the member left it
 	copy string // of the database
@@ -38,7 +38,7 @@ func newSurvivor(t *testing.T) survivor {
 	t.Helper()
 	n := found(t, "a")[0]
 	c := n.client(t)
-	lease, err := c.Grant(t.Context(), 60) // it must not run out, neither here nor while the log is replayed
+	lease, err := c.Grant(t.Context(), 60) // it must not expire, here or while the log is replayed
 	check(t, err)
 	_, err = c.Put(t.Context(), "leased", "1", clientv3.WithLease(lease.ID))
 	check(t, err)
@@ -59,7 +59,7 @@ func newSurvivor(t *testing.T) survivor {
 	return s
 }
 
-// append adds to the log what no HardState calls committed: writes, and news of members that would end etcd.
+// append adds entries to the log that no HardState calls committed: writes, and news of members that would end etcd.
 func (s survivor) append(t *testing.T, self uint64) {
 	t.Helper()
 	before, err := (Disk{}).Inspect(s.dir)
@@ -87,7 +87,7 @@ func (s survivor) append(t *testing.T, self uint64) {
 	check(t, w.Close())
 }
 
-// TestReplay: whatever the log holds is in the database afterwards, the original is as it was, and the result starts.
+// TestReplay: everything in the log is in the database afterwards, the original is unchanged, and the result starts.
 func TestReplay(t *testing.T) {
 	if os.Getenv("HOLDFAST_REPLAY_FROM") != "" {
 		replayHere(t)
@@ -95,7 +95,7 @@ func TestReplay(t *testing.T) {
 	}
 	s := newSurvivor(t)
 	before := fingerprint(t, s.dir)
-	// As in a node: in a process of its own, because etcd's ways to end one are the process's.
+	// This runs in a process of its own, as in a node, because etcd may end the process.
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestReplay$")
 	cmd.Env = append(os.Environ(), "HOLDFAST_REPLAY_FROM="+s.dir, "HOLDFAST_REPLAY_DIR="+s.copy)
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprintf("end %+v", s.end)) {
@@ -130,7 +130,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// replayHere is the other process.
+// replayHere runs in the child process.
 func replayHere(t *testing.T) {
 	end, err := Replay(context.Background(), os.Getenv("HOLDFAST_REPLAY_FROM"), os.Getenv("HOLDFAST_REPLAY_DIR"), zap.NewExample())
 	check(t, err)
@@ -138,7 +138,7 @@ func replayHere(t *testing.T) {
 	fmt.Printf("end %+v\n", end)
 }
 
-// TestReplayShort: a log that ends before the database does is damaged, and says so.
+// TestReplayShort: a log that ends before the database does is damaged and gives an error.
 func TestReplayShort(t *testing.T) {
 	s := newSurvivor(t)
 	check(t, func() error {
@@ -153,7 +153,7 @@ func TestReplayShort(t *testing.T) {
 	}
 }
 
-// fingerprint is the names, sizes and times of all files.
+// fingerprint returns the names, sizes and times of all files.
 func fingerprint(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

@@ -23,7 +23,7 @@ import (
 	"holdfast/embedded/settings"
 )
 
-// schemes is a cluster of plain etcd, none of it ours, which shows what etcd itself can do on the way from http to https
+// schemes is a cluster of plain etcd without holdfast. It shows what etcd itself can do on the way from http to https
 // (docs/tls.md). Peers listen for http on 2380 and for TLS on 2381, clients for both on 2379.
 type schemes struct {
 	ca    *authority
@@ -40,7 +40,7 @@ func (n *plainNode) peer(scheme string) string {
 	return scheme + "://" + n.addr + map[string]string{"http": ":2380", "https": ":2381"}[scheme]
 }
 
-// config is that of a member which listens for its peers and clients with these schemes.
+// config returns the configuration of a member that listens for its peers and clients with these schemes.
 func (s *schemes) config(t *testing.T, n *plainNode, peers, clients []string) *embed.Config {
 	t.Helper()
 	c := embed.NewConfig()
@@ -93,7 +93,7 @@ func (n *plainNode) ready(t *testing.T) {
 	awaitClosed(t, n.slot+" is ready", n.etcd.Server.ReadyNotify())
 }
 
-// restart stops a member and starts it with other listeners; the next is not touched before all have a leader again.
+// restart stops a member and starts it with other listeners. It returns when all have a leader again.
 func (s *schemes) restart(t *testing.T, n *plainNode, peers, clients []string) {
 	t.Helper()
 	n.etcd.Close()
@@ -102,7 +102,7 @@ func (s *schemes) restart(t *testing.T, n *plainNode, peers, clients []string) {
 	s.settled(t)
 }
 
-// settled waits until each member's read is confirmed by a majority.
+// settled waits until a majority confirms each member's read.
 func (s *schemes) settled(t *testing.T) {
 	t.Helper()
 	for _, n := range s.nodes {
@@ -156,7 +156,7 @@ func (s *schemes) tlsConfig(t *testing.T) *tls.Config {
 	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}
 }
 
-// ledger writes until it is stopped, and knows what was acknowledged and the longest time without an acknowledgement.
+// ledger writes until it is stopped. It records what was acknowledged, and the longest time without an acknowledgement.
 type ledger struct {
 	prefix string
 	stop   func()
@@ -200,8 +200,9 @@ func (l *ledger) acked() (keys int, gap time.Duration) {
 	return keys, gap
 }
 
-// A cluster of plain etcd goes from http to https while clients write: each member is restarted with a second listener,
-// the peer URLs are changed one by one, and each is restarted without the first listener. No acknowledged write is lost.
+// A cluster of plain etcd goes from http to https while clients write. Each member is restarted with a second listener,
+// the peer URLs are changed one by one, and each member is restarted without the first listener. No acknowledged write
+// is lost.
 func TestEtcdFromHTTPToHTTPS(t *testing.T) {
 	s, both := foundSchemes(t), []string{"http", "https"}
 	old := s.write(t, "http", "http")
@@ -242,7 +243,7 @@ func TestEtcdFromHTTPToHTTPS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Count < int64(keys) { // what was not acknowledged may be there as well
+		if got.Count < int64(keys) { // unacknowledged writes may also be there
 			t.Errorf("%s: %d writes were acknowledged, and %d are there", w.prefix, keys, got.Count)
 		}
 		t.Logf("%s: %d writes acknowledged, %d there", w.prefix, keys, got.Count)
@@ -258,9 +259,9 @@ func TestEtcdFromHTTPToHTTPS(t *testing.T) {
 	}
 }
 
-// A peer URL that is changed before the member listens there cuts the member off when it restarts, and it does not come
-// back by itself: here all three URLs are https, and nobody listens for that. Two such restarts would end the quorum.
-// The others, which still talk over the connections that they have, can take the change back.
+// If a peer URL is changed before the member listens there, the member is cut off when it restarts, and does not come
+// back by itself. Here all three URLs are https, and nobody listens for that. Two such restarts would end the quorum.
+// The others, which still use their connections, can undo the change.
 func TestEtcdPeerURLAhead(t *testing.T) {
 	s, plain := foundSchemes(t), []string{"http"}
 	c := s.client(t, "http")
@@ -270,7 +271,7 @@ func TestEtcdPeerURLAhead(t *testing.T) {
 	}
 	lost := s.nodes[2]
 	lost.etcd.Close()
-	lost.start(t, s.config(t, lost, []string{"http", "https"}, plain)) // TLS of its own does not help it
+	lost.start(t, s.config(t, lost, []string{"http", "https"}, plain)) // its own TLS listener does not help it
 	put(t, c, "k", "without "+lost.slot)
 	for range 3 { // seconds, many elections
 		if lost.serves() {
@@ -280,13 +281,14 @@ func TestEtcdPeerURLAhead(t *testing.T) {
 	for _, n := range s.nodes {
 		s.update(t, c, n, "http")
 	}
-	// It has not heard that: its own list still sends it to https. It is reached, because the others dial it.
+	// The member has not learned of the change: its own list still sends it to https. It is reached because the others
+	// dial it.
 	lost.ready(t)
 	s.settled(t)
 }
 
-// A member that joins in the middle of the change must be told each member's URL as the member list has it at that moment,
-// and not as the cluster was founded.
+// A member that joins in the middle of the change must get each member's URL as the member list has it at that moment,
+// not the URL from the founding.
 func TestEtcdJoinsBetweenSchemes(t *testing.T) {
 	s, both := foundSchemes(t), []string{"http", "https"}
 	for _, n := range s.nodes {
@@ -318,7 +320,7 @@ func TestEtcdJoinsBetweenSchemes(t *testing.T) {
 	joiner.ready(t)
 }
 
-// etcd listens for one scheme at a peer's address and port, so the other needs a port of its own.
+// etcd listens for one scheme at a peer's address and port, so the other scheme needs a port of its own.
 func TestEtcdPeersShareNoPort(t *testing.T) {
 	s := newSchemes(t)
 	n := s.nodes[0]
@@ -364,7 +366,7 @@ func newSchemes(t *testing.T) *schemes {
 	return s
 }
 
-// node is a member with a certificate that does not run yet.
+// node returns a member with a certificate that does not run yet.
 func (s *schemes) node(t *testing.T, slot string) *plainNode {
 	t.Helper()
 	n := &plainNode{slot: slot, dir: filepath.Join(t.TempDir(), "etcd"),

@@ -13,7 +13,7 @@ import (
 	"holdfast/volume/device/devicetest"
 )
 
-// stallable founds three members on a disk of their own each, and returns where the disks are mounted.
+// stallable founds three members, each on a disk of its own, and returns where the disks are mounted.
 func stallable(t *testing.T) (nodes []*node, disks map[*node]string) {
 	t.Helper()
 	disks = map[*node]string{}
@@ -28,7 +28,7 @@ func stallable(t *testing.T) (nodes []*node, disks map[*node]string) {
 	return runAll(t, nodes, peers), disks
 }
 
-// leads waits until all of nodes are confirmed and one of them leads, and returns that.
+// leads waits until all nodes are confirmed and one of them leads, and returns that one.
 func leads(t *testing.T, nodes ...*node) (leader *node) {
 	t.Helper()
 	await(t, "all are confirmed and one leads", func() bool {
@@ -46,7 +46,7 @@ func leads(t *testing.T, nodes ...*node) (leader *node) {
 	return leader
 }
 
-// prompt is what a member says of itself, which it must do at once.
+// prompt returns a member's status, which must come at once.
 func prompt(t *testing.T, n *node) plan.Member {
 	t.Helper()
 	begun := time.Now()
@@ -58,8 +58,8 @@ func prompt(t *testing.T, n *node) plan.Member {
 	return s
 }
 
-// What a disk that stalls does to a member, found out with a real one. All that is said of it in confirmation and in
-// docs/operating.md rests on this.
+// This shows on a real disk what a stall does to a member. Everything that confirmation and docs/operating.md say of it
+// rests on this test.
 func TestStalledDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for elections")
@@ -79,13 +79,13 @@ func TestStalledDisk(t *testing.T) {
 		if s := leader.Status(); s.Term <= before.Term || s.Revision != before.Revision {
 			t.Errorf("the new leader is at term %d, revision %d; want a later term than %d, and revision %d", s.Term, s.Revision, before.Term, before.Revision)
 		}
-		// The old one claims to lead, without end, but it is not confirmed.
+		// The old leader claims to lead forever, but it is not confirmed.
 		await(t, "the old leader is not confirmed", func() bool { s := prompt(t, old); return !s.Confirmed && s.Stalled })
 		s := prompt(t, old)
 		if !s.Leader || s.Term != before.Term {
 			t.Errorf("the old leader says leader %v, term %d: raft's state reached it although its loop is stopped", s.Leader, s.Term)
 		}
-		// And it cannot hand the leadership over: that goes through the same loop.
+		// It cannot hand the leadership over either: that goes through the same loop.
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		srv := old.current().server()
@@ -115,7 +115,7 @@ func TestStalledDisk(t *testing.T) {
 
 	leader = leads(t, nodes...)
 
-	// Raft gives a hand-over to such a heir up, and says so to nobody: another gets it.
+	// Raft gives up a hand-over to such an heir, and reports that to nobody. Another heir gets the leadership.
 	t.Run("heir", func(t *testing.T) {
 		id, _ := heirOf(leader.current().server(), nil)
 		heir := others(leader)[0]

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A look at the database that is slow when the member stops comes to its end before the database is closed: it would
-// end the process.
+// A slow read of the database that is in progress when the member stops finishes before the database is closed.
+// Otherwise it would end the process.
 func TestLookWhileStopping(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts and stops a member")
@@ -17,7 +17,7 @@ func TestLookWhileStopping(t *testing.T) {
 	go func() {
 		done <- l.glimpse(func() {
 			close(looks)
-			time.Sleep(glimpseWait / 2) // it is slow, and etcd closes within less
+			time.Sleep(glimpseWait / 2) // longer than etcd takes to close
 			readStored(l.etcd.Server)
 		})
 	}()

@@ -11,7 +11,7 @@ import (
 	"holdfast/layout"
 )
 
-// Data that was given back is of the past once the other program has made another cluster, and only then.
+// Data that was given back is obsolete once the other program has made another cluster, and only then.
 func TestSuperseded(t *testing.T) {
 	smallLogs(t)
 	trash := func(v string) error {
@@ -24,7 +24,7 @@ func TestSuperseded(t *testing.T) {
 	for name, c := range map[string]struct {
 		program plan.Program
 		then    func(volume string) error
-		want    string // "": it is not
+		want    string // "": it is not obsolete
 	}{
 		"given back": {plan.EtcdManager, func(string) error { return nil }, ""},
 		"restored":   {plan.EtcdManager, func(v string) error { return errors.Join(trash(v), begin(v, "new")) }, "cluster new"},

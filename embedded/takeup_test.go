@@ -19,7 +19,7 @@ import (
 	"holdfast/embedded/settings"
 )
 
-// layouts are volumes of others. theirs is the data directory as they know it.
+// layouts are volumes of other programs. theirs is the data directory as those know it.
 var layouts = map[plan.Program]struct {
 	on     func(t *testing.T, dir string) (volume string)
 	theirs string
@@ -44,15 +44,15 @@ func killed(t *testing.T, at string, f func(step func(string)) error) {
 	t.Fatalf("not ended at %q: %v", at, err)
 }
 
-// Wherever TakeUp is cut short, the other program finds its data where it was, Origin says the same, what is not taken up
-// is no data of ours, and another TakeUp finishes it.
+// Wherever TakeUp is interrupted, the other program finds its data where it was, and Origin says the same as before.
+// What is not taken up does not count as ours, and another TakeUp finishes the work.
 func TestTakeUpKilled(t *testing.T) {
 	smallLogs(t)
 	for program, layout := range layouts {
 		for _, at := range []string{"noted", "prepared", "exchanged"} {
 			name := fmt.Sprintf("%s, %s", program, at)
 			volume := layout.on(t, threeOf36().data(t))
-			// The link that is prepared leads out of the volume. Somebody's data is there.
+			// The prepared link leads out of the volume, to data of somebody else.
 			beside := filepath.Join(filepath.Dir(volume), etcdDir)
 			check(t, os.RemoveAll(beside))
 			check(t, os.Rename(threeOf36().data(t), beside))
@@ -80,14 +80,14 @@ func TestTakeUpKilled(t *testing.T) {
 			if info, err := os.Lstat(filepath.Join(volume, etcdDir, memberDir)); err != nil || !info.IsDir() {
 				t.Errorf("%s: our directory is %v, %v", name, info, err)
 			}
-			check(t, os.Remove(filepath.Join(volume, originFile))) // it shows in the links as well
+			check(t, os.Remove(filepath.Join(volume, originFile))) // the links also show it
 			look("without the note", true)
 		}
 	}
 }
 
-// A volume that was copied with its links followed, or moved, is read like any other; one whose data was set aside has
-// none.
+// A volume that was moved, or copied with its links followed, is read like any other. A volume whose data was set aside
+// has no origin.
 func TestTakenUpElsewhere(t *testing.T) {
 	smallLogs(t)
 	for program, layout := range layouts {
@@ -142,7 +142,8 @@ func TestTakeUpRefuses(t *testing.T) {
 	}
 }
 
-// Each lock that an etcd takes shows by itself, wherever the data is, and nothing else does. Nobody notices the question.
+// Each lock that an etcd takes is detected by itself, wherever the data is, and nothing else is. The check disturbs
+// nobody.
 func TestInUse(t *testing.T) {
 	smallLogs(t)
 	database := func(dir string) func() error {
@@ -152,7 +153,7 @@ func TestInUse(t *testing.T) {
 	}
 	log := func(dir string) func() error {
 		check(t, os.RemoveAll(datadir.ToWALDir(dir)))
-		check(t, makeWAL(t, dir).Close()) // an open one makes its next file whenever it likes
+		check(t, makeWAL(t, dir).Close()) // an open WAL creates its next file at any time
 		files, err := filepath.Glob(filepath.Join(datadir.ToWALDir(dir), "*.wal"))
 		check(t, err)
 		f, err := fileutil.TryLockFile(files[0], os.O_RDWR, 0o600)
@@ -206,8 +207,8 @@ func TestInUse(t *testing.T) {
 	}
 }
 
-// An etcd that another program ran runs as ours, with all that was written, and again as that program's. While it runs
-// nothing is taken up.
+// An etcd that another program ran runs as ours with everything that was written, and then as that program's again.
+// While it runs, nothing is taken up.
 func TestTakeUpRuns(t *testing.T) {
 	for program, layout := range layouts {
 		n := newNode(t, "a")
@@ -258,7 +259,7 @@ func TestTakeUpRuns(t *testing.T) {
 	}
 }
 
-// Plain etcd that runs as a user of its own still gets to its data.
+// Plain etcd that runs as a user of its own can still reach its data.
 func TestTakeUpOfAUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("gives a directory to another user, which only root may")

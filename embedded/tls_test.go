@@ -113,7 +113,7 @@ func (n *node) secure(t *testing.T, a *authority, san string) {
 	n.spec.PeerURL = strings.Replace(n.spec.PeerURL, "http://", "https://", 1)
 }
 
-// Certificates bear one name and no address: etcd's own check would refuse them.
+// Certificates have one name and no address: etcd's own check would refuse them.
 func TestPeerTLS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -135,8 +135,7 @@ func TestPeerTLS(t *testing.T) {
 	}
 }
 
-// With a certificate of the same CA but another name a member is not heard, whichever side
-// dials.
+// A member whose certificate is of the same CA but has another name is refused, whichever side dials.
 func TestPeerTLSWrongName(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -197,7 +196,7 @@ func TestSpecCheck(t *testing.T) {
 	}
 }
 
-// Members that holdfast did not start bear only the host names of their peer URLs. With etcd.peer-url they and ours
+// Members that holdfast did not start have only the host names of their peer URLs. With etcd.peer-url they and ours
 // accept each other, and nobody else.
 func TestPeerTLSOfHosts(t *testing.T) {
 	ca := newAuthority(t)
@@ -232,7 +231,7 @@ func TestPeerTLSOfHosts(t *testing.T) {
 	}
 }
 
-// shake is what becomes of it when client dials server by a host name.
+// shake returns the result when client dials server by a host name.
 func shake(t *testing.T, client, server transport.TLSInfo, host string) error {
 	t.Helper()
 	sc, err := server.ServerConfig()
@@ -265,7 +264,7 @@ func shake(t *testing.T, client, server transport.TLSInfo, host string) error {
 	conn, err := tls.Dial("tcp", l.Addr().String(), cc)
 	if err == nil {
 		defer conn.Close()
-		_, err = conn.Read(make([]byte, 1)) // the server has accepted the client, too
+		_, err = conn.Read(make([]byte, 1)) // the server has also accepted the client
 	}
 	return errors.Join(err, <-done)
 }

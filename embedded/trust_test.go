@@ -14,7 +14,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// dial makes a client with a certificate of an authority. It takes any server: what is tested is whom that lets in.
+// dial returns a client with a certificate of an authority. It accepts any server: the test is about which clients that
+// lets in.
 func dial(t *testing.T, n *node, of *authority) *clientv3.Client {
 	t.Helper()
 	cert, key := of.issue(t, "client", "client")
@@ -31,7 +32,7 @@ func dial(t *testing.T, n *node, of *authority) *clientv3.Client {
 	return c
 }
 
-// bundle replaces a file by the certificates of authorities, as one that is careful does.
+// bundle replaces a file by the certificates of authorities, atomically.
 func bundle(t *testing.T, file string, of ...*authority) {
 	t.Helper()
 	var all []byte
@@ -50,8 +51,8 @@ func bundle(t *testing.T, file string, of ...*authority) {
 	}
 }
 
-// A member whose authorities' files change is stale until it is started again in the same process, and then accepts
-// what it did not.
+// A member is stale once its authorities' files change. After a new start in the same process, it accepts what it
+// refused before.
 func TestStale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -99,7 +100,7 @@ func TestStale(t *testing.T) {
 	put(t, dial(t, n, before), "k", "3")
 }
 
-// What etcd would not start with makes nobody stale.
+// Files with which etcd would not start make no member stale.
 func TestNotStale(t *testing.T) {
 	before, after, dir := newAuthority(t), newAuthority(t), t.TempDir()
 	file := filepath.Join(dir, "ca.pem")

@@ -84,7 +84,7 @@ func TestSnapshot(t *testing.T) {
 	stop(t, n, 0)
 }
 
-// Stop makes a copy under way fail, waits for its holder, and lets no new one in.
+// Stop makes a running copy fail, waits for its holder, and admits no new one.
 func TestStopUnderSnapshot(t *testing.T) {
 	n := found(t, "a")[0]
 	put(t, n.client(t), "k", string(make([]byte, 1<<20)))
@@ -114,7 +114,7 @@ func TestStopUnderSnapshot(t *testing.T) {
 	if err := <-wrote; !errors.Is(err, errStopped) {
 		t.Errorf("copy: got %v, want errStopped", err)
 	}
-	// The holder may still read the buckets: etcd must not even have begun to stop.
+	// The holder may still read the buckets, so etcd must not even have begun to stop.
 	select {
 	case <-n.current().etcd.Server.StoppingNotify():
 		t.Error("etcd stops under an open transaction")
@@ -190,8 +190,8 @@ func TestDefragmentWaitsForSnapshot(t *testing.T) {
 	stop(t, n, 0)
 }
 
-// TestSnapshotMemory reads a database of 24 MiB in a transaction: what is read counts as this process's memory until
-// the transaction is closed, and no longer.
+// TestSnapshotMemory reads a database of 24 MiB in a transaction. What is read counts as this process's memory only
+// until the transaction is closed.
 func TestSnapshotMemory(t *testing.T) {
 	n := found(t, "a")[0]
 	c := n.client(t)
@@ -220,7 +220,7 @@ func TestSnapshotMemory(t *testing.T) {
 	}
 }
 
-// residentFiles is what of mapped files counts as this process's memory, in KiB.
+// residentFiles returns how much of mapped files counts as this process's memory, in KiB.
 func residentFiles(t *testing.T) (kib int) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

@@ -10,8 +10,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Of the keys below a prefix those are found that no living lease is bound to, and one that was written meanwhile is
-// not deleted. Authentication is switched on.
+// Unleased finds the keys below a prefix to which no living lease is bound. A key that was written meanwhile is not
+// deleted. Authentication is enabled.
 func TestUnleased(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a member")
@@ -25,7 +25,7 @@ func TestUnleased(t *testing.T) {
 	if _, err := c.Put(t.Context(), "m/1", "x", clientv3.WithLease(lease.ID)); err != nil {
 		t.Fatal(err)
 	}
-	put(t, c, "m0", "x") // the first key behind the prefix
+	put(t, c, "m0", "x") // the first key after the prefix
 	revision := put(t, c, "m/2", "x")
 	enableAuth(t, c)
 	u, err := n.Unleased(t.Context(), "m/", 10)

@@ -19,7 +19,7 @@ import (
 	"holdfast/invalid"
 )
 
-// alarms are what a member knows of, as "NOSPACE of 1f".
+// alarms returns the alarms that a member knows of, as "NOSPACE of 1f".
 func (n *node) alarms() []string {
 	var all []string
 	for _, a := range n.Status().Alarms {
@@ -28,7 +28,7 @@ func (n *node) alarms() []string {
 	return all
 }
 
-// A database that is full of history is cured by a compaction, a defragmentation, and taking back the alarm.
+// A compaction, a defragmentation and disarming the alarm cure a database that is full of history.
 func TestCure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a database")
@@ -80,7 +80,7 @@ func TestCure(t *testing.T) {
 	put(t, c, "k", value)
 }
 
-// A mark is among the alarms until it is taken back, and the member's own alarm stays.
+// A mark is among the alarms until it is cleared, and the member's own alarm stays.
 func TestMarks(t *testing.T) {
 	n := newNode(t, "a")
 	n.run(t).awaitReady(t)
@@ -104,7 +104,8 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// A member whose data differs is found by the hashes that compactions make, and CORRUPT names it. Disarm leaves it.
+// The hashes that compactions compute detect a member whose data differs, and CORRUPT names it. Disarm leaves CORRUPT
+// alone.
 func TestCompactHashCheck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster and one member of it again")
@@ -123,7 +124,7 @@ func TestCompactHashCheck(t *testing.T) {
 	if err := nodes[0].Compact(t.Context(), put(t, c, "k", "last")); err != nil {
 		t.Fatal(err)
 	}
-	// Of two that differ etcd cannot tell which is wrong, and raises CORRUPT of 0, which it never takes back.
+	// Of two members that differ, etcd cannot tell which is wrong. It raises CORRUPT of 0, and never clears it.
 	await(t, "every member has a hash to compare", func() bool {
 		return !slices.ContainsFunc(nodes, func(n *node) bool { return len(n.current().etcd.Server.KV().HashStorage().Hashes()) == 0 })
 	})
@@ -133,7 +134,7 @@ func TestCompactHashCheck(t *testing.T) {
 			l.current().etcd.Server.CorruptionChecker().CompactHashCheck()
 		}
 		got := nodes[0].alarms()
-		if i := slices.IndexFunc(got, func(alarm string) bool { return alarm != want }); i >= 0 { // etcd never takes it back
+		if i := slices.IndexFunc(got, func(alarm string) bool { return alarm != want }); i >= 0 { // etcd never clears it
 			t.Fatalf("the alarms are %v, want %s alone", got, want)
 		}
 		return len(got) == 1
@@ -165,7 +166,7 @@ func TestCompactHashCheck(t *testing.T) {
 	}
 }
 
-// spoil changes a byte of a value in the database of a member that does not run.
+// spoil changes a byte of a value in the database of a stopped member.
 func spoil(t *testing.T, path string) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
@@ -187,7 +188,7 @@ func spoil(t *testing.T, path string) {
 	}
 }
 
-// etcd's own compaction by age or number of revisions is off, and can be had.
+// etcd's own compaction by age or by number of revisions is off by default, and can be enabled.
 func TestAutoCompaction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -212,7 +213,7 @@ func TestAutoCompaction(t *testing.T) {
 	}
 }
 
-// While NOSPACE is up what etcd would refuse does not get into the log, and what it takes is taken.
+// While NOSPACE is up, requests that etcd would refuse do not get into the log, and the others are accepted.
 func TestRefused(t *testing.T) {
 	n := newNode(t, "a")
 	n.run(t).awaitReady(t)
@@ -244,7 +245,7 @@ func TestRefused(t *testing.T) {
 			}
 		}
 	}
-	if grown := n.current().etcd.Server.CommittedIndex() - before; grown > 20 { // etcd writes something of its own now and then
+	if grown := n.current().etcd.Server.CommittedIndex() - before; grown > 20 { // etcd itself writes from time to time
 		t.Errorf("%d entries of the log for 100 refused writes", grown)
 	}
 	if r, err := c.Txn(t.Context()).Then(read, clientv3.OpDelete("k")).Commit(); err != nil || !r.Succeeded {
