@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// same is the model's bcrypt.
+// same replaces bcrypt in the model.
 func same(hash, password Secret) bool { return hash == "hash of "+password }
 
-// etcd is a model of etcd's auth store, with all that it refuses, and what is odd about it.
+// etcd is a model of etcd's auth store, with its refusals and its oddities.
 type etcd struct{ State }
 
 func (e *etcd) do(s Step) error {
@@ -139,7 +139,7 @@ func drawRoles(t *rapid.T) []Role {
 	return out
 }
 
-// drawWanted draws what a file could say.
+// drawWanted draws the content of a file.
 func drawWanted(t *rapid.T) Wanted {
 	w := Wanted{Enabled: rapid.Bool().Draw(t, "enabled"), Others: rapid.SampledFrom([]Others{Keep, Delete}).Draw(t, "others"), Roles: drawRoles(t)}
 	users := rapid.SliceOfNDistinct(names, 0, 3, rapid.ID).Draw(t, "users")
@@ -169,13 +169,13 @@ func drawWanted(t *rapid.T) Wanted {
 	return w
 }
 
-// drawEtcd draws an etcd by letting somebody with etcdctl, who may do anything that etcd allows, at it.
+// drawEtcd draws an etcd by arbitrary changes that etcd allows, as if made with etcdctl.
 func drawEtcd(t *rapid.T) *etcd {
 	e := &etcd{}
 	for _, s := range []Step{{Kind: AddRole, Role: "reader"}, {Kind: AddRole, Role: "app"}, {Kind: AddUser, User: "ann", Password: "two"},
 		{Kind: AddUser, User: Root, Password: "one"}, {Kind: GiveRole, User: Root, Role: Root}, {Kind: Enable}} {
 		if rapid.IntRange(0, 7).Draw(t, "usual") > 0 {
-			_ = e.do(s) // what it needs may be missing
+			_ = e.do(s) // it may fail, because something that it needs is missing
 		}
 	}
 	for range rapid.IntRange(0, 25).Draw(t, "changes") {
@@ -194,8 +194,8 @@ func drawEtcd(t *rapid.T) *etcd {
 	return e
 }
 
-// Whatever etcd has and whatever the file says: each step is possible, no state in between locks anybody out, what is
-// wanted is reached but for what the problems name, and then there is nothing left to do.
+// Whatever etcd has and whatever the file says, each step is possible, and no state in between locks anyone out. The
+// result is what is wanted, except for what the problems name, and then there is nothing left to do.
 func TestDiff(t *testing.T) {
 	for range 20 { // the odd cases are rare, and a check is cheap
 		rapid.Check(t, checkDiff)
@@ -231,7 +231,7 @@ func checkDiff(t *rapid.T) {
 	}
 }
 
-// reached compares without Diff, so that what Diff forgets is not forgotten here.
+// reached compares without Diff, so that an omission in Diff is noticed here.
 func reached(t *rapid.T, w Wanted, now, before State) {
 	if now.Enabled != w.Enabled {
 		t.Fatalf("enabled: got %t", now.Enabled)
@@ -239,7 +239,7 @@ func reached(t *rapid.T, w Wanted, now, before State) {
 	for _, u := range w.Users {
 		got := now.user(u.Name)
 		if had := before.user(Root); u.Name == Root && had != nil && slices.Contains(had.Roles, Root) && !slices.Contains(u.Roles, Root) {
-			u.Roles = slices.Sorted(slices.Values(append(u.Roles, Root))) // never taken away
+			u.Roles = slices.Sorted(slices.Values(append(u.Roles, Root))) // never removed
 		}
 		want := User{Name: u.Name, NoPassword: u.NoPassword, Roles: u.Roles}
 		if !u.NoPassword {
@@ -271,7 +271,7 @@ func reached(t *rapid.T, w Wanted, now, before State) {
 	}
 }
 
-// What is said of a user whose password cannot be read holds nothing else up, but enabling for root's.
+// A user whose password cannot be read holds up nothing else, except that auth is not enabled without root's.
 func TestUnreadable(t *testing.T) {
 	w := Wanted{Enabled: true, Others: Keep, Roles: []Role{{Name: "app"}}, Users: []WantedUser{
 		{Name: Root, Password: "r", Roles: []string{Root}},
@@ -297,7 +297,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// A secret shows in no format.
+// No format shows a secret.
 func TestSecret(t *testing.T) {
 	s := Step{Kind: AddUser, User: "ann", Password: "hunter2"}
 	w := Wanted{Users: []WantedUser{{Name: "ann", Password: "hunter2"}}}

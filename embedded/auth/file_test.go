@@ -43,7 +43,7 @@ roles:
 	}
 }
 
-// Everything that is wrong is told at once, with its line, and nothing that may be a password.
+// Everything that is wrong is reported at once, with its line, and without anything that may be a password.
 func TestParseErrors(t *testing.T) {
 	_, err := parse("f", []byte(`enabled: yes please
 others: some
@@ -107,7 +107,7 @@ roles:
 	}
 }
 
-// Files that others may use are refused, and so are passwords that etcd could not take.
+// Files that others may access are refused, and so are passwords that etcd could not take.
 func TestFiles(t *testing.T) {
 	path := files(t, two, map[string]string{"root.pw": "r", "ann.pw": ""})
 	w, err := Read(path)
@@ -143,7 +143,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, reading it ends, and what is accepted can be decided on.
+// Reading ends whatever a file contains, and Diff accepts what Read accepts.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(two))
 	f.Add([]byte("enabled: true\nusers: &a [*a]\n"))

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// world is a member, a leadership and an obstacle, as a test sets them.
+// world is a member, a leadership and an obstacle, set by the test.
 type world struct {
 	mu     sync.Mutex
 	etcd   etcd
@@ -103,7 +103,7 @@ roles:
 - {name: app, permissions: [{access: readwrite, prefix: /app/}]}
 `
 
-// keep runs a keeper, with a log of everything.
+// keep runs a keeper with a log of everything.
 func keep(t *testing.T, path string) (*Keeper, *world, *observer.ObservedLogs) {
 	t.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
@@ -121,8 +121,8 @@ func keep(t *testing.T, path string) (*Keeper, *world, *observer.ObservedLogs) {
 	return k, w, logs
 }
 
-// The keeper works where the member leads and nothing is in the way, follows the files and anyone who changes etcd
-// otherwise, does nothing while nothing has changed, and says what it cannot do.
+// The keeper works while the member leads and there is no obstacle. It follows the files, and corrects changes by
+// others. It does nothing while nothing has changed, and reports what it cannot do.
 func TestKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := files(t, two, map[string]string{"root.pw": "root-" + secret, "ann.pw": secret})
@@ -188,7 +188,7 @@ func TestKeeper(t *testing.T) {
 	})
 }
 
-// A step that fails is a problem, is tried again after a while, and then it is none any more.
+// A step that fails is a problem. It is tried again after a while, and then the problem is gone.
 func TestKeeperRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, w, _ := keep(t, files(t, two, map[string]string{"root.pw": "r", "ann.pw": "a"}))
@@ -213,7 +213,7 @@ func TestKeeperRetries(t *testing.T) {
 	})
 }
 
-// An operator sees what would be done, and does it on a node that does not lead, and while the cluster is paused.
+// An operator sees what would be done, and can do it on a node that does not lead, and while the cluster is paused.
 func TestPlanAndApply(t *testing.T) {
 	w := &world{}
 	k := NewKeeper(files(t, two, map[string]string{"root.pw": "r", "ann.pw": "a"}), World{

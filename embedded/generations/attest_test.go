@@ -13,8 +13,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// What began a generation is proven also once the authority is gone that signed it, or where nobody signed it, if a
-// leader has attested it in time; and nothing else is, no matter who puts together what lies in the store.
+// What began a generation is still proven after the authority that signed it is gone, or if nobody signed it, once a
+// leader has attested it in time. Nothing else is proven, whoever combines objects of the store.
 func TestAttestation(t *testing.T) {
 	authority := func(name string) pki.Authority {
 		a, err := pki.NewAuthority(name, time.Hour)
@@ -51,7 +51,7 @@ func TestAttestation(t *testing.T) {
 		return d.r.Attest(t.Context(), mine)
 	}
 	for name, tc := range map[string]struct {
-		first    Signer // of who concludes
+		first    Signer // of the node that concludes
 		do       func(d desk) error
 		unproven uint64
 	}{
@@ -155,7 +155,7 @@ type late struct{ Signer }
 
 func (late) Able() error { return errors.New("the peers' authority is not known here yet") }
 
-// Nothing that cannot be checked yet is an answer of the store; where nothing is to be checked, it answers.
+// While signatures cannot be checked, there is no answer of the store. If there is nothing to check, the store answers.
 func TestNotAbleToCheckYet(t *testing.T) {
 	dir, r, _ := shelf(t)
 	r.Signer = late{signer(t)}

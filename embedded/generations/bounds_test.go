@@ -9,8 +9,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// What is known of objects that are there no more is forgotten, and of more processes than there can be only some are
-// looked for.
+// What is known of objects that no longer exist is forgotten. Of more processes than there can be, only some are read.
 func TestWhatIsKnownIsBounded(t *testing.T) {
 	dir, r, founding := shelf(t)
 	at := filepath.Join(dir, "holdfast/main")

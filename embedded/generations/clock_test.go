@@ -93,8 +93,8 @@ func TestClockAgainstTheStore(t *testing.T) {
 	}
 }
 
-// A beacon that does not fit is no proof, for another leader may have put its own since; it is a reason to measure
-// again at once.
+// A beacon that contradicts the last measurement proves nothing, because another leader may have overwritten it. It is
+// a reason to measure again at once.
 func TestClockByTheBeacon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wristwatch{Store: snapshot.NewDir(t.TempDir()), at: map[string]time.Time{}}
@@ -130,7 +130,7 @@ func TestClockByTheBeacon(t *testing.T) {
 	})
 }
 
-// What another process of the same name has put tells nothing of our clock, and neither does a listing from before.
+// What another process of the same name has put shows nothing of our clock, nor does an older listing.
 func TestClockIsOurs(t *testing.T) {
 	w := &wristwatch{Store: snapshot.NewDir(t.TempDir()), at: map[string]time.Time{}}
 	r, twin := New(w, "main", nil), New(w, "main", nil)

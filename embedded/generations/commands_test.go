@@ -11,7 +11,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// A command has an hour, by the store's time; then it is over, as is one that has led to a proposal.
+// A command is valid for an hour, by the store's time. Then it is over, as is one that has led to a proposal.
 func TestCommandsThatAreOver(t *testing.T) {
 	const backup, name = "2026-07-01T00:15:03Z-000042", "2026-07-01T00:00:00Z-000000"
 	for what, tc := range map[string]struct {
@@ -42,7 +42,7 @@ func TestCommandsThatAreOver(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := r.Meet(t.Context(), "n1", "nonce"); err != nil { // by which the store's time is known
+			if err := r.Meet(t.Context(), "n1", "nonce"); err != nil { // this makes the store's time known
 				t.Fatal(err)
 			}
 			if tc.abort {
@@ -69,7 +69,7 @@ func TestCommandsThatAreOver(t *testing.T) {
 	}
 }
 
-// What nodes propose by themselves does not stay open for longer than what an operator waits for, give or take.
+// A proposal that a node makes by itself stays open about as long as an operator waits for one.
 func TestProposalOfANodeEnds(t *testing.T) {
 	dir, r, founding := shelf(t)
 	p := proposal(founding, 0)

@@ -12,8 +12,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// FuzzRecords puts any bytes where a store has a cluster's record, a proposal and its outcome, and wants an error or an
-// answer that has what every record has.
+// FuzzRecords puts arbitrary bytes in the place of a cluster's record, a proposal and its outcome. It expects an error,
+// or an answer that has what every record has.
 func FuzzRecords(f *testing.F) {
 	founding := plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}.x:2380", Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
 	p := coordinator.NewRestore(founding, 0, coordinator.Backup{Name: "2026-07-01T00:15:03Z-000042", Digest: strings.Repeat("d", 64), Revision: 5}, 5, 10)

@@ -12,7 +12,7 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// A node's own store directory that was copied has old nonces only; nodes that share one see each other's.
+// A copied store directory has only old nonces. Nodes that share a store see each other's.
 func TestNodesMeetInTheStore(t *testing.T) {
 	dir, one, _ := shelf(t)
 	two := New(snapshot.NewDir(dir), "main", nil)
@@ -41,7 +41,7 @@ func TestNodesMeetInTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	apart := New(snapshot.NewDir(copied), "main", nil)
-	meet(apart, "n2", "2b") // n2 begins again, on the copy
+	meet(apart, "n2", "2b") // n2 restarts on the copy
 	sees(apart, map[string]string{"1a": "n1", "2b": "n2"})
 	meet(one, "n1", "1b")
 	sees(one, map[string]string{"1b": "n1", "2a": "n2"})
@@ -49,10 +49,10 @@ func TestNodesMeetInTheStore(t *testing.T) {
 	sees(apart, map[string]string{"1a": "n1", "2b": "n2"})
 }
 
-// A nonce is put once, and one that replaces another within the resolution of the store's times is seen.
+// A nonce is put once. If another replaces it within the resolution of the store's times, that is noticed.
 func TestNonceReplacedAtOnce(t *testing.T) {
 	_, r, _ := shelf(t)
-	r.Store = snapshottest.Dated{Store: r.Store} // all at one time
+	r.Store = snapshottest.Dated{Store: r.Store} // all objects have the same time
 	for _, nonce := range []string{"first", "other"} {
 		if err := r.Meet(t.Context(), "n1", nonce); err != nil {
 			t.Fatal(err)

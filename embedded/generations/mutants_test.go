@@ -6,7 +6,7 @@ import (
 	"holdfast/integration/mutanttest"
 )
 
-// mutants are the guards around an operator's signature made void, and the tests that must see it.
+// mutants disable the guards around an operator's signature. Each names the test that must fail then.
 var mutants = []mutanttest.Mutant{
 	{Name: "an operator concludes", File: "signature.go", Old: `&done) == nil && done.Record == nil && done.Abort != nil`, New: `&done) == nil`,
 		Test: "TestOperatorsOrders", Says: "concluded_by_him"},

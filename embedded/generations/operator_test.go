@@ -15,12 +15,12 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// bold signs with an operator's certificate whatever it likes.
+// bold signs anything with an operator's certificate.
 type bold struct{ *pki.Orders }
 
 func (b bold) Sign(text []byte, _ bool) ([]byte, error) { return b.Orders.Sign(text, true) }
 
-// operators returns an authority's own signer, and that of an operator who has a certificate of it for a zone.
+// operators returns an authority's own signer, and that of an operator with a certificate of it for a zone.
 func operators(t *testing.T, zone string) (node Signer, operator *pki.Orders) {
 	t.Helper()
 	a, err := pki.NewAuthority("peers", 24*time.Hour)
@@ -38,7 +38,8 @@ func operators(t *testing.T, zone string) (node Signer, operator *pki.Orders) {
 	return pki.SourceOrders(given{Peers: a}, pki.Names{Zone: "main.x"}, ""), pki.OperatorOrders(path, pki.Names{Zone: zone})
 }
 
-// With an operator's certificate a command proposes and aborts, and anyone who has stolen it says nothing that nodes say.
+// With an operator's certificate a command proposes and aborts. Anyone who has stolen it cannot say what only nodes
+// say.
 func TestOperatorsOrders(t *testing.T) {
 	refused := "signs proposals and their aborts, and nothing else"
 	type desk struct {
@@ -98,7 +99,7 @@ func TestOperatorsOrders(t *testing.T) {
 	}
 }
 
-// A command does not put what an operator's certificate may not sign, and leaves what a crash has left half done to the
+// A command does not put what an operator's certificate may not sign. What a crash has left half done, it leaves to the
 // nodes.
 func TestOperatorLeavesTheRestToNodes(t *testing.T) {
 	dir, node, founding := shelf(t)
@@ -138,7 +139,8 @@ func TestOperatorLeavesTheRestToNodes(t *testing.T) {
 	}
 }
 
-// An operator of another cluster, or authority, orders nothing; nor one whose certificate had ended when the store got it.
+// An operator of another cluster, or of another authority, gives no orders, nor does one whose certificate had expired
+// when the store received the order.
 func TestForeignOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, alice := operators(t, "main.x")

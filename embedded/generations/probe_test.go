@@ -9,7 +9,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// A store that ignores conditions is found, and not taken for one that is away: it is asked for nothing, and shown.
+// A store that ignores conditions is detected, and does not count as unreachable. Nothing is read from it, and a
+// finding shows it.
 func TestStoreThatIgnoresConditions(t *testing.T) {
 	r := New(careless{snapshot.NewDir(t.TempDir())}, "main", nil)
 	if _, err := r.ID(t.Context()); !errors.Is(err, coordinator.ErrUnread) || !errors.Is(err, snapshot.ErrUnconditional) {
@@ -20,7 +21,7 @@ func TestStoreThatIgnoresConditions(t *testing.T) {
 	}
 }
 
-// careless replaces what is there.
+// careless overwrites existing objects.
 type careless struct{ snapshot.Store }
 
 func (s careless) PutIfAbsent(ctx context.Context, name string, data []byte) error {

@@ -21,7 +21,7 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// counted counts what is read of a store.
+// counted counts what is read from a store.
 type counted struct {
 	snapshot.Store
 	gets atomic.Int64
@@ -100,7 +100,7 @@ func TestRecordsOfARestore(t *testing.T) {
 	}
 }
 
-// A crash between the outcome and the record leaves the store knowing the new generation all the same.
+// After a crash between the outcome and the record, the store still knows the new generation.
 func TestRecordsAreRepaired(t *testing.T) {
 	dir, r, founding := shelf(t)
 	p := proposal(founding, 0)
@@ -120,11 +120,11 @@ func TestRecordsAreRepaired(t *testing.T) {
 	}
 }
 
-// A proposal that everybody has left is aborted by any node that looks, unless it was concluded. Only the store's own
-// times of its objects tell, or that a process has seen it for as long: no clock is compared with another one.
+// An expired proposal is aborted by any node that looks, unless it was concluded. It has expired by the store's own
+// times, or because a process has seen it for as long. No two clocks are compared.
 func TestProposalThatIsOver(t *testing.T) {
 	for name, tc := range map[string]struct {
-		lasts, age, watched time.Duration // age by the store's time, watched by this process's
+		lasts, age, watched time.Duration // age by the store's time, watched by this process's time
 		conclude            bool
 		open, aborted       bool
 		generation          uint64
@@ -173,7 +173,7 @@ func TestProposalThatIsOver(t *testing.T) {
 	}
 }
 
-// ended puts a proposal, what became of it, and the record into a store as its keeper would, or as anyone else could.
+// ended puts a proposal, its outcome and the record into a store, as nodes or anyone else could.
 func ended(t *testing.T, r *Records, p plan.Restore, proposed bool, o *outcome, record *plan.Record) {
 	t.Helper()
 	var errs []error
@@ -191,8 +191,7 @@ func ended(t *testing.T, r *Records, p plan.Restore, proposed bool, o *outcome, 
 	}
 }
 
-// Only a proposal and its outcome prove that a generation ended. A record that lies there alone was mirrored, or put
-// there by hand.
+// Only a proposal and its outcome prove that a generation ended. A record alone was mirrored, or put there by hand.
 func TestConcludedIsProven(t *testing.T) {
 	for name, tc := range map[string]struct {
 		proposed, ended, recorded bool
@@ -234,8 +233,7 @@ func TestConcludedIsProven(t *testing.T) {
 	}
 }
 
-// A record that follows a concluded one, and an aborted one, is proven as well; in their order, and none of another
-// line.
+// A record that follows a concluded one, and an aborted one, is proven as well: in order, and none of another lineage.
 func TestConcludedOfSeveralGenerations(t *testing.T) {
 	_, r, founding := shelf(t)
 	refused, second := proposal(founding, 0), proposal(founding, 1)
@@ -262,7 +260,7 @@ func TestConcludedOfSeveralGenerations(t *testing.T) {
 	}
 }
 
-// An outcome is that of the proposal beside it, or somebody has put one of both there.
+// An outcome belongs to the proposal beside it, or somebody has put one of them there.
 func TestOutcomeOfAnotherProposal(t *testing.T) {
 	for name, change := range map[string]func(r *plan.Record){
 		"another ID":         func(r *plan.Record) { r.ID, r.Restore.ID = "00000000000000ff", "00000000000000ff" },
@@ -313,7 +311,7 @@ func TestProposalOfANumber(t *testing.T) {
 	if _, err := r.Proposal(t.Context(), 2, 1); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("torn: got %v", err)
 	}
-	if err := os.RemoveAll(dir); err != nil { // the store is away, which is not "there is none"
+	if err := os.RemoveAll(dir); err != nil { // the store is unreachable, which is not "there is none"
 		t.Fatal(err)
 	}
 	if _, err := r.Proposal(t.Context(), 2, 1); err == nil {
@@ -344,7 +342,7 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 	}
 }
 
-// What does not change is read once: every node asks every ten seconds.
+// What does not change is read once, because every node looks every ten seconds.
 func TestRecordsAreReadOnce(t *testing.T) {
 	_, r, founding := shelf(t)
 	if err := r.Propose(t.Context(), proposal(founding, 0)); err != nil {
@@ -394,7 +392,7 @@ func TestMovedAside(t *testing.T) {
 	}
 }
 
-// Of many who conclude, abort and propose at once, all see one outcome.
+// If many conclude, abort and propose at once, all see one outcome.
 func TestRecordsRace(t *testing.T) {
 	dir, r, founding := shelf(t)
 	p := proposal(founding, 0)
@@ -434,7 +432,7 @@ func TestRecordsRace(t *testing.T) {
 	}
 }
 
-// command leaves an order in the store as etcd-manager-ctl does.
+// command leaves an order in the store like etcd-manager-ctl.
 func command(t *testing.T, dir, name, backup string, at time.Time) {
 	t.Helper()
 	path := filepath.Join(dir, "control", name, "_command.json")
@@ -447,7 +445,7 @@ func command(t *testing.T, dir, name, backup string, at time.Time) {
 	}
 }
 
-// TestCommandsBeforeARecord: what etcd-manager was told to do is known before its cluster has a record here.
+// TestCommandsBeforeARecord: etcd-manager's commands are known before its cluster has a record here.
 func TestCommandsBeforeARecord(t *testing.T) {
 	dir, r, _ := shelf(t)
 	if err := os.Remove(filepath.Join(dir, "holdfast/main/record-000001.json")); err != nil {
@@ -502,8 +500,8 @@ func TestCommandsRunOnceAndNeverLate(t *testing.T) {
 	}
 }
 
-// A cluster that etcd-manager keeps in the store vetoes a founding, until an operator has one founded beside it; what
-// kops writes before there is a cluster, and what is ours, does not.
+// A cluster that etcd-manager keeps in the store vetoes a founding, until an operator founds another beside it. What
+// kops writes before there is a cluster does not, nor does anything of ours.
 func TestManaged(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -541,7 +539,7 @@ func TestManaged(t *testing.T) {
 	if got := known(t, other); got.Managed == "" {
 		t.Error("the word for one cluster counts for another")
 	}
-	// A cluster of ours that was founded before, and is given up: once is enough.
+	// A cluster of ours was founded before and is given up. Once is enough.
 	founding := plan.FoundingRecord(plan.Charter{Cluster: "other", Generation: 1, PeerURL: "http://{slot}.x:2380",
 		Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
 	if err := errors.Join(other.Put(t.Context(), founding), other.MoveAside(t.Context(), &founding)); err != nil {

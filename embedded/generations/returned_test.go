@@ -16,7 +16,7 @@ func adoptedOf(id uint64) plan.Record {
 		Members: []plan.Elder{{ID: id + 1, Name: "etcd-a", PeerURL: strings.Replace(pattern, "{slot}", "a", 1), Slot: "a"}}})
 }
 
-// A cluster that was given back gives way to what the other program has made of it, and to nothing before.
+// A cluster that was given back is replaced by what the other program has made of it, and by nothing before that.
 func TestReturned(t *testing.T) {
 	dir, r, _ := shelf(t)
 	a, b := adoptedOf(7), adoptedOf(9)
@@ -35,7 +35,7 @@ func TestReturned(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(r.Keep(t.Context(), a)) // there is nothing to take back
+	must(r.Keep(t.Context(), a)) // there is nothing to undo
 	must(r.Put(t.Context(), a))
 	is(a, false)
 	must(r.Return(t.Context(), b, "root")) // another cluster's mark
@@ -49,7 +49,7 @@ func TestReturned(t *testing.T) {
 	must(r.Return(t.Context(), a, "root"))
 	must(r.Replace(t.Context(), a, b))
 	is(b, false)
-	must(r.Replace(t.Context(), a, b)) // by another of its nodes
+	must(r.Replace(t.Context(), a, b)) // by another node of that cluster
 	is(b, false)
 	if err := r.Replace(t.Context(), a, adoptedOf(11)); !errors.Is(err, plan.ErrConflict) {
 		t.Errorf("replace what is not there any more: got %v", err)
@@ -58,13 +58,13 @@ func TestReturned(t *testing.T) {
 	if kept, _ := filepath.Glob(filepath.Join(dir, "holdfast/main/aside-*"+a.ID+".json")); len(kept) != 1 {
 		t.Errorf("kept %v", kept)
 	}
-	if err := r.Replace(t.Context(), b, a); err != nil { // both were given back, and the first one came again
+	if err := r.Replace(t.Context(), b, a); err != nil { // both were given back, and the first one came back
 		t.Fatal(err)
 	}
 	is(a, true)
 }
 
-// Anyone who can write the store, and sign nothing, does not say that a cluster was given back; nor does what is damaged.
+// Anyone who can write the store but not sign cannot say that a cluster was given back, nor can a damaged mark.
 func TestReturnedUnsigned(t *testing.T) {
 	_, r, founding := shelf(t)
 	thief := New(r.Store, r.Cluster, nil)

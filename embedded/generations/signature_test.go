@@ -18,12 +18,12 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// given are authorities as they are.
+// given are fixed authorities.
 type given pki.Authorities
 
 func (g given) Authorities(context.Context) (pki.Authorities, error) { return pki.Authorities(g), nil }
 
-// signer is a node's, of an authority that was made for it.
+// signer returns a node's signer, of an authority that was made for it.
 func signer(t *testing.T) Signer {
 	t.Helper()
 	a, err := pki.NewAuthority("peers", time.Hour)
@@ -33,13 +33,13 @@ func signer(t *testing.T) Signer {
 	return pki.SourceOrders(given{Peers: a}, pki.Names{}, "")
 }
 
-// Anyone who can only write the store makes no generation that counts where an older one is known, whatever he
-// makes of what he finds there.
+// Anyone who can only write the store cannot make a generation that counts where an older one is known, whatever they
+// do with the objects there.
 func TestForgedOrders(t *testing.T) {
 	ours := signer(t)
 	type desk struct {
 		dir         string
-		node, thief *Records // one signs with the cluster's authority, the other one as the case says
+		node, thief *Records // node signs with the cluster's authority, thief as the case says
 		p           plan.Restore
 		born        plan.Record
 	}
@@ -57,7 +57,7 @@ func TestForgedOrders(t *testing.T) {
 		do       func(d desk) error
 		unproven uint64
 		doubt    string
-		open     bool // our proposal is, and nothing aborts it
+		open     bool // our proposal stays open, and nothing aborts it
 	}{
 		"ours, proposed":  {do: func(d desk) error { return d.node.Propose(t.Context(), d.p) }},
 		"ours, concluded": {do: func(d desk) error { return all(d.node.Propose(t.Context(), d.p), d.node.Conclude(t.Context(), d.born)) }},
@@ -153,7 +153,7 @@ func TestForgedOrders(t *testing.T) {
 	}
 }
 
-// What a node concludes or aborts does not become what somebody has put there before.
+// What somebody has put there before does not become what a node concludes or aborts.
 func TestOutcomeThatIsForged(t *testing.T) {
 	_, node, founding := shelf(t)
 	thief := New(node.Store, "main", nil)
@@ -186,7 +186,7 @@ func TestNobodySigns(t *testing.T) {
 	}
 }
 
-// watch tells when the store got what is checked.
+// watch records when the store received what is checked.
 type watch struct{ at time.Time }
 
 func (*watch) Able() error { return nil }
@@ -197,7 +197,7 @@ func (*watch) Sign([]byte, bool) ([]byte, error) { return []byte("{}"), nil }
 
 func (w *watch) Check(_, _ []byte, at time.Time, _ bool) error { w.at = at; return nil }
 
-// A signature counts as of the time at which the store got it.
+// A signature counts as of the time at which the store received it.
 func TestWhenItWasSigned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, node, founding := shelf(t)
@@ -214,7 +214,7 @@ func TestWhenItWasSigned(t *testing.T) {
 	})
 }
 
-// What an object says of its number is what its name says, or nothing of it counts: doubts go by the number.
+// An object counts only if its number is the one in its name, because doubts go by the number.
 func TestNumbersAreTheNames(t *testing.T) {
 	for name, put := range map[string]func(r *Records, p plan.Restore, born plan.Record) error{
 		"record": func(r *Records, _ plan.Restore, born plan.Record) error {
@@ -240,7 +240,7 @@ func TestNumbersAreTheNames(t *testing.T) {
 	}
 }
 
-// What is concluded beside the line of the newest record proves nothing of it, whatever that record says of itself.
+// A conclusion beside the lineage of the newest record proves nothing of that record, whatever that says of itself.
 func TestConclusionOfAnotherLine(t *testing.T) {
 	_, r, founding := shelf(t)
 	p := proposal(founding, 0)
@@ -258,7 +258,7 @@ func TestConclusionOfAnotherLine(t *testing.T) {
 	}
 }
 
-// Who only asks for the newest record changes nothing: it may be a command that cannot sign.
+// Reading only the newest record changes nothing: the reader may be a command that cannot sign.
 func TestNewestChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, node, founding := shelf(t)

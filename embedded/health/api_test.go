@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/api.txt")
 
-// What programs read of the status and of its relatives stays as it is: the keys, and the kind of each value.
+// What programs read of the status and related types stays stable: the keys, and the kind of each value.
 func TestAPI(t *testing.T) {
 	var got []string
 	for _, of := range []any{ClusterStatus{}, Report{}, Downgrade{}, Release{}, Takeover{}} {
@@ -44,7 +44,8 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// keysOf are the keys below a path of the JSON of a type, each with the kind of its value and when it is left out.
+// keysOf returns the keys below a path of the JSON of a type, each with the kind of its value, and whether it is
+// omitted if empty.
 func keysOf(path string, is reflect.Type, within []reflect.Type) (all []string) {
 	text := reflect.TypeFor[encoding.TextMarshaler]()
 	switch {

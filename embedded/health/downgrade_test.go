@@ -12,8 +12,8 @@ import (
 // versions are what the asked member says of the cluster.
 type versions struct{ cluster, downgrade string }
 
-// running makes three members, n1 the leader, that run the given etcd, are at the given cluster and storage versions,
-// and know of a downgrade.
+// running returns three members, n1 the leader, that run the given etcds at the given cluster and storage versions and
+// know of a downgrade.
 func running(etcds [3]string, cluster, storage, downgrade string) (s ClusterStatus, members []plan.MemberInfo, self versions) {
 	for i, version := range etcds {
 		id := uint64(i + 1)

@@ -61,7 +61,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// The leader's word goes before that of a member that may be behind; without a leader that of any counts.
+// The leader's state goes before that of a member that may be behind. Without a leader, any member's counts.
 func TestSummarize(t *testing.T) {
 	behind := NodeStatus{Node: "n1", Reached: true, Etcd: &EtcdStatus{}, Paused: &plan.Pause{By: "old"}}
 	leader := NodeStatus{Node: "n2", Reached: true, Etcd: &EtcdStatus{Status: plan.Status{Leader: true, HasLead: true, Confirmed: true, Term: 3}}, Lock: &plan.Lock{Slot: "a"}}
@@ -70,7 +70,7 @@ func TestSummarize(t *testing.T) {
 	if s.Leader != "n2" || s.Paused != nil || s.Lock == nil {
 		t.Errorf("with a leader: got %+v", s)
 	}
-	for what, etcd := range map[string]plan.Status{ // which has not heard yet that it no longer leads
+	for what, etcd := range map[string]plan.Status{ // this member does not know yet that it no longer leads
 		"one that is not confirmed": {Leader: true, HasLead: true, Term: 4}, "one of an earlier term": {Leader: true, HasLead: true, Confirmed: true, Term: 2},
 	} {
 		old := behind

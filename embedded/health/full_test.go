@@ -7,7 +7,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Keys are to be deleted only where nothing else can be gained.
+// The advice to delete keys comes only where nothing else helps.
 func TestFullDatabaseAdvice(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 
 var now = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 
-// sound is a cluster of three of which all is well: n1 leads with slot a.
+// sound is a healthy cluster of three: n1 leads with slot a.
 func sound() *Facts {
 	r := record("a", "b", "c")
 	f := &Facts{Now: now, Status: ClusterStatus{Cluster: "main", Asked: "n1", Time: now}, Store: &Holdings{Good: 1}}
@@ -36,26 +36,26 @@ func sound() *Facts {
 	return f
 }
 
-// unseen makes a node one that the gossip has lost, while raft continues with its member.
+// unseen makes a node lost in the gossip, while raft is still connected to its member.
 func (f *Facts) unseen(i int) {
 	n := f.Status.Nodes[i]
 	f.Status.Nodes[i] = NodeStatus{Node: n.Node, State: "lost", Since: now.Add(-time.Hour), Volume: n.Volume, Record: n.Record, Why: "not heard of"}
 }
 
-// lose makes it one that is down.
+// lose makes a node one that is down.
 func (f *Facts) lose(i int) {
 	f.unseen(i)
 	f.disconnect(i)
 }
 
-// begin makes it what the first node sees that was started a moment ago: itself, without a member.
+// begin leaves only what a first node that was just started sees: itself, without a member.
 func (f *Facts) begin() {
 	f.disconnect(0)
 	f.Status.Nodes = f.Status.Nodes[:1]
 	f.Status.Nodes[0] = NodeStatus{Node: "n1", Live: true, Reached: true, Early: true, State: "claiming", Since: now, Checkup: &Checkup{Time: now}}
 }
 
-// heard adds the others, of which the second one leads.
+// heard adds the others, the second of which leads.
 func (f *Facts) heard() {
 	others := sound()
 	others.disconnect(0)
@@ -64,7 +64,7 @@ func (f *Facts) heard() {
 	n.State, n.Etcd.Leader, n.Checkup.Leader, n.Backup.Leading = "leader", true, true, true
 }
 
-// disconnect has the others lose their connection to a member.
+// disconnect makes the others lose their connection to a member.
 func (f *Facts) disconnect(i int) {
 	for j, n := range f.Status.Nodes {
 		if j != i && n.Checkup != nil {
@@ -73,7 +73,7 @@ func (f *Facts) disconnect(i int) {
 	}
 }
 
-// adopted makes it a cluster that is taken over but for these members. Only a leader sees the others as connected.
+// adopted makes it a cluster that was taken over except for these members. Only a leader sees the others as connected.
 func (f *Facts) adopted(foreign ...int) {
 	r := record("a", "b", "c")
 	r.Cause = plan.Adopted
@@ -108,7 +108,7 @@ func (f *Facts) goingBack(forgotten bool, released ...int) {
 	f.Status.Asked = nodes[len(nodes)-1].Node
 }
 
-// apart has no messages flow to a member.
+// apart makes no messages flow to a member.
 func (f *Facts) apart(i int) {
 	for _, n := range f.Status.Nodes {
 		if n.Checkup == nil {
@@ -125,7 +125,7 @@ func (f *Facts) found() {
 	}
 }
 
-// leaderless takes the leader from all members.
+// leaderless takes the leader away from all members.
 func (f *Facts) leaderless(seconds float64) {
 	for i := range f.Status.Nodes {
 		if e := f.Status.Nodes[i].Etcd; e != nil {
@@ -149,8 +149,7 @@ func TestSoundCluster(t *testing.T) {
 	}
 }
 
-// What an operator is told of a situation: a finding of this code and severity with this text, and the verdict on the
-// cluster.
+// For each situation an operator gets a finding with this code, severity and text, and this verdict on the cluster.
 func TestSituations(t *testing.T) {
 	const day = 24 * time.Hour
 	files := func(all ...File) func(*Facts) { return func(f *Facts) { f.node(1).Checkup.Files = all } }
@@ -236,7 +235,7 @@ func TestSituations(t *testing.T) {
 			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n0", State: "lost", Volume: &plan.Volume{Slot: "a"}})
 		}, "", "", "", Healthy},
 
-		// A cluster that is taken over: another program runs what no node does.
+		// A cluster is being taken over: another program runs what no node does.
 		{"a foreign follower", func(f *Facts) { f.adopted(2) }, SlotForeign, Warning, "slot c is not taken over: another program runs its member, and raft is connected to it", Healthy},
 		{"a foreign leader", func(f *Facts) { f.adopted(0) }, SlotForeign, Warning, "slot a is not taken over: another program runs its member", Healthy},
 		{"two foreign members, one leads", func(f *Facts) { f.adopted(0, 1) }, SlotForeign, Warning, "slot b is not taken over", Healthy},
@@ -247,7 +246,7 @@ func TestSituations(t *testing.T) {
 		{"a node of an adopted cluster is lost", func(f *Facts) { f.adopted(2); f.lose(1) }, SlotDown, Degrading, "slot b has no live holder (n2, which did,", Degraded},
 		{"a foreign member of a cluster that holdfast founded", func(f *Facts) { f.adopted(2); f.found() }, SlotUnseen, Warning, "slot c: raft is connected to its member", Healthy},
 
-		// What gossip says of who is there is not who is there.
+		// What the gossip says may differ from who is really there.
 		{"an impostor hides a follower", func(f *Facts) { f.unseen(2) }, SlotUnseen, Warning, "slot c: raft is connected to its member", Healthy},
 		{"an impostor hides the leader", func(f *Facts) { f.unseen(0) }, SlotUnseen, Warning, "slot a: raft is connected to its member", Healthy},
 		{"a holder does not answer", func(f *Facts) { n := f.node(1); n.Reached, n.Etcd, n.Checkup = false, nil, nil }, NodeSilent, Warning, "n2 is in the gossip but does not answer", Healthy},
@@ -460,7 +459,7 @@ func TestSituations(t *testing.T) {
 		{"too many endpoints", func(f *Facts) { f.Endpoints = &plan.Unleased{Read: 1, Total: 2} }, NotExamined, Warning, "only 1 of 2", Healthy},
 		{"events", func(f *Facts) { f.Events = &plan.Unleased{Keys: []plan.UnleasedKey{{Key: "x"}}, Read: 10, Total: 20} }, EventsStale, Warning, "of the first 10 of 20 events 1 are bound to no living lease", Healthy},
 
-		// Several at once: the worst decides, and none hides another.
+		// With several problems, the worst decides the verdict, and none hides another.
 		{"a lost node and a bad backup", func(f *Facts) { f.lose(2); f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "NO good one", Degraded},
 		{"no quorum and a full disk", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(60); f.node(0).Checkup.Room.Free = 1 << 30 }, DiskFull, Degrading, "1.0 GiB of 100.0 GiB", NoQuorum},
 		{"NOSPACE in an election", func(f *Facts) { f.leaderless(2); f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 1}} }, AlarmNoSpace, Critical, "NOSPACE", NoLeaderYet},
@@ -505,7 +504,7 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// What to do about NOSPACE depends on why it is up, and on whether the leader cures it.
+// The advice about NOSPACE depends on its cause, and on whether the leader cures it.
 func TestNoSpaceAdvice(t *testing.T) {
 	for name, c := range map[string]struct {
 		short, cures bool
@@ -527,8 +526,8 @@ func TestNoSpaceAdvice(t *testing.T) {
 	}
 }
 
-// What is issued is renewed at two thirds of its life, so nothing is said of thirty days; of the authorities that are
-// given it is.
+// Issued certificates are renewed at two thirds of their life, so thirty days do not matter for them. For given
+// authorities they do.
 func TestIssuedCertificates(t *testing.T) {
 	certs := func(life, left time.Duration) []Certificate {
 		return []Certificate{{Subject: "x", From: now.Add(left - life), Until: now.Add(left)}}
@@ -554,8 +553,7 @@ func TestIssuedCertificates(t *testing.T) {
 	}
 }
 
-// A node by itself finds nothing of which it is not said that it can, and knows of its quorum, its alarms and its
-// members.
+// A node alone finds only what the table says it can, and it knows its quorum, its alarms and its members.
 func TestLocal(t *testing.T) {
 	for name, c := range map[string]struct {
 		make func(*Facts)
@@ -591,7 +589,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// A cluster is judged by its own nodes: not by those of another one that has its name and comes first in the list.
+// A cluster is judged by its own nodes, not by those of another one that has its name and comes first in the list.
 func TestAnotherClusterOfOurName(t *testing.T) {
 	other := record("x")
 	with := func(f *Facts) *Facts {
@@ -622,7 +620,7 @@ func TestAnotherClusterOfOurName(t *testing.T) {
 	}
 }
 
-// The cause that keeps a restore from being prepared is told once.
+// The reason why a restore cannot be prepared is reported once.
 func TestRestoreTellsItsCauseOnce(t *testing.T) {
 	n := sound().node(2)
 	n.Action, n.Error = plan.Prepare, "no room"
@@ -650,7 +648,7 @@ func TestRestoreTellsItsCauseOnce(t *testing.T) {
 	}
 }
 
-// A node that asks nobody tells an election from a lost quorum by whom raft reaches.
+// A node that asks no other node distinguishes an election from a lost quorum by the members that raft reaches.
 func TestLocalQuorum(t *testing.T) {
 	for name, c := range map[string]struct {
 		near    []uint64

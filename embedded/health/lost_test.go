@@ -23,7 +23,7 @@ func voter(node, slot string, leader bool) NodeStatus {
 		Etcd: &EtcdStatus{Status: plan.Status{Leader: leader, HasLead: true, Confirmed: true, Term: 2}}}
 }
 
-// Only a lost node whose facts keep others waiting is said to be in the way.
+// Only a lost node whose record keeps others waiting is reported as blocking.
 func TestLostNodeInTheWay(t *testing.T) {
 	ours, theirs := record("a", "b"), record("x", "y")
 	with := func(n NodeStatus, r *plan.Record) NodeStatus { n.Record = r; return n }
@@ -45,7 +45,7 @@ func TestLostNodeInTheWay(t *testing.T) {
 		"it knew nothing":            {[]NodeStatus{blank("n1"), lost(nil)}, ""},
 	} {
 		s := ClusterStatus{Nodes: c.nodes}
-		for range 2 { // a status that was assessed elsewhere is assessed again
+		for range 2 { // a status that was judged elsewhere is judged again
 			s.Judge([]string{"a"})
 		}
 		n := s.Nodes[len(s.Nodes)-1]

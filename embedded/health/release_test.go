@@ -8,7 +8,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// releasing is n1 of a cluster of three that was taken over, whose disk holdfast has filled: nothing on it tells of
+// releasing is n1 of a cluster of three that was taken over. holdfast has filled its disk, so nothing on it shows
 // another program.
 func releasing(program plan.Program, token string) (ClusterStatus, Releasing) {
 	f := sound()
@@ -22,7 +22,7 @@ func releasing(program plan.Program, token string) (ClusterStatus, Releasing) {
 		Etcd: &EtcdStatus{Status: plan.Status{Version: "3.7.3", ClusterVersion: "3.7.0", StorageVersion: "3.7.0"}}}
 }
 
-// A member whose disk was replaced is given back as well: the record says to whom.
+// A member whose disk was replaced can also be given back: the record says to which program.
 func TestReleaseOfAFilledDisk(t *testing.T) {
 	names := []string{"etcd-a", "etcd-b", "etcd-c"}
 	missing := "read etcd-manager's state: stat /mnt/a/state: no such file or directory"
@@ -61,7 +61,7 @@ func TestReleaseOfAFilledDisk(t *testing.T) {
 	}
 }
 
-// A node that does not answer may run a member: it is not taken for one that was given back.
+// A node that does not answer may run a member, so it does not count as one that was given back.
 func TestReleaseWithNodesUnheard(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change        func(*ClusterStatus)
@@ -82,7 +82,8 @@ func TestReleaseWithNodesUnheard(t *testing.T) {
 	}
 }
 
-// A member that has just begun has not said yet of which version its data is: that passes, and data that is too new does not.
+// A member that has just started does not report the version of its data yet. That changes soon; data that is too new
+// does not.
 func TestReleaseThatIsPossibleSoon(t *testing.T) {
 	for version, want := range map[string]struct {
 		soon bool

@@ -17,7 +17,7 @@ func rotating(phase string) *RotationStatus {
 		Waits: "until slot b is heard of", Watched: now.Add(-3 * time.Hour)}
 }
 
-// Of several nodes the one that has seen the newest edition knows best, and of those the leader.
+// Of several nodes, the one with the newest edition knows best, and of those the leader.
 func TestRotationOfTheCluster(t *testing.T) {
 	node := func(edition uint64, leads bool, waits string) NodeStatus {
 		n := NodeStatus{Etcd: &EtcdStatus{Status: plan.Status{Leader: leads}}, TLS: &TLSStatus{Edition: edition}}
@@ -47,7 +47,7 @@ func TestRotationOfTheCluster(t *testing.T) {
 	}
 }
 
-// Clients with old certificates are those that any member has seen, each once, and no more than a status can hold.
+// Clients with old certificates are those that any member has seen, each once, and no more than fit into a status.
 func TestOldClientsOfTheCluster(t *testing.T) {
 	client := func(name string, ago time.Duration) ClientCertificate {
 		return ClientCertificate{Name: name, Fingerprint: name, Last: now.Add(-ago)}
@@ -62,7 +62,7 @@ func TestOldClientsOfTheCluster(t *testing.T) {
 	if text := r.OldClientsText(now); !strings.HasSuffix(text, "(x) in 9m: kube 10s ago, cron 10m ago") {
 		t.Errorf("got %q", text)
 	}
-	other := node(time.Hour, client("other", time.Second)) // with certificates that are good
+	other := node(time.Hour, client("other", time.Second)) // with current certificates
 	other.TLS.Rotation.Old = []string{"z"}
 	text := openRotation([]NodeStatus{node(time.Hour), other}).OldClientsText(now)
 	if !strings.Contains(text, "none has presented") {
@@ -79,7 +79,7 @@ func TestOldClientsOfTheCluster(t *testing.T) {
 	}
 }
 
-// Of one client the certificate that ends last counts, whichever node knows it.
+// For one client, the certificate that expires last counts, whichever node knows it.
 func TestIssuedClientsOfTheCluster(t *testing.T) {
 	const day = 24 * time.Hour
 	of := func(name string, left time.Duration) IssuedClient {
@@ -99,7 +99,7 @@ func TestIssuedClientsOfTheCluster(t *testing.T) {
 	}
 }
 
-// What a rotation waits for is told of as such; a warning takes more.
+// What a rotation waits for is reported as such. A warning takes more.
 func TestRotationThatIsWell(t *testing.T) {
 	client := func(ago time.Duration) func(*Facts, *RotationStatus) {
 		return func(_ *Facts, r *RotationStatus) { r.Add(ClientCertificate{Name: "kube", Last: now.Add(-ago)}) }

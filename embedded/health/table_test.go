@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// docs/findings.md has each kind of finding below its area, with the code, the severity and the cure as the code has
-// them. What it means and where it comes from is said there alone.
+// docs/findings.md lists each kind of finding under its area, with the code, severity and cure as in the code. Only
+// that document says what a finding means and where it comes from.
 func TestTable(t *testing.T) {
 	page, err := os.ReadFile("../../docs/findings.md")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Each kind is whole, and there is one of each.
+// Each kind is complete and unique.
 func TestKinds(t *testing.T) {
 	seen := map[Code]bool{}
 	for _, k := range Kinds {

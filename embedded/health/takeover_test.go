@@ -8,8 +8,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// A node that waits for the end of the other program's etcd holds no volume yet. It is named until the takeover is over:
-// later it is a node that stands by.
+// A node that waits for the other program's etcd to end holds no volume yet. It is named until the takeover is over;
+// later it is a standby.
 func TestTakeoverWaiting(t *testing.T) {
 	s := ClusterStatus{Nodes: []NodeStatus{{Node: "n1", Live: true, Why: "standing by: etcd still runs"}}}
 	record := &plan.Record{Adopted: &plan.Adoption{}}
@@ -28,7 +28,7 @@ func TestTakeoverWaiting(t *testing.T) {
 	}
 }
 
-// What is refused names flags and commands that there are.
+// A refusal names only flags and commands that exist.
 func TestReleaseVersions(t *testing.T) {
 	for to, want := range map[string]string{
 		"":       "say which etcd will run here: --to-etcd",
@@ -45,8 +45,8 @@ func TestReleaseVersions(t *testing.T) {
 	}
 }
 
-// A cluster goes back because an operator has released a member, and not because it is paused while a machine is away:
-// that happens to one that was adopted long ago as well.
+// A cluster goes back because an operator has released a member, not because it is paused while a machine is away. That
+// may also happen to a cluster that was adopted long ago.
 func TestTakeoverPhase(t *testing.T) {
 	r := plan.AdoptedRecord("main", "https://etcd-{slot}.x.y:2380", plan.Origin{Cluster: 7, Program: plan.EtcdManager,
 		Members: []plan.Elder{{ID: 1, Slot: "a", Name: "etcd-a"}, {ID: 2, Slot: "b", Name: "etcd-b"}, {ID: 3, Slot: "c", Name: "etcd-c"}}})
@@ -72,7 +72,7 @@ func TestTakeoverPhase(t *testing.T) {
 		foreign []string
 		frozen  string
 		want    TakeoverPhase
-		next    string // begins what is next
+		next    string // the beginning of what is next
 	}{
 		"over":                             {nodes: three, want: TakeoverOver},
 		"a machine reboots":                {nodes: two, want: TakeoverOver},
@@ -97,7 +97,7 @@ func TestTakeoverPhase(t *testing.T) {
 	}
 }
 
-// A member goes down only if those that are left reach each other without it, where another program runs some.
+// If another program runs some members, a member goes down only if the remaining ones reach each other without it.
 func TestSevered(t *testing.T) {
 	links := func(peers ...plan.ID) Links { return Links{Peers: peers} }
 	a, b := TakeoverMember{Slot: "a", Member: 1, Connected: true}, TakeoverMember{Slot: "b", Member: 2, Connected: true}
@@ -129,7 +129,7 @@ func TestSevered(t *testing.T) {
 	}
 }
 
-// What a node says of its connections counts if it answers, whether its member leads or not.
+// A node's connections count if it answers, whether its member leads or not.
 func TestLinks(t *testing.T) {
 	members := []plan.MemberInfo{{ID: 0xa, Connected: true}, {ID: 0xb}, {ID: 0xc}}
 	s := ClusterStatus{Nodes: []NodeStatus{

@@ -6,7 +6,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Data is given up only where a majority of all voters has told otherwise, and of one member only.
+// Data may be given up only if a majority of all voters has other data, and for one member only.
 func TestOdd(t *testing.T) {
 	tell := func(f *Facts, sums ...string) {
 		for i, sum := range sums {

@@ -56,7 +56,7 @@ func TestLoadAuthority(t *testing.T) {
 	}
 }
 
-// Keys are read as openssl and kops write them.
+// Keys are accepted in the forms that openssl and kops write.
 func TestForms(t *testing.T) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -169,8 +169,8 @@ func TestLoadAuthorityRefuses(t *testing.T) {
 	}
 }
 
-// Whatever lies in the files, the answer is an authority that can be written and read again, or an error.
-// The corpus has whole ones, of keys that are used nowhere.
+// Whatever the files contain, the result is an authority that can be written and read again, or an error. The corpus
+// has complete ones, with keys that are used nowhere.
 func FuzzParseAuthority(f *testing.F) {
 	f.Fuzz(func(t *testing.T, bundle, key []byte) {
 		a, err := ParseAuthority(bundle, key)

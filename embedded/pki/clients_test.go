@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The table tells who has presented what, and when last; it stays small, and what is in use is not forgotten.
+// The table shows who has presented what, and when last. It stays small, and never forgets a certificate in use.
 func TestClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, end := NewClients(), time.Now().Add(time.Hour)
@@ -42,7 +42,7 @@ func TestClients(t *testing.T) {
 		if got, want := names(fresh), "kube 1s; "; got != want {
 			t.Errorf("of the new one: got %q, want %q", got, want)
 		}
-		see("kube", "6", "old", end, 0) // renewed by the old one
+		see("kube", "6", "old", end, 0) // renewed by the old authority
 		see("watcher", "2", "old", end, -1)
 		time.Sleep(time.Second)
 		got := c.Of(time.Now(), old)

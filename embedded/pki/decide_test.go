@@ -17,7 +17,7 @@ const (
 	ages = 10 * 365 * 24 * time.Hour
 )
 
-// by is a leaf whose age is a part of its life at epoch.
+// by is a leaf that at epoch has lived the part age of its life.
 func by(issuer string, age float64) *held {
 	from := epoch.Add(-time.Duration(age * float64(life)))
 	return &held{From: from, Until: from.Add(life), Issuer: issuer}
@@ -109,7 +109,7 @@ func TestDecideTrust(t *testing.T) {
 	}
 }
 
-// Neither leaf nor clock may make a decision that is never looked at again, or again at once.
+// No leaf and no clock makes a decision that is never repeated, or repeated at once.
 func TestDecideNext(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := situation{Life: time.Duration(rapid.Int64Range(int64(minLife), int64(ages)).Draw(t, "life")), Peers: signingBy("1")}
@@ -121,12 +121,12 @@ func TestDecideNext(t *testing.T) {
 	})
 }
 
-// A node of a model: what it was given, what its member loaded, what it presents.
+// modelNode is a node of the model: what it was given, what its member loaded, and what it presents.
 type modelNode struct {
 	bundle []string        // the primary first
-	keys   map[string]bool // of the authorities that it can issue by
-	file   []string        // the member trusts this from its next start on
-	loaded []string        // and this now; nil: it is down
+	keys   map[string]bool // of the authorities that can sign here
+	file   []string        // what the member trusts from its next start on
+	loaded []string        // what it trusts now; nil: it is down
 	leaf   *held
 }
 
@@ -161,7 +161,7 @@ func (m model) look(i int, now time.Time) {
 	}
 }
 
-// give is the operator's hand. The node remembers the keys of authorities that it still has.
+// give is the operator's change. The node keeps the keys of authorities that it still has.
 func (m model) give(i int, bundle []string) {
 	n := m[i]
 	n.bundle = bundle
@@ -180,8 +180,8 @@ func (m model) refusal() string {
 	return ""
 }
 
-// Whatever the operator gives to whichever node in whatever order, with members that start over, go down and come back
-// between any two steps: no running member refuses another one, and in the end all use what was given last.
+// The operator gives anything to any node in any order, and members restart, go down and come back between any two
+// steps. No running member ever refuses another one, and in the end all use what was given last.
 func TestChangeOfAuthority(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, last := epoch, 1

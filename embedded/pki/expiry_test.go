@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// An authority that ends is told of for its last thirty days; no leaf outlives it, and nothing is renewed in vain.
+// An expiring authority is reported for its last thirty days. No leaf outlives it, and nothing is renewed in vain.
 func TestAuthorityEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &given{now: newAuthorities(t, "one", 400*24*time.Hour)}
@@ -46,7 +46,7 @@ func TestAuthorityEnds(t *testing.T) {
 		if p := strings.Join(k.Problems(), "\n"); !strings.Contains(p, "expired at") {
 			t.Errorf("problems after the end: %q", p)
 		}
-		// It heals by a new one, beside the old or not.
+		// A new authority cures this, beside the old one or not.
 		source.set(newAuthorities(t, "two", ages), nil)
 		prepare(t, openKeeper(t, k.cfg, source), "a")
 		if _, err := k.look(t.Context(), false); err != nil {
@@ -58,7 +58,7 @@ func TestAuthorityEnds(t *testing.T) {
 	})
 }
 
-// The end of an authority that has a successor is shown, and nobody is bothered.
+// The expiry of an authority that has a successor is shown, but is no problem.
 func TestOldAuthorityEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := newAuthorities(t, "old", 400*24*time.Hour)
@@ -78,7 +78,8 @@ func TestOldAuthorityEnds(t *testing.T) {
 	})
 }
 
-// A source that fails costs nothing while the leaves are good, is asked less often, and all is made up for afterwards.
+// A failing source does no harm while the leaves are good. It is asked less often, and everything is made up for
+// afterwards.
 func TestSourceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &asked{given: given{now: newAuthorities(t, "one", ages)}}
@@ -94,7 +95,7 @@ func TestSourceFails(t *testing.T) {
 		if p := strings.Join(k.Problems(), "\n"); !strings.Contains(p, "the store is away") {
 			t.Errorf("problems: %q", p)
 		}
-		// What is known is enough to renew.
+		// The known authorities suffice to renew.
 		time.Sleep(24 * time.Hour)
 		if leaf := load(t, k.cfg.Files().Peer).Leaf; time.Until(leaf.NotAfter) < 6*time.Hour {
 			t.Errorf("the leaf ends in %s: it was not renewed", time.Until(leaf.NotAfter))
@@ -107,8 +108,8 @@ func TestSourceFails(t *testing.T) {
 	})
 }
 
-// A node that has slept, with all certificates expired, is good again at the first look, and a keeper that has no key
-// says so before.
+// A node that has slept until all certificates expired is good again at the first look. A keeper without a key reports
+// the problem before that.
 func TestExpiredHeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &given{now: newAuthorities(t, "one", ages)}
@@ -132,7 +133,7 @@ func TestExpiredHeals(t *testing.T) {
 	})
 }
 
-// asked counts.
+// asked counts the questions.
 type asked struct {
 	given
 	n int
@@ -183,7 +184,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// gather is the value of each series, by its name and label.
+// gather returns the value of each series, by its name and label.
 func gather(t testing.TB, reg prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -230,7 +231,7 @@ func TestWatched(t *testing.T) {
 		if err := os.WriteFile(missing, []byte(read(t, issuer.cfg.Dir)["peers-ca.crt"]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(9*time.Hour + 10*time.Minute) // of ten hours
+		time.Sleep(9*time.Hour + 10*time.Minute) // of a life of ten hours
 		if p := k.Problems(); len(p) != 1 || !strings.Contains(p[0], "certificate server (") || !strings.Contains(p[0], "renew it") {
 			t.Errorf("problems in the last tenth: %q", p)
 		}

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// What was damaged, removed or opened to others since is reissued, and nothing else is.
+// What was damaged, removed or opened to others is issued again, and nothing else is.
 func TestDamaged(t *testing.T) {
 	source := &given{now: newAuthorities(t, "one", ages)}
 	k := newKeeper(t, source, nil)
@@ -44,7 +44,7 @@ func TestDamaged(t *testing.T) {
 		"half-written":            put(good["peer.pem"][:len(good["peer.pem"])-40]),
 		"without its key":         put(good["peer.pem"][:key]),
 		"key of another":          put(good["peer.pem"][:key] + foreign[strings.Index(foreign, "-----BEGIN PRIVATE KEY"):]),
-		"not valid yet":           put(string(ahead)), // the clock went back
+		"not valid yet":           put(string(ahead)), // the clock was set back
 		"others may read":         func() error { return os.Chmod(peer, 0o644) },
 		"all is gone":             func() error { return os.RemoveAll(k.cfg.Dir) },
 		"a crash left a temporary": func() error {
@@ -89,7 +89,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Where nothing can be written, the error names the place, and anyone who has good certificates continues with them.
+// If nothing can be written, the error names the place, and a node with good certificates continues with them.
 func TestUnwritable(t *testing.T) {
 	source := &given{now: newAuthorities(t, "one", ages)}
 	blocked := write(t, "file", nil)
@@ -99,7 +99,7 @@ func TestUnwritable(t *testing.T) {
 	}
 	k = newKeeper(t, source, nil)
 	prepare(t, k, "a")
-	// A directory that bears the name of a file stands for every reason why a rename fails.
+	// A directory with the name of a file stands for every reason why a rename fails.
 	peer := k.cfg.Files().Peer
 	if err := errors.Join(os.Remove(peer), os.Mkdir(peer, 0o700)); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestReadWhileRenewed(t *testing.T) {
 	}
 }
 
-// No key is in what a keeper logs and says of itself, of damaged files either.
+// No key is in what a keeper logs and reports, not even of damaged files.
 func TestNoKeyIsPrinted(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	k := newKeeper(t, &given{now: newAuthorities(t, "one", ages)}, nil)

@@ -17,7 +17,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 )
 
-// handshake is nil if both sides accept each other. A client of TLS 1.3 hears of its refusal only when it reads.
+// handshake returns nil if both sides accept each other. A client of TLS 1.3 learns of its refusal only when it reads.
 func handshake(server, client *tls.Config) error {
 	s, c := net.Pipe()
 	defer c.Close()
@@ -37,7 +37,7 @@ func handshake(server, client *tls.Config) error {
 	return errors.Join(err, <-served)
 }
 
-// member is etcd's peer's side as embedded sets it up: what it trusts is read once.
+// member is the peers' side of etcd as package embedded sets it up: it reads its trusted authorities once.
 type member struct {
 	keeper         *Keeper
 	server, client *tls.Config
@@ -64,7 +64,7 @@ func start(t testing.TB, k *Keeper) *member {
 	return m
 }
 
-// dial is a peer's dial of the member of a slot.
+// dial is a peer's connection to the member of a slot.
 func (m *member) dial(to *member, slot string) error {
 	client := m.client.Clone()
 	client.ServerName = slot + "." + zone
@@ -76,7 +76,7 @@ type cluster struct {
 	members []*member
 }
 
-// newCluster starts members of the slots a, b, c with keepers that run.
+// newCluster starts members of the slots a, b, c with running keepers.
 func newCluster(t testing.TB, sources []Source, change func(*Config)) *cluster {
 	c := &cluster{slots: []string{"a", "b", "c"}}
 	for i, slot := range c.slots {
@@ -91,7 +91,7 @@ func newCluster(t testing.TB, sources []Source, change func(*Config)) *cluster {
 	return c
 }
 
-// talk lets everybody know what the others trust and present, and dial everybody.
+// talk tells every node what the others trust and present, and makes every member dial every other.
 func (c *cluster) talk() error {
 	var all []Stance
 	for _, m := range c.members {
@@ -110,8 +110,8 @@ func (c *cluster) talk() error {
 	return nil
 }
 
-// For six lives of the leaves nobody does anything: every handshake of etcd's succeeds, no leaf is older than two
-// thirds of its life and a look, and none changes its key while the member runs.
+// For six lives of the leaves, without any intervention, every handshake of etcd's succeeds. No leaf is older than two
+// thirds of its life and one look, and none changes its key while the member runs.
 func TestLives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -150,8 +150,7 @@ func TestLives(t *testing.T) {
 	})
 }
 
-// The peers' authority is replaced, abruptly and at one node after the other, while members dial each other all the
-// time.
+// The peers' authority is replaced, abruptly and on one node after the other, while members keep dialling each other.
 func TestChangeUnderTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, young := newAuthorities(t, "old", 24*365*time.Hour), newAuthorities(t, "young", 24*365*time.Hour)
@@ -202,7 +201,7 @@ func TestChangeUnderTraffic(t *testing.T) {
 	})
 }
 
-// Who is not a peer is not let in, and no peer is fooled by one that is not.
+// A stranger is not let in as a peer, and no peer connects to one.
 func TestStrangers(t *testing.T) {
 	ours, others := newAuthorities(t, "ours", time.Hour), newAuthorities(t, "others", time.Hour)
 	keeper := func(a Authorities, slot string) *Keeper {
@@ -218,7 +217,7 @@ func TestStrangers(t *testing.T) {
 	if a.dial(foreign, "b") == nil || foreign.dial(a, "a") == nil {
 		t.Error("a peer of another authority is accepted")
 	}
-	// Of the same authority, but with a name of no peer.
+	// This one is of the same authority, but has no peer's name.
 	k := keeper(ours, "b")
 	k.id.PeerName = "peer.other.holdfast.internal"
 	prepare(t, k, "b")
@@ -227,16 +226,16 @@ func TestStrangers(t *testing.T) {
 	if a.dial(named, "b") == nil || named.dial(a, "a") == nil {
 		t.Error("a peer of another cluster is accepted")
 	}
-	// The clients' side is none of the peers'.
+	// The clients' authority does not count for peers.
 	k = keeper(Authorities{Clients: ours.Clients, Peers: ours.Clients}, "b")
 	if start(t, k).dial(a, "a") == nil {
 		t.Error("a certificate of the clients' authority makes a peer")
 	}
 }
 
-// A member that etcd-manager runs looks at more than the names in the certificate: etcd, as it starts it, compares the
-// addresses in it with that of the connection, and else looks up all of the names, of which it may know none: the
-// manager drops those of a member that it does not run any more from /etc/hosts.
+// A member that etcd-manager runs checks more than the names in the certificate. As started there, etcd compares the
+// addresses in it with that of the connection. Without addresses, it looks up all the names. It may know none of them,
+// because etcd-manager removes the names of members that it no longer runs from /etc/hosts.
 func TestMembersOfEtcdManagerAcceptOurs(t *testing.T) {
 	previous := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {

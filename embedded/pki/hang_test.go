@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// stuck is a source that neither answers nor heeds a context, as a directory of a dead server, until it is let go.
+// stuck is a source that neither answers nor heeds a context, like a directory on a dead server, until it is released.
 type stuck struct {
 	given
-	hangs chan struct{} // closed: no more
+	hangs chan struct{} // closed when it no longer hangs
 	asked atomic.Int32
 }
 
@@ -24,8 +24,8 @@ func (s *stuck) Authorities(ctx context.Context) (Authorities, error) {
 	return s.given.Authorities(ctx)
 }
 
-// A store that hangs keeps no member with good certificates from starting, nor a process from ending, and is not asked
-// again and again; when it answers, that counts.
+// A store that hangs does not keep a member with good certificates from starting, or a process from ending. It is not
+// asked again before it has answered, and then its answer counts.
 func TestSourceThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newAuthorities(t, "one", ages)
@@ -35,7 +35,7 @@ func TestSourceThatHangs(t *testing.T) {
 		again := openKeeper(t, k.cfg, s)
 		begin := time.Now()
 		for range 3 {
-			prepare(t, again, "a") // with the leaves of before
+			prepare(t, again, "a") // with the earlier leaves
 		}
 		if took := time.Since(begin); took > sourceWait || s.asked.Load() != 1 {
 			t.Errorf("three starts took %s, and the source was asked %d times", took, s.asked.Load())
@@ -59,7 +59,7 @@ func TestSourceThatHangs(t *testing.T) {
 	})
 }
 
-// What another process writes in tls.dir at this moment is left alone, what a crash has left is not.
+// What another process is writing in tls.dir is left alone; what a crash has left is removed.
 func TestTemporaryFiles(t *testing.T) {
 	k := newKeeper(t, &given{now: newAuthorities(t, "one", ages)}, nil)
 	prepare(t, k, "a")

@@ -23,7 +23,7 @@ const (
 	peerName = "peer." + zone
 )
 
-// given is a source of a test.
+// given is a source whose answer the test sets.
 type given struct {
 	mu  sync.Mutex
 	now Authorities
@@ -56,7 +56,7 @@ func newAuthorities(t testing.TB, name string, life time.Duration) Authorities {
 	return Authorities{Clients: newAuthority(t, name+" clients", life), Peers: newAuthority(t, name+" peers", life)}
 }
 
-// with is an authority that trusts other ones, too.
+// with returns an authority that also trusts other ones.
 func (a Authority) with(others ...Authority) Authority {
 	for _, o := range others {
 		a.Bundle = append(a.Bundle[:len(a.Bundle):len(a.Bundle)], o.Bundle...)
@@ -148,7 +148,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// What is good is left alone, by another process as well, and without any source.
+// Good files are left alone, also by another process, and without any source.
 func TestPrepareReuses(t *testing.T) {
 	source := &given{now: newAuthorities(t, "one", 10*365*24*time.Hour)}
 	k := newKeeper(t, source, nil)
@@ -187,7 +187,7 @@ func TestPrepareRemembers(t *testing.T) {
 	if got := again.trusts(nil); got != nil {
 		t.Errorf("a member that does not run trusts %q", got)
 	}
-	// Nobody is missing and nobody presents it: it is dropped, and from then on nobody may rely on it.
+	// Nobody is missing and nobody presents it, so it is dropped, and from then on no node may rely on it.
 	again.See(Stance{Trusts: loaded, Issuer: again.Issuer()}, nil, true)
 	if _, err := again.look(t.Context(), false); err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func read(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// Both certificates name the host of the slot's peer URL, beside the names that they have in any case.
+// Both certificates have the host of the slot's peer URL, beside the fixed names.
 func TestPeerHost(t *testing.T) {
 	k := &Keeper{id: Identity{Zone: zone, PeerName: peerName, PeerHost: "etcd-{slot}.internal.example.com"}}
 	host, own := "etcd-b.internal.example.com", "b."+zone

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// accepts reports whether what one process shows in the gossip counts at another.
+// accepts reports whether one process accepts what another presents in the gossip.
 func accepts(t *testing.T, by, from *Keeper) bool {
 	t.Helper()
 	pair, err := from.MeshCertificate()
@@ -38,7 +38,7 @@ func learn(t *testing.T, all ...*Keeper) {
 	}
 }
 
-// What is shown in the gossip exists before any slot, names no member, and is renewed in time.
+// The gossip's leaf exists before any slot, has no member's name, and is renewed in time.
 func TestMeshCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, &given{now: newAuthorities(t, "one", ages)}, nil)
@@ -74,7 +74,8 @@ func TestMeshCertificate(t *testing.T) {
 	})
 }
 
-// While an authority is replaced all that look once a minute accept each other at any time, also those that have no slot.
+// While an authority is replaced, all processes that look once a minute accept each other at any time, even those
+// without a slot.
 func TestMeshFollowsTheAuthority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two := newAuthorities(t, "one", ages), newAuthorities(t, "two", ages)
@@ -138,7 +139,7 @@ func TestMeshWaitsForTheMembers(t *testing.T) {
 	}
 }
 
-// The file of an observer holds what it needs and no authority's key, and nobody else may read it.
+// An observer's file has what it needs and no authority's key, and nobody else may read it.
 func TestObserverFile(t *testing.T) {
 	all := newAuthorities(t, "one", time.Hour)
 	text, err := IssuePaper(all, Observer, "main.internal", "kubelet", time.Minute, time.Now())

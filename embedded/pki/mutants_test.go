@@ -6,7 +6,7 @@ import (
 	"holdfast/integration/mutanttest"
 )
 
-// mutants are the guards around an operator's certificate made void, and the tests that must see it.
+// mutants disable the guards around an operator's certificate. Each names the test that must fail then.
 var mutants = []mutanttest.Mutant{
 	{Name: "an operator signs what nodes say", File: "orders.go", Old: `case p.names.Member(leaf), operator && command:`, New: `case p.names.Member(leaf), operator:`,
 		Test: "TestWhoseOrdersCount", Says: "an operator, command false: got <nil>"},

@@ -31,8 +31,8 @@ type fixed Authorities
 
 func (f fixed) Authorities(context.Context) (Authorities, error) { return Authorities(f), nil }
 
-// An order counts if the peers' authority has signed it, with whatever key it has, or a member's certificate; what a
-// command gives also if an operator's has.
+// An order counts if the peers' authority has signed it, with any kind of key, or a member's certificate. An order that
+// a command gives also counts if an operator's certificate has signed it.
 func TestWhoseOrdersCount(t *testing.T) {
 	must := func(err error) {
 		t.Helper()
@@ -61,7 +61,7 @@ func TestWhoseOrdersCount(t *testing.T) {
 		by      *Orders
 		at      time.Time
 		want    string
-		command string // what is wanted of a command; "" is the same
+		command string // the result for a command; "" for the same
 	}{
 		"an operator": {by: by(peers, OrderName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour),
 			want: "which signs proposals and their aborts, and nothing else", command: "-"},
@@ -117,7 +117,7 @@ func TestWhoseOrdersCount(t *testing.T) {
 	}
 }
 
-// What rests on the authority that signs now lasts, be it its own signature or that of a member's certificate.
+// What rests on the authority that signs now lasts, whether its own signature or that of a member's certificate.
 func TestWhatLasts(t *testing.T) {
 	must := func(err error) {
 		t.Helper()
@@ -161,7 +161,7 @@ func TestWhatLasts(t *testing.T) {
 	}
 }
 
-// Authorities of mode ca have the keys that they have.
+// The authorities of mode ca may have any kind of key.
 func TestOrdersWithAnyKey(t *testing.T) {
 	for name, make := range map[string]func() (crypto.Signer, error){
 		"P-384":   func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P384(), rand.Reader) },
@@ -188,7 +188,7 @@ func TestOrdersWithAnyKey(t *testing.T) {
 	}
 }
 
-// In mode files a member's certificate signs, and only what cannot be had fails.
+// In mode files a member's certificate signs, and only what is not possible fails.
 func TestOrdersOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	peers, err := NewAuthority("peers", time.Hour)
@@ -234,7 +234,7 @@ func TestOrdersOfFiles(t *testing.T) {
 	}
 }
 
-// An operator's paper signs what commands give as long as that counts, and nothing else.
+// An operator's paper signs only what commands give, as long as that counts.
 func TestOrdersOfAnOperator(t *testing.T) { synctest.Test(t, ordersOfAnOperator) }
 
 func ordersOfAnOperator(t *testing.T) {
@@ -289,8 +289,8 @@ func ordersOfAnOperator(t *testing.T) {
 	}
 }
 
-// A node whose operator keeps the key of the peers' authority signs with the member's certificate that is in its
-// directory, also before its member has started.
+// If the operator keeps the key of the peers' authority, the node signs with the member's certificate in its directory,
+// even before its member has started.
 func TestOrdersOfANode(t *testing.T) {
 	must := func(err error) {
 		t.Helper()

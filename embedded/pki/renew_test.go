@@ -12,7 +12,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// A renewed certificate says what the one before said, for the same key, and is never valid for longer, however often.
+// A renewed certificate has the content and the key of the one before, and is never valid for longer, however often it
+// is renewed.
 func TestRenew(t *testing.T) {
 	g := &given{now: newAuthorities(t, "old", 20*365*24*time.Hour)}
 	k, err := New(Config{Mode: ModeCA}, Identity{Zone: "main.x"}, g, zap.NewNop(), prometheus.NewRegistry())

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// user is a client's side with a certificate.
+// user is the client's side with a certificate.
 func user(t testing.TB, k *Keeper, certificate, key []byte) *tls.Config {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -30,7 +30,7 @@ func user(t testing.TB, k *Keeper, certificate, key []byte) *tls.Config {
 	return cfg
 }
 
-// serving is a server of these files, as etcd's is.
+// serving is a server with these files, like etcd.
 func serving(t testing.TB, files Files) *tls.Config {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(files.Server, files.Server)
@@ -46,7 +46,7 @@ func serving(t testing.TB, files Files) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
 }
 
-// What is issued for a client is accepted with the files that etcd is told of, and nothing else is.
+// A client's certificate is accepted by etcd's files, and nothing else is.
 func TestClient(t *testing.T) {
 	source := &given{now: newAuthorities(t, "one", time.Hour)}
 	k := newKeeper(t, source, nil)
@@ -99,7 +99,7 @@ func TestClientRefuses(t *testing.T) {
 	}
 }
 
-// Where there is nothing to issue, nothing is written.
+// If there is nothing to issue, nothing is written.
 func TestOtherModes(t *testing.T) {
 	for _, mode := range []string{ModeOff, ModeFiles} {
 		cfg := Default()

@@ -35,7 +35,7 @@ func TestResolve(t *testing.T) {
 		"http://0.0.0.0:4001":   "http://10.0.0.1:4001",
 		"http://10.0.0.1:4001":  "http://10.0.0.1:4001",
 		"http://[::]:4001":      "http://10.0.0.1:4001",
-		"http://127.0.0.1:4001": "http://10.0.0.1:2379", // who listens for this machine only has to say what others are told
+		"http://127.0.0.1:4001": "http://10.0.0.1:2379", // a node that listens only on loopback must advertise another address
 	} {
 		c := Default()
 		c.ListenClientURLs = []string{listen}
@@ -57,7 +57,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// problemCase is a change to the default and how the error then begins; "" is none.
+// problemCase is a change to the default configuration, and the beginning of the resulting error; "" for none.
 type problemCase struct {
 	want   string
 	change func(*Config)

@@ -8,7 +8,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Who is counted, and when nothing is known to be missing.
+// This shows which nodes count, and when none is known to be missing.
 func TestAround(t *testing.T) {
 	list := []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}}
 	base := func() plan.Observation {

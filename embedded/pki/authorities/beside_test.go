@@ -14,7 +14,7 @@ import (
 	"holdfast/snapshot/snapshottest/gateway"
 )
 
-// The authorities in a store are neither backups nor records, and whatever is done to those leaves them alone.
+// The authorities in a store are neither backups nor records, and operations on those leave them alone.
 func TestAuthoritiesBesideTheRest(t *testing.T) {
 	s := newSite(t)
 	record := func() (string, string) {
@@ -44,7 +44,7 @@ func TestAuthoritiesBesideTheRest(t *testing.T) {
 		t.Errorf("prune: %+v, %v", p, err)
 	}
 	for _, name := range []string{"holdfast", "holdfast/main", "pki-000001.json", "holdfast/main/pki-000001.json"} {
-		_ = snapshot.Delete(t.Context(), s.store, name) // refuses it, or finds nothing
+		_ = snapshot.Delete(t.Context(), s.store, name) // it refuses, or finds nothing
 	}
 	s.must(r.MoveAside(t.Context(), &founding)) // the cluster is given up, and another one of its name founded
 	for serial := 1; serial <= 4; serial++ {
@@ -57,7 +57,7 @@ func TestAuthoritiesBesideTheRest(t *testing.T) {
 	}
 }
 
-// A bucket is as good as a directory.
+// A bucket works like a directory.
 func TestAuthoritiesInABucket(t *testing.T) {
 	g := gateway.Start(t, t.TempDir())
 	for _, env := range gateway.Env() {

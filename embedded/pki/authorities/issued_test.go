@@ -11,7 +11,7 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// Records of what ended long ago go when the next certificate is issued, so that there are never many.
+// Records of certificates that expired long ago are removed when the next one is issued, so that there are never many.
 func TestIssuedCertificatesAreForgotten(t *testing.T) {
 	s := newSite(t)
 	k, err := pki.New(pki.Config{Mode: pki.ModeAuto}, pki.Identity{}, s.node(t.TempDir()), zap.NewNop(),

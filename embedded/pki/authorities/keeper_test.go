@@ -39,7 +39,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// node is a process that begins; one that uses a tls.dir again is the same node after a restart.
+// node starts a process. One that uses a tls.dir again is the same node after a restart.
 func (s *site) node(tlsDir string, change ...func(*Options)) *Keeper {
 	o := Options{Cluster: "main", Life: pki.Default().CALife, Dir: tlsDir,
 		Options: func() (snapshot.Options, error) { return snapshot.Options{}, nil }}
@@ -49,7 +49,7 @@ func (s *site) node(tlsDir string, change ...func(*Options)) *Keeper {
 	return New(o, s.store, zap.NewNop())
 }
 
-// sealed encrypts editions for a recipient, and reads them with the key of a file, if there is one.
+// sealed makes a node encrypt editions for a recipient, and read them with the key in a file, if there is one.
 func sealed(recipient, identity string) func(*Options) {
 	return func(o *Options) {
 		o.Recipients = 1
@@ -62,7 +62,7 @@ func sealed(recipient, identity string) func(*Options) {
 	}
 }
 
-// peers names the peers' authority that a node signs with.
+// peers returns the fingerprint of the peers' authority with which a node signs.
 func (s *site) peers(a *Keeper) string {
 	s.Helper()
 	got, err := a.Authorities(s.Context())
@@ -86,7 +86,7 @@ func (s *site) object(serial int) string {
 	return filepath.Join(s.dir, fmt.Sprintf("holdfast/main/pki-%06d.json", serial))
 }
 
-// sum stands for all that is in the store.
+// sum is a digest of the whole store.
 func (s *site) sum() string {
 	h := sha256.New()
 	err := fs.WalkDir(os.DirFS(s.dir), ".", func(path string, d fs.DirEntry, err error) error {
@@ -123,7 +123,7 @@ func (s *site) rotated(a *Keeper) {
 
 func problem(a *Keeper) string { return strings.Join(health.Texts(a.Findings()), "; ") }
 
-// Of many who find an empty store, one makes the authorities, and all have those.
+// If many find an empty store, one makes the authorities, and all use those.
 func TestOneFoundsTheAuthorities(t *testing.T) {
 	s := newSite(t)
 	got := make([]string, 8)
@@ -149,7 +149,7 @@ func TestOneFoundsTheAuthorities(t *testing.T) {
 	}
 }
 
-// A store that cannot arbitrate gets nothing.
+// Nothing is put into a store that cannot arbitrate.
 func TestAuthoritiesNeedAConditionalPut(t *testing.T) {
 	s := newSite(t)
 	s.store = careless{s.store}
@@ -168,7 +168,7 @@ func (c careless) PutIfAbsent(ctx context.Context, name string, data []byte) err
 	return c.Put(ctx, name, bytes.NewReader(data))
 }
 
-// With a copy, nothing depends on the store; without one, a node makes nothing of its own.
+// With a copy, nothing depends on the store. Without one, a node makes no authorities of its own.
 func TestAuthoritiesWithoutTheStore(t *testing.T) {
 	s := newSite(t)
 	dir := filepath.Join(t.TempDir(), "tls")
@@ -200,7 +200,7 @@ func TestAuthoritiesWithoutTheStore(t *testing.T) {
 	if s.peers(a); problem(a) != "" {
 		t.Errorf("when it is back: %q", problem(a))
 	}
-	// The copy is lost while the node runs, and the store later: a new process must not begin with other authorities.
+	// The copy is lost while the node runs, and the store later. A new process must not begin with other authorities.
 	s.must(os.RemoveAll(dir))
 	s.peers(a)
 	s.must(os.RemoveAll(filepath.Join(s.dir, "holdfast")))
@@ -209,7 +209,7 @@ func TestAuthoritiesWithoutTheStore(t *testing.T) {
 	}
 }
 
-// A store that was emptied, or in which an old copy was put, gets back what it has lost.
+// A store that was emptied, or replaced by an old copy, gets back what it has lost.
 func TestStoreThatHasLostTheAuthorities(t *testing.T) {
 	for name, lose := range map[string]func(s *site) error{
 		"emptied": func(s *site) error { return os.RemoveAll(filepath.Join(s.dir, "holdfast")) },
@@ -243,7 +243,7 @@ func TestStoreThatHasLostTheAuthorities(t *testing.T) {
 	}
 }
 
-// Anyone who started over in an emptied store disturbs nobody who was there before, and is told.
+// If someone starts over in an emptied store, the nodes that were there before are not disturbed, and report it.
 func TestOtherAuthoritiesInTheStore(t *testing.T) {
 	s, dir := newSite(t), t.TempDir()
 	a := s.node(dir)
@@ -350,7 +350,7 @@ func TestCachedAuthorities(t *testing.T) {
 			t.Errorf("%s: it was not mended", name)
 		}
 	}
-	// Nobody knows what it was: nothing new is made in its stead.
+	// The lost edition is unknown, so nothing new is made in its place.
 	s.must(os.WriteFile(cachePath(dir), good[:100], 0o600))
 	s.must(os.RemoveAll(filepath.Join(s.dir, "holdfast")))
 	if why := s.refused(s.node(dir)); !strings.Contains(why, "is damaged") {
@@ -361,7 +361,7 @@ func TestCachedAuthorities(t *testing.T) {
 	}
 }
 
-// A crash between the store and the cache, or any time between two steps, changes nothing: the next look continues.
+// A crash between the store and the cache, or between any two steps, changes nothing: the next look continues.
 func TestRotationGoesOnAfterACrash(t *testing.T) {
 	s, dir := newSite(t), t.TempDir()
 	other := t.TempDir()
@@ -371,7 +371,7 @@ func TestRotationGoesOnAfterACrash(t *testing.T) {
 		s.peers(s.node(dir))
 		old, err := os.ReadFile(cachePath(dir))
 		s.must(err)
-		a := s.node(dir) // each step by a process of its own
+		a := s.node(dir) // a new process takes each step
 		got, err := a.Authorities(t.Context())
 		s.must(err)
 		m := Stance{Slot: "a", Known: true, Running: true, Stance: pki.Stance{Issuer: pki.Fingerprint(got.Peers.Primary)}}
@@ -381,19 +381,19 @@ func TestRotationGoesOnAfterACrash(t *testing.T) {
 		_, err = a.Advance(t.Context(), View{Leader: true, Members: []Stance{m}}, order, false)
 		s.must(err)
 		serial++
-		s.must(os.WriteFile(cachePath(dir), old, 0o600)) // which it had not come to write
+		s.must(os.WriteFile(cachePath(dir), old, 0o600)) // this write had not happened yet
 		b := s.node(dir)
 		if s.peers(b); b.have.Serial != serial || problem(b) != "" {
 			t.Fatalf("after a crash: edition %d, %q; want %d", b.have.Serial, problem(b), serial)
 		}
 	}
-	late := s.node(other) // was away all the time
+	late := s.node(other) // this node was away all the time
 	if s.peers(late); late.have.Serial != serial || late.have.Phase != phaseSettled {
 		t.Errorf("a node that was away: edition %d, %s", late.have.Serial, late.have.Phase)
 	}
 }
 
-// Two who take the same step at once take it once.
+// If two nodes take the same step at once, it is taken once.
 func TestTwoRotateAtOnce(t *testing.T) {
 	s := newSite(t)
 	a, b := s.node(t.TempDir()), s.node(t.TempDir())
@@ -402,7 +402,7 @@ func TestTwoRotateAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, n := range []*Keeper{a, b} {
 		wg.Go(func() {
-			// Anyone who is second is told of the rotation that is under way, not of an object that exists.
+			// The second one is told of the rotation in progress, not of an object that exists.
 			if _, err := n.Advance(context.Background(), View{}, Order{Begin: true}, false); errors.Is(err, snapshot.ErrExists) {
 				t.Error(err)
 			}
@@ -414,7 +414,7 @@ func TestTwoRotateAtOnce(t *testing.T) {
 	}
 }
 
-// A dry run changes nothing, and a node that does not lead does not even ask the store.
+// A dry run changes nothing, and a node that does not lead does not even read the store.
 func TestRotationThatIsNotTaken(t *testing.T) {
 	s := newSite(t)
 	c := &countedStore{Store: s.store}
@@ -441,7 +441,7 @@ func TestRotationThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// What ends is replaced by anyone who is there, for there is no leader any more.
+// Any node replaces expired authorities, because there is no leader any more.
 func TestExpiredAuthoritiesAreReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -453,7 +453,7 @@ func TestExpiredAuthoritiesAreReplaced(t *testing.T) {
 			t.Error("they were replaced before their end, without a leader")
 		}
 		time.Sleep(25 * time.Hour)
-		a.drive(t.Context(), View{}) // it might have heard of nobody yet
+		a.drive(t.Context(), View{}) // it may not have heard of any node yet
 		a.drive(t.Context(), View{Led: true})
 		if p := problem(a); a.have.Serial != 1 || !strings.Contains(p, "look at the clock") {
 			t.Errorf("a node whose clock is ahead of the leader's made edition %d; %s", a.have.Serial, p)
@@ -514,8 +514,8 @@ func TestSealedAuthorities(t *testing.T) {
 	}
 }
 
-// What was stored before there were recipients is said, and is not believed by a node that knows nothing else, until a
-// rotation has encrypted what follows.
+// An edition from before there were recipients is reported. A node that knows nothing else does not accept it, until a
+// rotation has encrypted its successor.
 func TestAuthoritiesFromBeforeTheRecipients(t *testing.T) {
 	s, dir := newSite(t), t.TempDir()
 	s.peers(s.node(dir))
@@ -556,7 +556,7 @@ func TestKeysAreNotShown(t *testing.T) {
 	}
 }
 
-// countedStore counts what is read of a store.
+// countedStore counts what is read from a store.
 type countedStore struct {
 	snapshot.Store
 	gets atomic.Int64

@@ -20,7 +20,7 @@ const caLife = 1000 * time.Hour
 
 var rotationStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// paper is an authority that signs nothing: enough for a decision.
+// paper is an authority that signs nothing, which is enough for a decision.
 func paper(name string, made time.Time) keyed {
 	seed := make([]byte, ed25519.SeedSize)
 	copy(seed, name)
@@ -34,12 +34,12 @@ func paperEdition(serial int, now time.Time) *Edition {
 		Clients: paper(fmt.Sprintf("clients %d", serial), now), Peers: paper(fmt.Sprintf("peers %d", serial), now)}
 }
 
-// simMember is a member of a simulated cluster, as careless as can be: it trusts what it has read and nothing more, and
-// presents what the newest edition that it has read signs with, at once.
+// simMember is a member of a simulated cluster, as careless as possible. It trusts only what it has read, and presents
+// at once what the newest edition that it has read signs with.
 type simMember struct {
 	slot       string
 	lost, down bool
-	read       Edition // newest that its node has read
+	read       Edition // the newest that its node has read
 	trusts     []string
 	issuer     string
 }
@@ -58,7 +58,7 @@ type simRotation struct {
 	now     time.Time
 	newest  Edition
 	members []*simMember
-	// forgiven: somebody who was not heard of was left behind, as is said.
+	// forgiven: a member that was not heard of was left behind, as documented.
 	forgiven bool
 }
 
@@ -107,8 +107,8 @@ func (s *simRotation) safe() {
 	}
 }
 
-// Whatever lags, fails or is asked for, no two running members come to refuse each other, and when all is well again
-// the Rotation ends.
+// Whatever lags, fails or is requested, no two running members ever refuse each other. When all is well again, the
+// rotation ends.
 func TestRotationIsSafe(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &simRotation{T: rt, now: rotationStart, newest: *paperEdition(1, rotationStart)}
@@ -146,7 +146,7 @@ func TestRotationIsSafe(t *testing.T) {
 	})
 }
 
-// heal brings everybody back: within a few steps no rotation is under way, nothing is overdue, and all present what
+// heal brings every node back. Within a few steps no rotation is in progress, nothing is overdue, and all present what
 // signs.
 func (s *simRotation) heal() {
 	for range 12 {
@@ -244,7 +244,7 @@ func TestNextAuthorities(t *testing.T) {
 	}
 }
 
-// What clients trust is dropped when it has ended, or when an operator says so, and what signs never is.
+// What clients trust is dropped when it has expired, or when an operator says so. What signs is never dropped.
 func TestRetiredAuthorities(t *testing.T) {
 	at := rotationStart
 	e := *paperEdition(1, at)

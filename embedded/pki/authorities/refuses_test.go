@@ -11,7 +11,7 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// An operator is told what is refused, from when, and whom that meets, before a step that cuts clients off.
+// Before a step that cuts clients off, an operator learns what is refused, from when on, and for which clients.
 func TestRotationSaysWhatItRefuses(t *testing.T) {
 	s := newSite(t)
 	a := s.node(t.TempDir())
@@ -64,6 +64,6 @@ func TestRotationSaysWhatItRefuses(t *testing.T) {
 	}
 	both := pki.Stance{Trusts: []string{pki.Fingerprint(a.have.Peers.other())}}
 	trusting := View{Members: []Stance{{Slot: "a", Known: true, Running: true, Stance: both}}}
-	// All trust it: from now on.
+	// All members trust it, so it takes effect from now on.
 	must(ask(Order{Now: true}, trusting), "restart it before "+now.UTC().Format(time.RFC3339))
 }

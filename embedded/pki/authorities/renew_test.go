@@ -16,8 +16,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// A certificate is renewed if an operator has allowed it and nobody has forgotten it, not again and again, and leaves one
-// record.
+// A certificate is renewed if an operator has allowed it and nobody has forgotten it. It is not renewed repeatedly, and
+// leaves one record.
 func TestRenewIssued(t *testing.T) {
 	s := newSite(t)
 	k, err := pki.New(pki.Config{Mode: pki.ModeAuto}, pki.Identity{}, s.node(t.TempDir()), zap.NewNop(), prometheus.NewRegistry())
@@ -38,7 +38,7 @@ func TestRenewIssued(t *testing.T) {
 		return leaf
 	}
 	kube, plain, stranger := issue("kube", true), issue("plain", false), made("kube")
-	twin := made("kube") // of a machine of its own, with the same name
+	twin := made("kube") // on another machine, with the same name
 	s.must(operator.Note(t.Context(), health.IssuedClient{Role: string(pki.Client), Name: "kube", Renewable: true}, twin, time.Now()))
 
 	node := &Issued{Store: s.store, Cluster: "main"}
@@ -48,7 +48,7 @@ func TestRenewIssued(t *testing.T) {
 	}
 	renew := func(has *x509.Certificate, at time.Time) (pki.Renewal, error) {
 		t.Helper()
-		node.looked = time.Time{} // as a second later
+		node.looked = time.Time{} // as if a second had passed
 		return node.Renew(t.Context(), pki.Client, has, at, func(most time.Duration) (pki.Renewal, error) {
 			asked++
 			return k.Renew(t.Context(), pki.Client, has, most, at)
@@ -104,7 +104,7 @@ func TestRenewIssued(t *testing.T) {
 	}
 }
 
-// deaf tells nothing of what it holds, and mute takes nothing.
+// deaf cannot be read, and mute cannot be written.
 type (
 	deaf struct{ snapshot.Store }
 	mute struct{ snapshot.Store }

@@ -70,7 +70,7 @@ func TestRotationIsShown(t *testing.T) {
 	}
 }
 
-// The node's own state and series follow its edition, without a question to the store.
+// The node's own state and series follow its edition, without reading the store.
 func TestRotationOfANode(t *testing.T) {
 	s := newSite(t)
 	a := s.node(t.TempDir())
@@ -88,7 +88,8 @@ func TestRotationOfANode(t *testing.T) {
 	}
 }
 
-// That the store is away is said once, and not of a rotation; a rotation that waits as it should is nothing wrong.
+// An unreachable store is reported once, and not as a problem of a rotation. A rotation that waits as it should is no
+// problem.
 func TestRotationThatIsNotWrong(t *testing.T) {
 	s := newSite(t)
 	a := s.node(t.TempDir())

@@ -11,7 +11,7 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// edit changes an edition in the store, as one who can write there does.
+// edit changes an edition in the store, like anyone who can write there.
 func (s *site) edit(serial int, change func(e *Edition)) {
 	s.Helper()
 	text, err := os.ReadFile(s.object(serial))
@@ -24,7 +24,7 @@ func (s *site) edit(serial int, change func(e *Edition)) {
 	s.must(os.WriteFile(s.object(int(e.Serial)), text, 0o600))
 }
 
-// Anyone who can write the store, and knows what is in it but no key of the peers' authority, makes no authorities for
+// Anyone who can write the store, and knows its content but no key of the peers' authority, cannot make authorities for
 // nodes that know theirs.
 func TestForgedEdition(t *testing.T) {
 	theirs := func(s *site) *Edition {
@@ -88,7 +88,7 @@ func TestForgedEdition(t *testing.T) {
 			s.rotatedOnce(a) // editions 2 and 3 are introduced and issuing
 			have := *a.have
 			forge(s)
-			for _, n := range []*Keeper{a, s.node(dir)} { // as it runs, and after a restart
+			for _, n := range []*Keeper{a, s.node(dir)} { // the running node, and the same after a restart
 				s.peers(n)
 				if !n.have.same(have) {
 					t.Fatalf("the node goes by edition %d, made because %s", n.have.Serial, n.have.Why)
@@ -116,8 +116,8 @@ func (s *site) rotatedOnce(a *Keeper) {
 	}
 }
 
-// A node that has missed any number of rotations believes what follows from what it knows, and refuses it if it cannot
-// see how.
+// A node that has missed any number of rotations accepts what follows from what it knows, and refuses what it cannot
+// check.
 func TestMissedRotations(t *testing.T) {
 	s, behind := newSite(t), t.TempDir()
 	old := s.node(behind)
@@ -130,7 +130,7 @@ func TestMissedRotations(t *testing.T) {
 	if got, want := s.peers(s.node(behind)), s.peers(a); got != want {
 		t.Errorf("after three rotations: got %s, want %s", got, want)
 	}
-	first := s.node(t.TempDir()) // a blank one believes what it finds
+	first := s.node(t.TempDir()) // a blank node accepts what it finds
 	if got, want := s.peers(first), s.peers(a); got != want || problem(first) != "" {
 		t.Errorf("a blank node: got %s, want %s; %s", got, want, problem(first))
 	}
@@ -149,12 +149,12 @@ func TestMissedRotations(t *testing.T) {
 	}
 }
 
-// An edition without a signature is not followed, and does not make what comes after it believed.
+// An edition without a signature is not followed, and does not make its successors acceptable.
 func TestUnsignedEditions(t *testing.T) {
 	s, dir := newSite(t), t.TempDir()
 	s.peers(s.node(t.TempDir()))
 	s.edit(1, func(e *Edition) { e.Signatures = nil })
-	a := s.node(dir) // a blank one believes what it finds
+	a := s.node(dir) // a blank node accepts what it finds
 	s.peers(a)
 	s.edit(1, func(e *Edition) { e.Serial, e.Why = 2, "by an older one" })
 	if s.peers(a); a.have.Serial != 1 || !strings.Contains(problem(a), "is not signed") {
@@ -166,8 +166,8 @@ func TestUnsignedEditions(t *testing.T) {
 	}
 }
 
-// Where an older holdfast has led in the middle of a rotation, what a newer one makes of it is believed: it is signed by
-// the old authority, too.
+// If an older holdfast has led in the middle of a rotation, a newer one's successor is accepted, because the old
+// authority signs it too.
 func TestUnsignedInBetween(t *testing.T) {
 	s, behind := newSite(t), t.TempDir()
 	old := s.node(behind)
