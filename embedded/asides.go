@@ -91,7 +91,7 @@ func (Disk) Room(volume string, bytes int64) error {
 func freeSpace(volume string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(volume, &st); err != nil {
-		return 0, fmt.Errorf("look for room on %s: %w", volume, err)
+		return 0, fmt.Errorf("check the free space of %s: %w", volume, err)
 	}
 	return int64(st.Bavail) * int64(st.Bsize), nil
 }

@@ -165,7 +165,7 @@ func (f *foreign) locate(volume string) (*foreign, error) {
 	}
 	switch info, err := os.Lstat(p.link); {
 	case layout.Absent(err):
-		f.obstacle = fmt.Sprintf("%s is gone, which holdfast was about to take up: put it back, or give the data up "+
+		f.obstacle = fmt.Sprintf("%s, which holdfast was about to take up, is gone: put it back, or give the data up "+
 			"with `holdfast volume set-aside`", p.link)
 		return f, nil
 	case err != nil:
@@ -186,7 +186,7 @@ func (f *foreign) locate(volume string) (*foreign, error) {
 }
 
 // elsewhere ends the obstacle about a symbolic link, which may lead to another disk.
-const elsewhere = " is no directory: the data must be on this volume, which is the member's identity"
+const elsewhere = " is not a directory: the data must be on this volume, which is the member's identity"
 
 // incomplete returns an obstacle unless all of etcd's data is inside the data directory.
 func incomplete(dir string) (obstacle string, err error) {
@@ -244,7 +244,7 @@ func (m originMark) write(volume string) error {
 		return err
 	}
 	if old != nil && *old != m {
-		return fmt.Errorf("%s names %s of %s, and not %s of %s", filepath.Join(volume, originFile), old.Path, old.Program,
+		return fmt.Errorf("%s names %s of %s, not %s of %s", filepath.Join(volume, originFile), old.Path, old.Program,
 			m.Path, m.Program)
 	}
 	if old != nil {

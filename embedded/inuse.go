@@ -17,7 +17,7 @@ func (Disk) InUse(volume string) (by string, err error) {
 		by, err = lockedDir(filepath.Join(volume, layout.Own))
 	}
 	if err != nil {
-		return "", fmt.Errorf("look who uses %s: %w", volume, err)
+		return "", fmt.Errorf("check what uses %s: %w", volume, err)
 	}
 	return by, nil
 }

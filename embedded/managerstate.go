@@ -72,7 +72,7 @@ func ReadManagerState(volume string) (*ManagerState, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read etcd-manager's state: %w", err)
 	case !info.Mode().IsRegular() || info.Size() > maxManagerState:
-		return nil, fmt.Errorf("%w: %s is no file of at most %d bytes", errManagerState, path, maxManagerState)
+		return nil, fmt.Errorf("%w: %s is not a regular file of at most %d bytes", errManagerState, path, maxManagerState)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -86,7 +86,7 @@ func ReadManagerState(volume string) (*ManagerState, error) {
 }
 
 // errManagerState: etcd-manager did not write this file.
-var errManagerState = errors.New("the file is no state of etcd-manager")
+var errManagerState = errors.New("the file is not a state file of etcd-manager")
 
 // Write replaces etcd-manager's file state on a volume atomically. etcd-manager itself writes it in place, and can
 // never start again on a half-written one.

@@ -44,7 +44,7 @@ func ReadMemberships(dir string) (*Memberships, error) {
 
 func (m *Memberships) read(dir string) error {
 	if _, err := os.Stat(datadir.ToWALDir(dir)); err != nil {
-		return fmt.Errorf("it is no data directory of etcd: name the one that holds the directory `member`: %w", err)
+		return fmt.Errorf("it is not a data directory of etcd: name the directory that contains `member`: %w", err)
 	}
 	// Read the database first: in the meantime the log can only grow.
 	raft, err := m.open(DatabasePath(dir))

@@ -280,7 +280,7 @@ func TestReadMembershipsRefuses(t *testing.T) {
 		spoil func(t *testing.T, dir string)
 		want  string
 	}{
-		"no data directory": {good, func(t *testing.T, dir string) { check(t, os.RemoveAll(dir)) }, "name the one that holds the directory `member`"},
+		"no data directory": {good, func(t *testing.T, dir string) { check(t, os.RemoveAll(dir)) }, "name the directory that contains `member`"},
 		"no database":       {good, func(t *testing.T, dir string) { check(t, os.Remove(DatabasePath(dir))) }, "no such file"},
 		"a snapshot that cannot be read": {good, func(t *testing.T, dir string) {
 			check(t, os.WriteFile(filepath.Join(datadir.ToSnapDir(dir), "0000000000000001-0000000000000003.snap"), []byte("x"), 0o600))

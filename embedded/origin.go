@@ -29,11 +29,11 @@ func (d Disk) Origin(volume string) (*plan.Origin, error) {
 		err = fmt.Errorf("%w: etcd works on %s", errLocked, by)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read whose data is on %s: %w", volume, err)
+		return nil, fmt.Errorf("identify the data on %s: %w", volume, err)
 	}
 	m, err := ReadMemberships(f.dir)
 	if errors.Is(err, errLocked) || unreadable(err) {
-		return nil, fmt.Errorf("read whose data is on %s: %w", volume, err)
+		return nil, fmt.Errorf("identify the data on %s: %w", volume, err)
 	}
 	if err != nil {
 		if found, err := d.Inspect(f.dir); err == nil { // the log has the IDs in any version of etcd
@@ -61,7 +61,7 @@ func (d Disk) Left(volume string) (*plan.Origin, error) {
 	}
 	found, err := d.Inspect(f.dir)
 	if err != nil {
-		return nil, fmt.Errorf("read whose data is on %s: %w", volume, err)
+		return nil, fmt.Errorf("identify the data on %s: %w", volume, err)
 	}
 	o.Cluster, o.Member = found.ClusterID, found.Member
 	return o, nil

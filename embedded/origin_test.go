@@ -151,7 +151,7 @@ func TestOriginObstacles(t *testing.T) {
 		"a state of no cluster":       {threeOf36(), func(v string) error { return state(v, &ManagerState{}) }, `names no cluster, but ""`},
 		"garbage": {threeOf36(), func(v string) error {
 			return os.WriteFile(filepath.Join(v, managerStateFile), []byte("\xff\xff"), 0o600)
-		}, "is no state of etcd-manager"},
+		}, "is not a state file of etcd-manager"},
 		"quarantined":         {threeOf36(), func(v string) error { s := managed("tok"); s.Quarantined = true; return state(v, s) }, "in quarantine, as in a restore"},
 		"two programs":        {threeOf36(), func(v string) error { return os.Mkdir(filepath.Join(v, memberDir), 0o700) }, "holds the data of two programs"},
 		"our data beside it":  {threeOf36(), func(v string) error { return os.MkdirAll(filepath.Join(v, etcdDir, memberDir), 0o700) }, "both may hold data"},
@@ -169,12 +169,12 @@ func TestOriginObstacles(t *testing.T) {
 		"a log elsewhere": {threeOf36(), func(v string) error {
 			wal := datadir.ToWALDir(filepath.Join(v, managerData, "tok"))
 			return errors.Join(os.Rename(wal, filepath.Join(v, "wal")), os.Symlink(filepath.Join(v, "wal"), wal))
-		}, "wal is no directory: the data must be on this volume"},
+		}, "wal is not a directory: the data must be on this volume"},
 		"no log": {threeOf36(), func(v string) error { return os.RemoveAll(datadir.ToWALDir(filepath.Join(v, managerData, "tok"))) }, "(--wal-dir)"},
 		"data elsewhere": {threeOf36(), func(v string) error {
 			dir, there := filepath.Join(v, managerData, "tok"), filepath.Join(t.TempDir(), "tok")
 			return errors.Join(os.Rename(dir, there), os.Symlink(there, dir))
-		}, "tok is no directory: the data must be on this volume"},
+		}, "tok is not a directory: the data must be on this volume"},
 		"no database": {threeOf36(), func(v string) error { return os.Remove(DatabasePath(filepath.Join(v, managerData, "tok"))) }, "`holdfast takeover check "},
 		"no decision": {threeOf36(), version("3.0.0"), ""},
 		"no decision at all": {threeOf36(), func(v string) error {

@@ -47,7 +47,7 @@ type WALRepair struct {
 // is changed. Upstream has no such repair; it was tried with directories of etcd 3.4 and 3.5.
 func RepairWAL(dir string, dryRun bool) (r WALRepair, err error) {
 	if _, err := os.Stat(datadir.ToWALDir(dir)); err != nil {
-		return r, fmt.Errorf("repair the log of %s: it is no data directory of etcd: %w", dir, err)
+		return r, fmt.Errorf("repair the log of %s: it is not a data directory of etcd: %w", dir, err)
 	}
 	lock, err := lockDir(dir)
 	if err != nil {

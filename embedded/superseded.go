@@ -27,7 +27,7 @@ func (Disk) Superseded(volume string) (why string, err error) {
 		why, err = managerAgain(volume)
 	}
 	if err != nil {
-		return "", fmt.Errorf("look whether another program has made another cluster on %s: %w", volume, err)
+		return "", fmt.Errorf("check whether another program has made another cluster on %s: %w", volume, err)
 	}
 	return why, nil
 }
@@ -46,7 +46,7 @@ func plainAgain(volume, path string) (why string, err error) {
 	if err != nil || !there {
 		return "", err
 	}
-	return fmt.Sprintf("plain etcd has data of its own in %s, which has come since holdfast took its data up", p.link), nil
+	return fmt.Sprintf("plain etcd has data of its own in %s, created since holdfast took its data up", p.link), nil
 }
 
 // managerAgain reports that etcd-manager's file state names other data than ours, or that the link to ours is in its
@@ -88,7 +88,7 @@ func trashed(volume string) (why string, err error) {
 			case err != nil:
 				return "", err
 			case ours && dir == layout.Trash:
-				return "etcd-manager has given up the data that holdfast has there: " + path + " leads to it", nil
+				return "etcd-manager has given up the data that holdfast took up: " + path + " leads to it", nil
 			case ours:
 				return "", nil
 			}

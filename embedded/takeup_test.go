@@ -127,7 +127,7 @@ func TestTakeUpRefuses(t *testing.T) {
 		"a link of somebody": {func(v string, _ *plan.Origin) error { return os.Symlink("/nowhere", filepath.Join(v, etcdDir)) }, "holds data"},
 		"other data was taken up": {func(v string, o *plan.Origin) error {
 			return originMark{Version: 1, Program: o.Program, Path: "data/old", Token: "old"}.write(v)
-		}, "names data/old of etcd-manager, and not data/tok"},
+		}, "names data/old of etcd-manager, not data/tok"},
 	} {
 		volume := onManagers(t, threeOf36().data(t))
 		o, err := ofThree.Origin(volume)

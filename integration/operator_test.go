@@ -41,7 +41,7 @@ func TestOperatorOnAnotherMachine(t *testing.T) {
 			"--control.remote.address", n1.Address+":2391", "--control.remote.cert-file", filepath.Join(bastion, "alice.crt"),
 			"--control.remote.key-file", filepath.Join(bastion, "alice.key"), "--control.remote.ca-file", filepath.Join(bastion, "ca.crt"))...)
 	}
-	if out := order("observer.pem", "restore", saved.Name, "--yes"); out.Code == 0 || !strings.Contains(out.Err, "no member's") {
+	if out := order("observer.pem", "restore", saved.Name, "--yes"); out.Code == 0 || !strings.Contains(out.Err, "not a member's") {
 		t.Errorf("with an observer's certificate: %+v", out)
 	}
 	if out := order("missing.pem", "restore", saved.Name, "--yes"); out.Code == 0 || !strings.Contains(out.Err, "tls.operator-file") {

@@ -93,7 +93,7 @@ func TestCheck(t *testing.T) {
 	for want, dirs := range map[string][]string{
 		"it is of the same member as " + dir: {dir, volume},
 		"it is of cluster ":                  {dir, ran(t, filepath.Join(t.TempDir(), "other"))},
-		"it is no data directory of etcd":    {t.TempDir()},
+		"it is not a data directory of etcd": {t.TempDir()},
 	} {
 		if r := Check(dirs); r.Obstacles != 1 || !strings.Contains(found(r), want) {
 			t.Errorf("want one obstacle, %q; got %d:\n%s", want, r.Obstacles, found(r))

@@ -67,7 +67,7 @@ func TestCastCopies(t *testing.T) {
 	for want, change := range map[string]func() []string{
 		"does not fit etcd.peer-url":  func() []string { cfg.Etcd.PeerURL = "http://m-{slot}.test:2380"; return []string{dir} },
 		"it is of the same member as": func() []string { return []string{dir, dir} },
-		"it is no data directory":     func() []string { return []string{t.TempDir()} },
+		"it is not a data directory":  func() []string { return []string{t.TempDir()} },
 	} {
 		s, r := script{}, Rehearsal{}
 		if s.castCopies(&r, cfg, change()); !strings.Contains(r.Stopped, want) {

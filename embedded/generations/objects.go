@@ -90,7 +90,7 @@ func named(o snapshot.Object, name string) error {
 	if o.Name == name {
 		return nil
 	}
-	return fmt.Errorf("it is what belongs into %s", name)
+	return fmt.Errorf("it belongs in %s", name)
 }
 
 func (r *objects) readRestore(ctx context.Context, o snapshot.Object) (object[plan.Restore], error) {

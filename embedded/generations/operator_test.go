@@ -152,8 +152,8 @@ func TestForeignOperator(t *testing.T) {
 			says string
 		}{
 			"ours":                   {alice, 0, ""},
-			"of another cluster":     {neighbour, 0, "no member's"},
-			"of another authority":   {stranger, 0, "no member's"},
+			"of another cluster":     {neighbour, 0, "not a member's"},
+			"of another authority":   {stranger, 0, "not a member's"},
 			"ours, of a later time":  {alice, 2 * time.Hour, "expired"},
 			"ours, of an early time": {alice, -2 * time.Hour, "expired or is not yet valid"},
 		} {

@@ -63,7 +63,7 @@ func signed(by Signer, name string, text []byte) ([]byte, error) {
 	}
 	body, whole := bytes.CutSuffix(text, objectEnds)
 	if !whole {
-		return nil, fmt.Errorf("sign %s: it is no object with members", name)
+		return nil, fmt.Errorf("sign %s: it is not a JSON object with members", name)
 	}
 	return bytes.Join([][]byte{body, signatureBegins, signature, objectEnds}, nil), nil
 }

@@ -234,7 +234,7 @@ func TestNumbersAreTheNames(t *testing.T) {
 		if err := put(r, p, outcomeOf(p, founding)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Known(t.Context()); !errors.Is(err, coordinator.ErrUnread) || !strings.Contains(err.Error(), "it is what belongs into") {
+		if _, err := r.Known(t.Context()); !errors.Is(err, coordinator.ErrUnread) || !strings.Contains(err.Error(), "it belongs in") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -226,7 +226,7 @@ func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.
 		options.Intermediates.AddCert(leaf)
 	}
 	if _, err := leaf.Verify(options); err != nil {
-		return nil, fmt.Errorf("it is signed with a certificate that is no member's: %w", err)
+		return nil, fmt.Errorf("it is signed with a certificate that is not a member's: %w", err)
 	}
 	switch operator := p.names.operator(leaf); {
 	case p.names.Member(leaf), operator && command:
@@ -235,7 +235,7 @@ func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.
 		return nil, fmt.Errorf("it is signed with the operator's certificate of %s, which signs proposals and their "+
 			"aborts, and nothing else", leaf.Subject)
 	}
-	return nil, fmt.Errorf("it is signed with a certificate that is no member's, but for %q (%s)", leaf.DNSNames,
+	return nil, fmt.Errorf("it is signed with a certificate that is not a member's, but for %q (%s)", leaf.DNSNames,
 		leaf.Subject)
 }
 

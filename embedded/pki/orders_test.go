@@ -69,21 +69,21 @@ func TestWhoseOrdersCount(t *testing.T) {
 			want: "and nothing else", command: "-"},
 		"an operator, after its certificate":    {by: by(peers, OrderName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), at: now.Add(2 * time.Hour), want: "expired"},
 		"an operator, before its certificate":   {by: by(peers, OrderName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), at: now.Add(-time.Hour), want: "is not yet valid"},
-		"an operator of another cluster":        {by: by(peers, OrderName("other.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
-		"an operator of the clients' authority": {by: by(clients, OrderName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
-		"an operator's certificate, for else":   {by: by(peers, OrderName("main.x"), x509.ExtKeyUsageServerAuth, time.Hour), want: "no member's"},
+		"an operator of another cluster":        {by: by(peers, OrderName("other.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "not a member's"},
+		"an operator of the clients' authority": {by: by(clients, OrderName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "not a member's"},
+		"an operator's certificate, for else":   {by: by(peers, OrderName("main.x"), x509.ExtKeyUsageServerAuth, time.Hour), want: "not a member's"},
 		"an operator that is a member, too":     {by: by(peers, OrderName("main.x")+" peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "and nothing else", command: "-"},
-		"an observer that is a member, too":     {by: by(peers, WatchName("main.x")+" peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"an observer that is a member, too":     {by: by(peers, WatchName("main.x")+" peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "not a member's"},
 		"the authority":                         {by: SourceOrders(fixed{Peers: next}, names, "")},
 		"the one that is on its way out":        {by: SourceOrders(fixed{Peers: peers}, names, "")},
 		"a member":                              {by: member},
 		"a member, after its certificate":       {by: member, at: now.Add(2 * time.Hour), want: "expired"},
 		"the clients' authority":                {by: SourceOrders(fixed{Peers: clients}, names, ""), want: "not signed by the peers' authority"},
-		"a client":                              {by: by(clients, "peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
-		"an observer":                           {by: by(peers, WatchName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
-		"what a node shows in the gossip":       {by: by(peers, MeshName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
-		"a member of another cluster":           {by: by(peers, "peer.other.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
-		"a certificate of members, for else":    {by: by(peers, "peer.main.x", x509.ExtKeyUsageServerAuth, time.Hour), want: "no member's"},
+		"a client":                              {by: by(clients, "peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "not a member's"},
+		"an observer":                           {by: by(peers, WatchName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "not a member's"},
+		"what a node shows in the gossip":       {by: by(peers, MeshName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "not a member's"},
+		"a member of another cluster":           {by: by(peers, "peer.other.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "not a member's"},
+		"a certificate of members, for else":    {by: by(peers, "peer.main.x", x509.ExtKeyUsageServerAuth, time.Hour), want: "not a member's"},
 	} {
 		signature, err := tc.by.Sign(text, false)
 		must(err)
@@ -274,8 +274,8 @@ func ordersOfAnOperator(t *testing.T) {
 	}{
 		{Operator, "main.x", 0, false, "signs proposals and their aborts, and nothing else"},
 		{Operator, "main.x", 2 * time.Hour, true, "expired"},
-		{Operator, "other.x", 0, true, "no member's"},
-		{Observer, "main.x", 0, true, "no member's"},
+		{Operator, "other.x", 0, true, "not a member's"},
+		{Observer, "main.x", 0, true, "not a member's"},
 	} {
 		o := write(tc.holder, tc.zone)
 		time.Sleep(tc.age)

@@ -51,7 +51,7 @@ func (k *Keeper) Renew(ctx context.Context, h Holder, has *x509.Certificate, mos
 	case err != nil:
 		return r, err
 	case has.Subject.CommonName == "":
-		return r, errors.New("the certificate names nobody")
+		return r, errors.New("the certificate has no common name")
 	case !now.Before(has.NotAfter):
 		return r, fmt.Errorf("the certificate expired at %s", has.NotAfter.UTC().Format(time.RFC3339))
 	case !Due(has, by.cert, now):

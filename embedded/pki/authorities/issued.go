@@ -139,7 +139,7 @@ func (c *Issued) get(ctx context.Context, name string) (r Client, err error) {
 		err = json.Unmarshal(text, &r)
 	}
 	if err == nil && (r.Version != clientRecordVersion || r.Cluster != c.Cluster || r.Name == "" || r.NotAfter.IsZero()) {
-		err = fmt.Errorf("it is of version %d, cluster %q, client %q", r.Version, r.Cluster, r.Name)
+		err = fmt.Errorf("it has version %d, cluster %q, client %q", r.Version, r.Cluster, r.Name)
 	}
 	return r, err
 }

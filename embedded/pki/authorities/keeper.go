@@ -177,7 +177,7 @@ func (a *Keeper) Show(ctx context.Context) (e *Edition, problem, err error) {
 		}
 		return newest, problem, nil
 	case have != nil && newest != nil:
-		return have, fmt.Errorf("%s is not that of %s, which this node goes by", a.object(newest.Serial), a.cache), nil
+		return have, fmt.Errorf("%s is not that of %s, which this node follows", a.object(newest.Serial), a.cache), nil
 	case have != nil:
 		return have, fmt.Errorf("from %s: %w", a.cache, cmp.Or(err, errors.New("the store has none"))), nil
 	}
@@ -279,7 +279,7 @@ func (a *Keeper) createFirst(ctx context.Context) (*Edition, error) {
 	}
 	if errors.Is(err, snapshot.ErrExists) {
 		if e, err = a.fromStore(ctx); err == nil && e == nil {
-			err = fmt.Errorf("%s came and went", a.object(1))
+			err = fmt.Errorf("%s was created and removed again", a.object(1))
 		}
 		return e, err
 	}
