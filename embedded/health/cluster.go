@@ -10,8 +10,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// leading returns the status of the node that leads and has been examined, nil if there is none.
-func (s judged) leading() *NodeStatus {
+// examinedLeader returns the status of the node that leads and has been examined, nil if there is none.
+func (s judged) examinedLeader() *NodeStatus {
 	i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return n.Checkup != nil && n.leads() && n.Stall == nil })
 	if i < 0 {
 		return nil
@@ -22,7 +22,7 @@ func (s judged) leading() *NodeStatus {
 // judgeMembers compares the leader's member list with the cluster's slots. It offers no repair. The leader itself
 // removes what can be removed without risk, and says why it leaves the rest alone.
 func (s judged) judgeMembers(out *findings) {
-	leader := s.leading()
+	leader := s.examinedLeader()
 	if leader == nil || s.Record == nil {
 		return
 	}

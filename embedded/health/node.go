@@ -87,7 +87,7 @@ func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
 	own.judgeOperator(&all)
 	if e := n.Etcd; e != nil && e.Leaderless != nil {
 		text := fmt.Sprintf("the member of %s has had no leader for %.0f s", n.Node, *e.Leaderless)
-		near, voters := n.near()
+		near, voters := n.reachedVoters()
 		switch cut := voters > 0 && near <= voters/2; {
 		case cut && !n.Early:
 			all.add(QuorumLost, "", "%s, and reaches %d of %d voters, itself included", text, near, voters)
@@ -100,8 +100,8 @@ func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
 	return ordered(all)
 }
 
-// near returns how many voters the node's member reaches, itself included, and how many there are.
-func (n *NodeStatus) near() (near, voters int) {
+// reachedVoters returns how many voters the node's member reaches, itself included, and how many there are.
+func (n *NodeStatus) reachedVoters() (near, voters int) {
 	if n.Checkup == nil {
 		return 0, 0
 	}

@@ -60,7 +60,7 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 		return t
 	}
 	t.Cluster = plan.ID(record.Adopted.Cluster)
-	leader := s.leading()
+	leader := s.leaderID()
 	for _, v := range votersSeen(s, record) {
 		m := s.runs(v)
 		m.Leader = m.Member == leader
@@ -97,21 +97,21 @@ func takingOver(members []TakeoverMember, foreign []string) string {
 		return "wait until every member has been seen running here"
 	}
 	next := slices.Clone(foreign)
-	slices.SortStableFunc(next, func(a, b string) int { return cmp.Compare(leads(members, a), leads(members, b)) })
+	slices.SortStableFunc(next, func(a, b string) int { return cmp.Compare(leaderRank(members, a), leaderRank(members, b)) })
 	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there", next[0])
 }
 
-// leads returns 1 for the leader's slot and 0 for any other. The leader comes last, because stopping it causes an
+// leaderRank returns 1 for the leader's slot and 0 for any other. The leader comes last, because stopping it causes an
 // election.
-func leads(members []TakeoverMember, slot string) int {
+func leaderRank(members []TakeoverMember, slot string) int {
 	if slices.ContainsFunc(members, func(m TakeoverMember) bool { return m.Slot == slot && m.Leader }) {
 		return 1
 	}
 	return 0
 }
 
-// leading returns the member that leads, 0 if no node knows one.
-func (s ClusterStatus) leading() (id plan.ID) {
+// leaderID returns the member that leads, 0 if no node knows one.
+func (s ClusterStatus) leaderID() (id plan.ID) {
 	newest := uint64(0)
 	for _, n := range s.Nodes {
 		if n.Reached && n.Etcd != nil && n.Etcd.LeaderID != 0 && n.Etcd.Term >= newest {
