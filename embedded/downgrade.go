@@ -8,9 +8,9 @@ import (
 )
 
 // Downgrade begins the downgrade of the cluster to the previous minor version, such as "3.6". Within seconds the
-// storage version of the cluster and of every member changes, and members of either minor version can run. etcd refuses
-// any other target, and one that it cannot reach because some member runs another minor version. The downgrade ends by
-// itself when every member runs that minor version.
+// cluster version and every member's storage version change to it, and members of either minor version can run. etcd
+// refuses any other target, and one that it cannot reach because some member runs another minor version. The downgrade
+// ends by itself when every member runs that minor version.
 func (m Maintenance) Downgrade(ctx context.Context, to string) error {
 	for _, action := range []pb.DowngradeRequest_DowngradeAction{
 		pb.DowngradeRequest_VALIDATE, pb.DowngradeRequest_ENABLE,
@@ -31,7 +31,7 @@ func (m Maintenance) CancelDowngrade(ctx context.Context) error {
 	}
 	// etcd reports no error when it could not cancel (v3_server.go, downgradeCancel).
 	if l, err := m.running(); err == nil && l.etcd.Server.DowngradeInfo().Enabled {
-		return errors.New("cancel the downgrade: etcd has not done it: check that the cluster has a quorum, and try again")
+		return errors.New("cancel the downgrade: etcd has not done it: make sure that there is a quorum, and try again")
 	}
 	return nil
 }

@@ -74,7 +74,8 @@ func cutSlot(pattern, text string) (string, bool) {
 		return "", false
 	}
 	slot, ok := strings.CutSuffix(rest, after)
-	return slot, ok && slot != "" && !strings.Contains(slot, ".") // otherwise a longer pattern with the same end would match
+	// A dot would be that of a longer pattern with the same end.
+	return slot, ok && slot != "" && !strings.Contains(slot, ".")
 }
 
 // listed converts an entry of etcd's member list into a plan.MemberInfo.

@@ -34,7 +34,7 @@ const partialWAL = "wal.partial"
 // Leases, users and versions stay. The members of the database's old cluster are dropped, and so is its alarm NOSPACE.
 // The alarm CORRUPT stays. Members of that cluster disagreed on the content, no program can tell which was right, and
 // etcd serves nothing until someone runs `etcdctl alarm disarm`. bump, if positive, raises the revision by that much
-// and marks everything below it compacted. So anyone who watches or lists at an old revision is told to start over.
+// and marks everything up to it compacted. So anyone who watches or lists at an old revision is told to start over.
 //
 // Rebuild does what `etcdutl snapshot restore` does (etcdutl/snapshot/v3_snapshot.go), but in place. It opens the
 // database once instead of four times, because each opening reads all pages to find the free ones. It checks neither
