@@ -51,9 +51,10 @@ func (d Disk) Origin(volume string) (*plan.Origin, error) {
 	return o, nil
 }
 
-// Left says what another program left on a volume, as far as that can be seen while an etcd uses it: the program, the
-// path of its data, its token, and the IDs in the log. Members and Version stay empty, because they are in the
-// database. It returns nil if there is no such data. Obstacle says what would prevent its use. Left changes nothing.
+// Left says what another program left on a volume, as far as that is visible while an etcd uses it. That is the
+// program, the path of its data, its token, and the IDs in the log. Members and Version stay empty, because they are in
+// the database. It returns nil if there is no such data. Obstacle says what would prevent its use. Left changes
+// nothing.
 func (d Disk) Left(volume string) (*plan.Origin, error) {
 	f, o, err := foreignOrigin(volume)
 	if f == nil || o.Obstacle != "" {
@@ -77,9 +78,9 @@ func foreignOrigin(volume string) (*foreign, *plan.Origin, error) {
 	return f, &plan.Origin{Program: f.program, Path: f.path, Token: f.token, Obstacle: f.obstacle}, nil
 }
 
-// Told completes what Left said of a volume with what etcd says of the cluster, which may still run on that volume: the
-// members, and the version that they agreed on ("" if it is not known). wrong lists what prevents a takeover of the
-// data. Told reads nothing.
+// Told completes what Left said of a volume with what etcd says of the cluster, which may still run on that volume.
+// version is the one that the members have agreed on, "" if it is not known. wrong lists what prevents taking the data
+// up. Told reads nothing.
 func (d Disk) Told(left plan.Origin, members []ListedMember, version string) (o plan.Origin, wrong []string) {
 	o = left
 	m := &Memberships{Member: o.Member, Cluster: o.Cluster, V3: members, ClusterVersion: version}

@@ -31,15 +31,15 @@ func (r *Records) Shine(ctx context.Context, b coordinator.Beacon) error {
 	return nil
 }
 
-// Lit is a beacon, with the time at which the store received it.
-type Lit struct {
+// StoredBeacon is a beacon, with the time at which the store received it.
+type StoredBeacon struct {
 	coordinator.Beacon
 	At time.Time
 }
 
 // Beacon reads the beacon, nil if there is none, and returns its age by the store's own clock. To learn the store's
 // time, it puts an object in the name of the caller.
-func (r *Records) Beacon(ctx context.Context, who string) (b *Lit, age time.Duration, err error) {
+func (r *Records) Beacon(ctx context.Context, who string) (b *StoredBeacon, age time.Duration, err error) {
 	if err := r.Meet(ctx, who, rand.Text()); err != nil {
 		return nil, 0, err
 	}
@@ -52,7 +52,7 @@ func (r *Records) Beacon(ctx context.Context, who string) (b *Lit, age time.Dura
 }
 
 // LastBeacon reads the beacon, nil if there is none.
-func (r *Records) LastBeacon(ctx context.Context) (*Lit, error) {
+func (r *Records) LastBeacon(ctx context.Context) (*StoredBeacon, error) {
 	l, err := r.list(ctx)
 	if err != nil {
 		return nil, err
@@ -62,13 +62,13 @@ func (r *Records) LastBeacon(ctx context.Context) (*Lit, error) {
 
 // readBeacon reads the beacon, nil if there is none. It returns damaged content as the beacon of an unknown leader. A
 // beacon is advice: damage must neither hinder a command nor make it believe that the cluster is dead.
-func (r *Records) readBeacon(ctx context.Context, l listing) (*Lit, error) {
+func (r *Records) readBeacon(ctx context.Context, l listing) (*StoredBeacon, error) {
 	if l.beacon.Name == "" {
 		return nil, nil
 	}
 	unknown := coordinator.Beacon{Stand: plan.Stand{Node: "unknown (" + l.beacon.Name + " in the store is damaged)"}}
 	if l.beacon.Size > MaxRecord {
-		return &Lit{unknown, l.beacon.Modified}, nil
+		return &StoredBeacon{unknown, l.beacon.Modified}, nil
 	}
 	data, err := snapshot.ReadObject(ctx, r.Store, l.beacon.Name, MaxRecord)
 	if errors.Is(err, snapshot.ErrNotFound) {
@@ -76,7 +76,7 @@ func (r *Records) readBeacon(ctx context.Context, l listing) (*Lit, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("read %s in the store: %w", l.beacon.Name, err)
 	}
-	b := Lit{At: l.beacon.Modified}
+	b := StoredBeacon{At: l.beacon.Modified}
 	if json.Unmarshal(data, &b.Beacon) != nil || !plain(b.Record, b.Node, b.Slot, b.Disk, b.Address) || b.Node == "" ||
 		b.Revision < 0 {
 		b.Beacon = unknown
