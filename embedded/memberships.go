@@ -60,7 +60,6 @@ type ListedMember struct {
 // Standing is what one of the lists says of a member.
 type Standing string
 
-// These are the standings.
 const (
 	isAbsent  Standing = "absent"
 	isVoter   Standing = "voter"
@@ -102,7 +101,7 @@ func (d Difference) String() string {
 // Discrepancy is a kind of difference between the lists.
 type Discrepancy string
 
-// These are the discrepancies. Means describes what each does when etcd 3.6 or 3.7 starts.
+// Means says what each of these does when etcd 3.6 or 3.7 starts.
 const (
 	onlyV3       Discrepancy = "only-v3"       // a phantom: the database lists a member that raft does not have
 	onlyV2       Discrepancy = "only-v2"       // a lost member: raft or the v2 store has it, the database does not

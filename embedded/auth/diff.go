@@ -8,7 +8,6 @@ import (
 // Kind is what a step does.
 type Kind string
 
-// These are the kinds of steps.
 const (
 	Disable    Kind = "disable"
 	AddRole    Kind = "add-role"

@@ -17,7 +17,6 @@ import (
 // Others says what happens to the users and roles that the file does not name.
 type Others string
 
-// These are the values of Others.
 const (
 	Keep   Others = "keep"
 	Delete Others = "delete"

@@ -33,7 +33,6 @@ type Role struct {
 // Access is what a permission allows.
 type Access string
 
-// These are the kinds of access.
 const (
 	ReadOnly  Access = "read"
 	WriteOnly Access = "write"

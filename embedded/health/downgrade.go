@@ -12,7 +12,6 @@ import (
 // DowngradePhase is how far a downgrade is.
 type DowngradePhase string
 
-// These are the phases of a downgrade.
 const (
 	DowngradePossible DowngradePhase = "possible" // not begun, and nothing prevents it
 	DowngradeRefused  DowngradePhase = "refused"

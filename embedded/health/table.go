@@ -16,7 +16,6 @@ func wide(code Code, area string, severity Severity, do string) Code {
 	return code
 }
 
-// These are the codes.
 var (
 	NotExamined = wide("not-examined", "", Warning, "Fix what the text names, and check again.")
 

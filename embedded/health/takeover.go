@@ -12,7 +12,6 @@ import (
 // TakeoverPhase is how far the takeover of another program's cluster is.
 type TakeoverPhase string
 
-// These are the phases of a takeover.
 const (
 	TakeoverNone      TakeoverPhase = "none"      // holdfast has founded the cluster, or no node here knows one
 	TakeoverMixed     TakeoverPhase = "mixed"     // another program runs voters, or some were not yet seen to run here
