@@ -77,7 +77,7 @@ func (m *Machine) Devices() (map[string]string, error) {
 // Probe implements [Disks]. A device on which nothing is found, but which is in use, is an error: anyone who uses it
 // may be writing to it.
 func (m *Machine) Probe(ctx context.Context, path string) (c Content, err error) {
-	err = device.InPassing(ctx, func() error {
+	err = device.RetryBusy(ctx, func() error {
 		found, err := device.Probe(ctx, path)
 		if err == nil && found.Busy && found.Type == "" {
 			err = fmt.Errorf("probe %s: it holds %s: %w", path, found.Other, device.ErrBusy)
