@@ -219,7 +219,7 @@ func (c *localClaim) putBack(before *claimTag) {
 		err = ReplaceFile(path, before.String(), c.local.step)
 	}
 	if err != nil {
-		c.local.log.Warn("left a claim that came to nothing", zap.String("slot", c.Want.Slot), zap.Error(err))
+		c.local.log.Warn("could not undo a failed claim", zap.String("slot", c.Want.Slot), zap.Error(err))
 	}
 }
 

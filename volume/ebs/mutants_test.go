@@ -108,7 +108,7 @@ var mutants = []mutant{
 	{"keep old mounts", "prepare.go", `	if err := a.requests.unmountAll(ctx, c.device); err != nil {
 		return err
 	}
-	// So are`, `	// So are`, harmless},
+	// Do the same`, `	// Do the same`, harmless},
 	{"seize without a second look", "seize.go", `err != nil || len(now) != 1 || now[0].State != InstanceStopped`, `err != nil || len(now) != 1`, bySimulation},
 	{"seize from who runs", "seize.go", `return i.State == InstanceStopped && `, `return i.State != InstancePending && `, harmless},
 	{"serve at once after a stop", "present.go", `	if a.cfg.Takeover == takeoverStopped {
@@ -116,7 +116,7 @@ var mutants = []mutant{
 		if err`, bySimulation},
 	{"serve while being detached after a stop", "present.go", `!ok || !a.attachedHere(now)`, `!ok || now.ID == ""`, bySimulation},
 	{"serve at once after a stop, without tags", "attempt.go", `if tagless && a.cfg.Takeover != takeoverStopped {`, `if tagless {`, bySimulation},
-	{"give up when EC2 fails", "held.go", `		return "" // that EC2 cannot be asked is no evidence of anything
+	{"give up when EC2 fails", "held.go", `		return "" // a failing EC2 is no evidence
 `, `		return "nobody"
 `, byOutage},
 	{"believe one answer", "held.go", `if looks >= patience && `, `if looks > 0 || `, bySimulation},
