@@ -29,7 +29,6 @@ var behaviours = []struct {
 	{"a Multi-Attach volume has several holders", "EBS Multi-Attach: io1 and io2, 16 instances", multiAttach},
 	{"a managed attachment has no instance", "VolumeAttachment: instanceId null, associatedResource", managed},
 	{"termination detaches, and stays visible", "Terminate EC2 instances: terminated instances remain visible", terminateDetaches},
-	{"DeleteOnTermination deletes", "AttachVolume: false; ModifyInstanceAttribute can set it", deleteOnTermination},
 	{"a stopped instance keeps its volumes", "Stop and start EC2 instances", stopKeeps},
 	{"one unknown instance fails the call", "DescribeInstances; InvalidInstanceID.NotFound", unknownInstance},
 	{"instances are described", "DescribeInstances: hibernationOptions, placement", instancesDescribed},

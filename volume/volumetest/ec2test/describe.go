@@ -222,49 +222,19 @@ func matches(pattern, value string) bool {
 	return ok && err == nil
 }
 
-// volumeFilter returns what a filter compares, and whether there is such a filter.
+// volumeFilter returns the values that a filter compares, and whether there is such a filter.
 func volumeFilter(v *Volume, name string) ([]string, bool) {
-	of := func(get func(Attachment) string) []string {
+	if name == "attachment.status" {
 		var all []string
 		for _, a := range v.Attachments {
-			all = append(all, get(a))
+			all = append(all, a.State)
 		}
-		return all
-	}
-	switch name {
-	case "availability-zone":
-		return []string{v.Zone}, true
-	case "status":
-		return []string{v.State}, true
-	case "volume-id":
-		return []string{v.ID}, true
-	case "volume-type":
-		return []string{v.Type}, true
-	case "encrypted":
-		return []string{strconv.FormatBool(v.Encrypted)}, true
-	case "attachment.instance-id":
-		return of(func(a Attachment) string { return a.Instance }), true
-	case "attachment.status":
-		return of(func(a Attachment) string { return a.State }), true
-	case "attachment.device":
-		return of(func(a Attachment) string { return a.Device }), true
+		return all, true
 	}
 	return tagFilter(v.Tags, name)
 }
 
-func instanceFilter(i *Instance, name string) ([]string, bool) {
-	switch name {
-	case "instance-id":
-		return []string{i.ID}, true
-	case "instance-state-name":
-		return []string{i.State}, true
-	case "availability-zone":
-		return []string{i.Zone}, true
-	case "private-ip-address":
-		return []string{i.PrivateIP}, true
-	}
-	return tagFilter(i.Tags, name)
-}
+func instanceFilter(i *Instance, name string) ([]string, bool) { return tagFilter(i.Tags, name) }
 
 func tagFilter(tags map[string]string, name string) ([]string, bool) {
 	if key, ok := strings.CutPrefix(name, "tag:"); ok {

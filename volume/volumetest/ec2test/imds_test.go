@@ -1,7 +1,6 @@
 package ec2test
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -118,43 +117,19 @@ func TestMetadataRefuses(t *testing.T) {
 	}
 }
 
-// A process of its own, operated through its control interface.
-func TestServe(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	url, done := make(chan string, 1), make(chan error, 1)
-	go func() {
-		done <- Serve(ctx, Config{Listen: "127.0.0.1:0", Region: "eu-test-1", Ready: func(u string) { url <- u }, Log: t.Logf})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-		http.DefaultClient.CloseIdleConnections()
-	})
-	c := Client{URL: <-url}
-	must(t)(c.AddInstance(ctx, Instance{ID: "i-1", PrivateIP: "127.1.0.1"}))
-	volume := must(t)(c.AddVolume(ctx, Volume{Tags: map[string]string{"a": "b"}}))
-	for _, err := range []error{
-		c.SetTag(ctx, volume, "k", "v"), c.DeleteTag(ctx, volume, "a"), c.GrowVolume(ctx, volume, 5),
-		c.StopInstance(ctx, "i-1"), c.StartInstance(ctx, "i-1"), c.SetInstanceState(ctx, "i-1", "pending"),
-		c.ForceDetach(ctx, volume), c.Inject(ctx, Fault{Kind: Throttle}), c.Clear(ctx), c.TerminateInstance(ctx, "i-1"),
-	} {
+// An operator ends an instance by HTTP.
+func TestTerminateByHTTP(t *testing.T) {
+	f := open(t, Options{})
+	for text, want := range map[string]int{`{"ID": "i-1"}`: 200, `{"ID": "i-none"}`: 409, `i-1`: 400} {
+		answer, err := f.http.Post(f.server.URL+"/_control/terminate", "application/json", strings.NewReader(text))
 		ok(t, err)
-	}
-	for _, err := range []error{c.Yank(ctx, volume), c.Freeze(ctx, volume), c.Thaw(ctx, volume)} {
-		if err == nil || !strings.Contains(err.Error(), "no devices") {
-			t.Errorf("got %v, want that there are no devices", err)
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: got %s, want %d", text, answer.Status, want)
 		}
 	}
-	if err := c.StopInstance(ctx, "i-none"); err == nil || !strings.Contains(err.Error(), "InvalidInstanceID.NotFound") {
-		t.Errorf("got %v, want that there is no such instance", err)
-	}
-	d, err := c.Dump(ctx)
-	ok(t, err)
-	v, i := d.Volumes[volume], d.Instances["i-1"]
-	if v == nil || v.Size != 5 || v.Tags["k"] != "v" || len(v.Tags) != 1 || i == nil || i.State != "terminated" {
-		t.Errorf("got %+v and %+v", v, i)
+	if i, _ := f.Instance("i-1"); i.State != terminated {
+		t.Errorf("got %s, want it terminated", i.State)
 	}
 }
 

@@ -72,9 +72,9 @@ func (c *Cloud) addVolume(v Volume) (string, error) {
 	})
 }
 
-// TerminateInstance ends a machine forever, and returns when that is so. The processes on it must be dead
-// or dying: devices that stay in use are taken away by force in the end (Options.PowerOff). Its volumes
-// are detached before it is seen as terminated; those that are to be deleted with it are.
+// TerminateInstance ends a machine forever, and returns when it is terminated. The processes on it must be dead or dying:
+// devices that stay in use are finally taken away by force (Options.PowerOff). Its volumes are detached before it is seen
+// as terminated.
 func (c *Cloud) TerminateInstance(id string) error {
 	if err := c.SetInstanceState(id, shuttingDown); err != nil {
 		return err
@@ -103,12 +103,6 @@ func (c *Cloud) powerOff(volume string, a Attachment) {
 			c.options.Log("%s is in use after the end of %s: taken away by force", volume, a.Instance)
 			mark(func(now *Attachment) { now.Force = true })
 		}
-	}
-	if a.DeleteOnTermination {
-		_ = c.change(func(s *State) error {
-			delete(s.Volumes, volume)
-			return nil
-		})
 	}
 }
 
@@ -151,17 +145,6 @@ func (c *Cloud) SetInstanceState(id, state string) error {
 			return fmt.Errorf("instance %s is terminated", id)
 		}
 		i.State = state
-		return nil
-	})
-}
-
-// ForgetInstance removes an instance, as happens about an hour after its end.
-func (c *Cloud) ForgetInstance(id string) error {
-	return c.change(func(s *State) error {
-		if s.Instances[id] == nil {
-			return noInstance(id)
-		}
-		delete(s.Instances, id)
 		return nil
 	})
 }
@@ -209,20 +192,6 @@ func (c *Cloud) SetTag(volume, key, value string) error {
 func (c *Cloud) DeleteTag(volume, key string) error {
 	return c.changeVolume(volume, func(v *Volume) error {
 		delete(v.Tags, key)
-		return nil
-	})
-}
-
-// SetDeleteOnTermination says whether a volume ends with the instance it is attached to, which can be set
-// from outside (ModifyInstanceAttribute).
-func (c *Cloud) SetDeleteOnTermination(volume string, on bool) error {
-	return c.changeVolume(volume, func(v *Volume) error {
-		if len(v.Attachments) == 0 {
-			return fmt.Errorf("volume %s is not attached", volume)
-		}
-		for i := range v.Attachments {
-			v.Attachments[i].DeleteOnTermination = on
-		}
 		return nil
 	})
 }

@@ -40,13 +40,13 @@ type request struct {
 	faults effects
 }
 
-// ServeHTTP answers EC2 requests, those of the metadata service, and those of Client.
+// ServeHTTP answers requests to EC2, to the metadata service, and to terminatePath.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/latest/"):
 		c.IMDS("").ServeHTTP(w, r)
-	case strings.HasPrefix(r.URL.Path, controlPath):
-		c.control(w, r)
+	case r.URL.Path == terminatePath && r.Method == http.MethodPost:
+		c.serveTerminate(w, r)
 	default:
 		c.serveQuery(w, r)
 	}

@@ -37,17 +37,16 @@ type Volume struct {
 	Created     time.Time
 	Attachments []Attachment
 	// Token and Asked are the ClientToken that CreateVolume had, and what it asked for.
-	Token, Asked string `json:",omitempty"`
+	Token, Asked string
 }
 
 // Attachment is one attachment of a volume.
 type Attachment struct {
-	Instance            string // "": something that AWS manages
-	Device              string
-	State               string
-	DeleteOnTermination bool
-	Since               time.Time
-	Force               bool // its detachment was forced
+	Instance string // "": something that AWS manages
+	Device   string
+	State    string
+	Since    time.Time
+	Force    bool // its detachment was forced
 
 	serial uint64 // tells this attachment from an earlier one of the same two
 }
