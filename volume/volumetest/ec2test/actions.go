@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// actions are what this EC2 can do.
+// actions are the actions that this EC2 supports.
 var actions = map[string]func(*Cloud, request) (response, error){
 	"DescribeVolumes":   (*Cloud).describeVolumes,
 	"DescribeInstances": (*Cloud).describeInstances,
@@ -86,7 +86,7 @@ func (c *Cloud) detachVolume(q request) (response, error) {
 	return &attachmentResponse{attachmentXML: wireAttachment(volume, a)}, nil
 }
 
-// returnResponse is an answer that says nothing but that the request was accepted.
+// returnResponse is an answer that only says that the request was accepted.
 type returnResponse struct {
 	head
 	Return bool `xml:"return"`
