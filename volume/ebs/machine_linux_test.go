@@ -82,7 +82,7 @@ func takeBlank(t *testing.T, fstype string) {
 	must(t, m.Check(disk.Volume, disk.Path, dir))
 	must(t, m.Unmount(ctx, dir))
 	must(t, m.Mount(ctx, disk.Path, dir, true))
-	must(t, m.Check(disk.Volume, disk.Path, dir)) // read-only as it should be
+	must(t, m.Check(disk.Volume, disk.Path, dir)) // read-only, as intended
 	must(t, m.Mount(ctx, disk.Path, dir, false))
 	found, err = m.Inspect(dir)
 	must(t, err)

@@ -11,8 +11,8 @@ import (
 	"holdfast/volume"
 )
 
-// outcomes is what each meaning of an error leads to at each step: the error, what the journal remembers, and
-// how long the volume is left alone. % is the error of EC2; the last line of a step is for all other meanings.
+// outcomes has the result of each meaning of an error at each step: the error, what the journal remembers, and how long
+// the volume is left alone. % is EC2's error. The last line of a step is for all other meanings.
 var outcomes = []struct {
 	step    string
 	meaning Meaning
@@ -44,7 +44,7 @@ var outcomes = []struct {
 	{"Untag", "", "error: release vol-1 (slot a): it is detached, but its claim could not be removed: %; others take it after 0s"},
 }
 
-// outcome is the line for a meaning at a step.
+// outcome returns the line for a meaning at a step.
 func outcome(step string, m Meaning) string {
 	for _, o := range outcomes {
 		if o.step == step && (o.meaning == m || o.meaning == "") {
@@ -54,7 +54,7 @@ func outcome(step string, m Meaning) string {
 	return ""
 }
 
-// TestMeanings shows what is done about every error at every step.
+// TestMeanings shows how every error is handled at every step.
 func TestMeanings(t *testing.T) {
 	all := []Meaning{InUse, NotNow, NameTaken, NoRoom, Misplaced, NotFound, Denied, Throttled, Invalid, Uncertain}
 	for _, step := range []string{"Volumes", "Instances", "Tag", "Attach", "Detach", "Untag"} {
@@ -70,7 +70,7 @@ func TestMeanings(t *testing.T) {
 	}
 }
 
-// meaningAt has EC2 answer an error at a step of a claim, or of a release, of the only volume there is.
+// meaningAt makes EC2 answer with an error at a step of a claim, or of a release, of the only volume.
 func meaningAt(t *testing.T, step string, m Meaning) string {
 	l := simCalm()
 	l.nodes, l.lag, l.after = 2, 0, 0

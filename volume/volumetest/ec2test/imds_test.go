@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
-// from is a client whose connections come from an address.
+// from returns a client whose connections come from this address.
 func from(t *testing.T, ip string) *http.Client {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
 	transport := &http.Transport{DialContext: d.DialContext}
@@ -21,8 +21,8 @@ func from(t *testing.T, ip string) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// An instance that knows nothing but the address of the metadata service finds out who it is and where, and
-// gets credentials by which EC2 knows it ("Use the Instance Metadata Service", "IAM roles for EC2").
+// An instance that only knows the address of the metadata service learns who it is and where, and gets credentials by
+// which EC2 recognises it ("Use the Instance Metadata Service", "IAM roles for EC2").
 func TestMetadata(t *testing.T) {
 	f := open(t, Options{})
 	for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION", "AWS_CA_BUNDLE", "AWS_EC2_METADATA_DISABLED"} {
@@ -69,7 +69,7 @@ func body(t *testing.T, r io.ReadCloser) string {
 	return string(text)
 }
 
-// Version 2 only: no token, no answer; and one instance's token is of no use to another, nor through a proxy.
+// Version 2 only: there is no answer without a token, with another instance's token, or through a proxy.
 func TestMetadataRefuses(t *testing.T) {
 	f := open(t, Options{})
 	one := httptest.NewServer(f.IMDS("i-1"))
@@ -133,7 +133,7 @@ func TestTerminateByHTTP(t *testing.T) {
 	}
 }
 
-// What is planned for an instance is told to it alone, as long as it is planned.
+// Only the instance itself learns what is planned for it, as long as it is planned.
 func TestMetadataThatIsSet(t *testing.T) {
 	f := open(t, Options{})
 	get := func(id string) (string, error) {

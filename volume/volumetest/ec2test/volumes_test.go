@@ -161,7 +161,7 @@ func terminateDetaches(t *testing.T) {
 	wantCode(t, f.attach(t, "i-1", "vol-1", "/dev/sdf"), "IncorrectState")
 }
 
-// states returns what the instances are in, in the order of their IDs.
+// states returns the states of instances, in the order of their IDs.
 func (f *fixture) states(t *testing.T, ids ...string) string {
 	t.Helper()
 	out, err := f.as("observer").DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: ids})
