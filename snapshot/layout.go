@@ -135,7 +135,7 @@ func encodeLine(file string, value any) ([]byte, error) {
 // checkOwner returns an error unless cluster and lineage are valid in a small object.
 func checkOwner(cluster, lineage string) error {
 	if cluster != "" && !segment.MatchString(cluster) || lineage != "" && !segment.MatchString(lineage) {
-		return errors.New("cluster or lineage is no such name")
+		return errors.New("cluster or lineage is not a valid name")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func Inspect(dir string) (f Found, err error) {
 	case err != nil:
 		return f, err
 	case !info.Mode().IsRegular(): // opening it could block, or follow a link off the volume
-		f.Damaged = fmt.Sprintf("%s is damaged: it is no regular file", path)
+		f.Damaged = fmt.Sprintf("%s is damaged: it is not a regular file", path)
 		return f, nil
 	}
 	data, err := ReadSmall(path)

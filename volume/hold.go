@@ -9,7 +9,7 @@ import (
 
 // Stall says since when a disk has not answered. That is no evidence that the disk is lost.
 func Stall(disk string, since time.Time) string {
-	return fmt.Sprintf("%s has not answered for %s; it is not lost, the member waits with it", disk,
+	return fmt.Sprintf("%s has not answered for %s; it is not lost, and the member waits for it", disk,
 		time.Since(since).Round(time.Second))
 }
 
@@ -121,7 +121,7 @@ func (h *Hold) SetAsideWith(epoch uint64, move func() error, identify func(Ident
 	// Meanwhile the volume has no identity; that is no evidence of its loss.
 	h.mu.Lock()
 	if h.mismatch == "" {
-		h.mismatch = "what is on it was to be set aside, and that has not ended"
+		h.mismatch = "its content was being set aside, and that was not completed"
 	}
 	h.mu.Unlock()
 	if err := move(); err != nil {

@@ -49,7 +49,7 @@ func (l *Local) take(ctx context.Context, root string, s sighting, want Want) (_
 		return nil, err
 	}
 	if !sameTag(tag, s.tag) {
-		return nil, fmt.Errorf("%w: its claim changed while it was looked at", ErrBusy)
+		return nil, fmt.Errorf("%w: its claim has just changed", ErrBusy)
 	}
 	if torn != nil {
 		l.log.Warn("replaced a torn claim", zap.String("slot", s.slot), zap.Error(torn))

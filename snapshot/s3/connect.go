@@ -73,8 +73,8 @@ func (s *Store) connect(ctx context.Context) (*s3.Client, error) {
 	if cfg.Region == "" {
 		here, err := imds.NewFromConfig(cfg).GetRegion(ctx, nil)
 		if err != nil {
-			return nil, fmt.Errorf("open store %s: set snapshot.s3.region or AWS_REGION, as this is no "+
-				"instance that could be asked: %w", s, err)
+			return nil, fmt.Errorf("open store %s: set snapshot.s3.region or AWS_REGION, as the "+
+				"instance metadata service cannot be asked: %w", s, err)
 		}
 		cfg.Region = here.Region
 	}

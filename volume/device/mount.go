@@ -106,7 +106,7 @@ func makeDir(dir string) error {
 	}
 	info, err := os.Lstat(dir)
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no directory", dir)
+		err = fmt.Errorf("%s is not a directory", dir)
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func mountNow(ctx context.Context, device, dir, fstype string, readonly bool) er
 	}
 	there, err := at(dir)
 	if err == nil && (there == nil || of(there) != dev) {
-		err = errors.New("it was mounted, but is not there")
+		err = errors.New("it was mounted, but the mount is not there")
 	}
 	return err
 }

@@ -256,7 +256,7 @@ func TestMountRefusals(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	want("a symbolic link", link, "no directory")
+	want("a symbolic link", link, "not a directory")
 	if err := os.Truncate(d.Image, devicetest.Small/2); err != nil {
 		t.Fatal(err)
 	}

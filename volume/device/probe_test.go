@@ -185,8 +185,8 @@ func TestProbeOfWhatIsNoDevice(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Probe(t.Context(), path); err == nil || !strings.Contains(err.Error(), "no block device") {
-		t.Errorf("got %v, want that it is no block device", err)
+	if _, err := Probe(t.Context(), path); err == nil || !strings.Contains(err.Error(), "not a block device") {
+		t.Errorf("got %v, want that it is not a block device", err)
 	}
 }
 

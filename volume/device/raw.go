@@ -42,7 +42,7 @@ func numberAt(device string) (number, error) {
 		return number{}, &os.PathError{Op: "stat", Path: device, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return number{}, fmt.Errorf("%s is no block device", device)
+		return number{}, fmt.Errorf("%s is not a block device", device)
 	}
 	return numberOf(st.Rdev), nil
 }

@@ -177,7 +177,7 @@ func (a *claimAttempt) declare(ctx context.Context) error {
 // and stays in the journal until it is known not to be executed, or the device is used.
 func (a *claimAttempt) attach(ctx context.Context) (device string, err error) {
 	vol := a.c.vol
-	a.status.at(stateAttaching, vol, "asks for the attachment")
+	a.status.at(stateAttaching, vol, "requests the attachment")
 	j, err := a.requests.journal()
 	if err != nil {
 		return "", err
@@ -238,8 +238,8 @@ func (a *claimAttempt) await(ctx context.Context, name string, sure bool) (strin
 		case !sure && (free == patience || others == patience || gone):
 			a.setbacks.postpone(vol, a.cfg.Settle)
 			a.seen.again()
-			return "", none("an attachment of %s was asked for, and no answer came; nothing else is tried until it is known "+
-				"what became of it, for at most %s", vol, unsettled)
+			return "", none("an attachment of %s was requested without an answer; nothing else is tried until its "+
+				"outcome is known, for at most %s", vol, unsettled)
 		}
 		if err := pause(ctx, deviceLook); err != nil {
 			return "", err

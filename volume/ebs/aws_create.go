@@ -105,7 +105,7 @@ func (e *EC2) awaitAvailable(ctx context.Context, id string) error {
 			state == string(types.VolumeStateDeleted):
 			return fmt.Errorf("EC2 gave it up, its state is %s: %s", state, key)
 		case err != nil && (m == Denied || m == Invalid):
-			return fmt.Errorf("it was accepted, and cannot be looked at: %w", err)
+			return fmt.Errorf("it was accepted, but cannot be read: %w", err)
 		case time.Now().After(last):
 			return errors.Join(fmt.Errorf("not available after %s, its state is: %s; %s", createWait, state, key), err)
 		}

@@ -34,8 +34,8 @@ func (a *claimAttempt) choose(ctx context.Context) (Volume, error) {
 	for i, v := range judged {
 		if _, leaving := journal.Detaching[v.ID]; leaving {
 			v.fit, v.take = false, false
-			v.why = fmt.Sprintf("this machine has asked for its detachment, which may yet be executed; not used here for at "+
-				"most %s", zombie)
+			v.why = fmt.Sprintf("this machine has requested its detach, which may still be executed; not used here for "+
+				"at most %s", zombie)
 			judged[i] = v
 		}
 		if v.take {
@@ -150,8 +150,8 @@ func (j judge) taken(v Volume, t *claimTag) string {
 		case a.Instance == "":
 			return "something that AWS manages holds it"
 		case a.Instance == j.me.Instance && a.State != Detaching:
-			return fmt.Sprintf("EC2 says that it is %s to this instance, but its device is not here; it is detached when that "+
-				"has been so for %s", a.State, stuck)
+			return fmt.Sprintf("EC2 says that it is %s to this instance, but its device is not here; it is detached if that "+
+				"lasts for %s", a.State, stuck)
 		case t != nil && t.Instance == a.Instance:
 			return fmt.Sprintf("%s of node %s", where, t.Node)
 		default:
@@ -166,7 +166,7 @@ func (j judge) taken(v Volume, t *claimTag) string {
 	case time.Now().Before(avoid) && failed != "":
 		return fmt.Sprintf("%s; next attempt at %s", failed, clock(avoid))
 	case time.Now().Before(avoid):
-		return fmt.Sprintf("an attempt came to nothing; next one at %s", clock(avoid))
+		return fmt.Sprintf("an attempt failed; next attempt at %s", clock(avoid))
 	case t != nil && t.Instance == j.me.Instance, v.Tags[j.cfg.ClaimTag] == "":
 		return ""
 	case !time.Now().Before(free):

@@ -211,7 +211,7 @@ func (d Doctor) ioTimeout(file string) {
 	text := strings.TrimSpace(string(data))
 	switch seconds, err := strconv.ParseUint(text, 10, 64); {
 	case err != nil:
-		d.warn("I/O timeout: %s has %q, which is no number of seconds", file, text)
+		d.warn("I/O timeout: %s has %q, which is not a number of seconds", file, text)
 	case seconds < shortIO:
 		d.warn("I/O timeout: nvme_core.io_timeout is %d s: a stall of EBS that lasts longer fails the I/O, and the member "+
 			"then gives its volume up as lost. AWS recommends the maximum: put nvme_core.io_timeout=4294967295 on the "+

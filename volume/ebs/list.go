@@ -38,7 +38,7 @@ func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, e
 		case devices[v.ID] != "" && outside == nil:
 			i.Decision, i.Why = volume.DecisionKeep, fmt.Sprintf("its device %s is on this machine", devices[v.ID])
 		case outside != nil:
-			i.Decision, i.Why = volume.DecisionWait, "this machine is no instance that could claim it"
+			i.Decision, i.Why = volume.DecisionWait, "this machine is not an EC2 instance"
 		case held != nil && i.Decision == volume.DecisionTake:
 			i.Decision, i.Why = volume.DecisionWait, fmt.Sprintf("this process holds %s (slot %s)", held.vol, held.Want.Slot)
 		}

@@ -184,7 +184,7 @@ func TestMachineInspect(t *testing.T) {
 		}, 0, "damaged", ""},
 		{"a link", func(t *testing.T, dir string) {
 			must(t, os.Symlink("/etc/hostname", filepath.Join(dir, "identity.json")))
-		}, 0, "no regular file", ""},
+		}, 0, "not a regular file", ""},
 		{"newer", func(t *testing.T, dir string) {
 			must(t, os.WriteFile(filepath.Join(dir, "identity.json"), []byte(`{"version":2}`), 0o600))
 		}, 0, "", "newer holdfast"},

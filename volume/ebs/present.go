@@ -108,8 +108,8 @@ func (a *claimAttempt) adopt(ctx context.Context, v Volume) (*claim, error) {
 		}
 		if devices[v.ID] != device || !ok || !a.attachedHere(now) {
 			a.seen.again()
-			return nil, none("%s is not attached to this instance to stay: it was seen stopped, and another node may be taking "+
-				"the volume over", v.ID)
+			return nil, none("%s may not stay attached: this instance was seen stopped, and another node may be taking the "+
+				"volume over", v.ID)
 		}
 	}
 	return a.use(ctx, device)
@@ -154,8 +154,8 @@ func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
 		}
 	}
 	a.status.at(stateStandby, a.open, "an attachment is not settled")
-	return nil, none("an attachment of %s was asked for, and it is not known yet what became of it; nothing else is "+
-		"tried for at most %s", a.open, unsettled)
+	return nil, none("an attachment of %s was requested, and its outcome is not known yet; nothing else is tried for "+
+		"at most %s", a.open, unsettled)
 }
 
 // vacate is run on an instance that is about to go. It claims no volume, and gives up the volumes that are still here,

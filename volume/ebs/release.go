@@ -59,7 +59,7 @@ func (c *claim) drop(ctx context.Context) error {
 			}
 		}
 		if time.Now().After(last) {
-			return fmt.Errorf("it was asked to be detached, and is not yet after %s", releaseWait)
+			return fmt.Errorf("the detach was requested, and is not complete after %s", releaseWait)
 		}
 		if err := pause(ctx, releaseLook); err != nil {
 			return err

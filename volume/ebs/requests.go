@@ -77,8 +77,7 @@ func (r *requests) detach(ctx context.Context, vol string) error {
 	r.step("after-detach")
 	m := MeaningOf(err)
 	if err != nil && m == Uncertain {
-		return fmt.Errorf("detach %s: %w: until it is known what became of it, %s is not used on this machine, for at most "+
-			"%s",
+		return fmt.Errorf("detach %s: %w: until its outcome is known, %s is not used on this machine, for at most %s",
 			vol, err, vol, zombie)
 	}
 	none := err != nil && (m == NotNow || m == NotFound) // there is no attachment to end

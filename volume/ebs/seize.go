@@ -60,7 +60,7 @@ func (a *claimAttempt) seizeFrom(ctx context.Context, j verdict, i Instance) (Vo
 	asked := time.Now()
 	now, err := a.cloud.Instances(ctx, []string{i.ID})
 	if err != nil || len(now) != 1 || now[0].State != InstanceStopped {
-		return Volume{}, false, none("instance %s, which holds %s, is not known to be stopped any more", i.ID, j.ID)
+		return Volume{}, false, none("instance %s, which holds %s, may not be stopped any more", i.ID, j.ID)
 	}
 	if time.Since(asked) > seizeWithin {
 		return Volume{}, false, none("EC2 took too long to say whether %s is stopped", i.ID)

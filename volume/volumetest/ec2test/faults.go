@@ -60,7 +60,7 @@ type faults struct {
 // Inject activates a fault, in addition to the active ones.
 func (c *Cloud) Inject(f Fault) error {
 	if _, ok := kinds[f.Kind]; !ok {
-		return fmt.Errorf("%q is no kind of fault", f.Kind)
+		return fmt.Errorf("%q is not a kind of fault", f.Kind)
 	}
 	f.seen = c.State()
 	c.faults.mu.Lock()
