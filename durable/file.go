@@ -9,27 +9,27 @@ import (
 	"syscall"
 )
 
-// Temporary is the pattern of the names that files have while they are written, unless a [File] says another. What a
-// crash leaves bears such a name, and is the caller's to remove.
+// Temporary is the pattern of the names of files that are being written, unless [File] has another. A crash may leave
+// such files; the caller removes them.
 const Temporary = ".new-*"
 
-// File says how a file is replaced. The zero value makes one that only its owner may use, in a directory where others
-// write, too.
+// File says how to replace a file. The zero value makes a file that only its owner may use, and allows several writers
+// in the directory.
 type File struct {
-	// Temp is the path, in the same directory, at which it is written. A fixed one lets a crash leave one such file at
-	// most, and demands that nobody else writes the file at the same time.
+	// Temp is the path of the temporary file, in the same directory. With a fixed path a crash leaves at most one such
+	// file, but only one process at a time may write.
 	Temp string
-	// Keep, if it is not 0, lets a file that is there keep its owner and mode, and gives a new one this mode.
+	// Keep, if not 0, keeps the owner and mode of an existing file, and is the mode of a new one.
 	Keep fs.FileMode
 	// Step is called between the steps that a crash can separate, with what has been done.
 	Step func(done string)
 }
 
-// WriteFile replaces a file, which only its owner may use, in one step: a reader sees the old content or the new one.
+// WriteFile replaces a file as [File.Write] does. Only the owner may use the new file.
 func WriteFile(path string, data []byte) error { return File{}.Write(path, data) }
 
-// Write replaces the file at path in one step: a reader sees the old content or the new one. When it returns nil the
-// new one survives a crash. After an error the old one is there, but for an error of the last sync.
+// Write replaces the file at path atomically: a reader sees the old content or the new one. If it returns nil, the new
+// content survives a crash. After an error the old content is there, unless only the last sync failed.
 func (w File) Write(path string, data []byte) (err error) {
 	step := w.Step
 	if step == nil {
@@ -41,7 +41,7 @@ func (w File) Write(path string, data []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(f.Name()) // it is renamed, or of no use
+			_ = os.Remove(f.Name()) // fails if it was renamed
 		}
 	}()
 	step("created " + filepath.Base(f.Name()))
@@ -63,7 +63,7 @@ func (w File) Write(path string, data []byte) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
-// create makes the temporary file, which is new: what a crash has left, or a link that somebody put there, is removed.
+// create makes the temporary file. It removes an old one, which a crash left, or a link that someone put there.
 func (w File) create(dir string) (*os.File, error) {
 	if w.Temp == "" {
 		return os.CreateTemp(dir, Temporary) // with mode 0600
@@ -94,10 +94,10 @@ func (w File) dress(f *os.File, path string) error {
 			return fmt.Errorf("keep its owner: %w", err)
 		}
 	}
-	return f.Chmod(old.Mode().Perm()) // after the owner, of which a change can take bits away
+	return f.Chmod(old.Mode().Perm()) // last, because a change of owner can clear bits
 }
 
-// SyncDir makes the names in a directory durable: files made, renamed and removed there.
+// SyncDir makes changes of names in a directory durable: files created, renamed and removed.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -24,7 +24,7 @@ func TestWriteFile(t *testing.T) {
 	alone(t, path)
 }
 
-// At each step a crash leaves the old file or the new one, whole.
+// A crash at any step leaves the whole old file or the whole new one.
 func TestSteps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(path, []byte("old"), 0o600))
@@ -41,7 +41,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// Nobody who puts something at the fixed name lets another file be written.
+// Something that was put at the fixed name cannot redirect the write to another file.
 func TestTempIsNew(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "f"), filepath.Join(dir, "other")
@@ -87,7 +87,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// What fails leaves what was there, and nothing else.
+// A failure leaves what was there, and nothing else.
 func TestFailure(t *testing.T) {
 	dir := t.TempDir()
 	if err := WriteFile(filepath.Join(dir, "not", "there"), nil); !errors.Is(err, fs.ErrNotExist) {

@@ -3,59 +3,50 @@ package durable
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 )
 
-// ReadSecret reads a file that only its owner may use, of at most max bytes. An error names the file, and says how to
-// cure it.
-func ReadSecret(path string, max int) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if err := private(f); err != nil {
-		return nil, err
-	}
-	return readAll(f, max)
-}
+// ReadSecret reads a file of at most max bytes that only its owner may use. An error names the file and the cure.
+func ReadSecret(path string, max int) ([]byte, error) { return read(path, max, true) }
 
-// Private returns the error of [ReadSecret] where others than its owner may use a file, and does not read it.
+// Read reads a file of at most max bytes. An error names the file.
+func Read(path string, max int) ([]byte, error) { return read(path, max, false) }
+
+// Private returns the error of [ReadSecret] for a file that others than its owner may use. It does not read the file.
 func Private(path string) error {
-	f, err := os.Open(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	return private(f)
+	return private(path, info)
 }
 
-// Read reads a file of at most max bytes. An error names the file.
-func Read(path string, max int) ([]byte, error) {
+func read(path string, max int, secret bool) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readAll(f, max)
-}
-
-func readAll(f *os.File, max int) ([]byte, error) {
+	if secret {
+		info, err := f.Stat()
+		if err == nil {
+			err = private(path, info)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	text, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
 	if err == nil && len(text) > max {
-		err = fmt.Errorf("%s: has more than %d bytes", f.Name(), max)
+		err = fmt.Errorf("%s: has more than %d bytes", path, max)
 	}
 	return text, err
 }
 
-// private returns an error if anyone but its owner may use the file.
-func private(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
+func private(path string, info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return fmt.Errorf("%s: others may use it (mode %04o): run chmod 600 %s", f.Name(), mode, f.Name())
+		return fmt.Errorf("%s: others may use it (mode %04o): run chmod 600 %s", path, mode, path)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"holdfast/durable"
 )
 
-// A secret is read only if nobody but its owner may use it, and only so much of it.
+// A secret is read only if nobody but its owner may use it, and only up to the limit.
 func TestReadSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	if _, err := durable.ReadSecret(path, 8); !os.IsNotExist(err) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Join returns all that validate tells, each as "key: what is wrong", nil if it tells nothing.
+// Join returns everything that validate reports, each as "key: what is wrong", or nil.
 func Join(validate func(wrong func(key, format string, args ...any))) error {
 	var errs []error
 	validate(func(key, format string, args ...any) {

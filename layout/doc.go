@@ -1,6 +1,5 @@
-// Package layout knows where the programs that run etcd keep its data on a volume, and whether an etcd works on it.
-// The claim of a volume and the takeover of its data both judge by it, so that what one takes for another program's
-// data is that to the other, too.
+// Package layout knows where the programs that run etcd keep its data on a volume, and whether an etcd uses that data.
+// Both the claim of a volume and the takeover of its data use it, so that they agree on what is another program's data.
 //
-// It reads, and changes nothing: the one lock that it takes is shared, and held for an instant.
+// It only reads. The one lock that it takes is shared, and held for a moment.
 package layout

@@ -10,27 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where etcd-manager has what on its volume (kubernetes-sigs/etcd-manager, pkg/etcd/etcdserver.go).
+// The layout of etcd-manager's volume (kubernetes-sigs/etcd-manager, pkg/etcd/etcdserver.go).
 const (
-	State = "state"         // a file: what it starts etcd by
-	Data  = "data"          // a data directory for each cluster, named by its token
-	Trash = "data-trashcan" // where it moves the data of a cluster that it has replaced
+	State = "state"         // a file with the state from which it starts etcd
+	Data  = "data"          // has a data directory for each cluster, named by the cluster's token
+	Trash = "data-trashcan" // gets the data of a cluster that was replaced
 )
 
 // Own is holdfast's data directory on a volume.
 const Own = "etcd"
 
-// Member is etcd's directory in a data directory (server/storage/datadir).
+// Member is etcd's own directory in a data directory (server/storage/datadir).
 const Member = "member"
 
-// Directory is a data directory on a volume, where another program looks for it.
+// Directory is a data directory of plain etcd or etcd-manager on a volume.
 type Directory struct {
-	Path string // relative to the volume: . of plain etcd, data/TOKEN of etcd-manager
-	// Whole: it has a log, and no link leads to it or to that, which might lead off the volume.
+	Path string // relative to the volume: "." for plain etcd, data/TOKEN for etcd-manager
+	// Whole means that it has a log, and that there is no link on the path to the log, which could lead off the volume.
 	Whole bool
 }
 
-// Directories returns those of plain etcd and etcd-manager in which there is a directory member, if only a link to one.
+// Directories returns the data directories of plain etcd and etcd-manager: those with an entry Member, even a link.
 func Directories(volume string) (found []Directory, err error) {
 	plain, err := Exists(filepath.Join(volume, Member))
 	if err != nil {
@@ -56,7 +56,7 @@ func Directories(volume string) (found []Directory, err error) {
 	return found, err
 }
 
-// managers are the paths of all that lies in etcd-manager's directory of data, relative to the volume.
+// managers returns the paths of all entries in etcd-manager's Data, relative to the volume.
 func managers(volume string) (paths []string, err error) {
 	tokens, err := os.ReadDir(filepath.Join(volume, Data))
 	if err != nil && !Absent(err) {
@@ -81,7 +81,7 @@ func whole(volume, path string) (bool, error) {
 	return len(logs) > 0, err
 }
 
-// logsIn are the paths of the files of a log. A directory that is not there has none.
+// logsIn returns the paths of a log's files. A directory that does not exist has none.
 func logsIn(wal string) (logs []string, err error) {
 	files, err := os.ReadDir(wal)
 	for _, f := range files {
@@ -92,14 +92,13 @@ func logsIn(wal string) (logs []string, err error) {
 	return logs, ignore(err)
 }
 
-// Exists reports whether there is something at a path, if only a link to nowhere.
+// Exists reports whether there is something at a path, even a dangling link.
 func Exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	return err == nil, ignore(err)
 }
 
-// Absent reports whether an error says that there is no such file, or that what should be a directory above it is a
-// file.
+// Absent reports whether an error says that a file does not exist, or that a directory on its path is a file.
 func Absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
 func ignore(err error) error {

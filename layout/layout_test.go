@@ -28,8 +28,8 @@ func TestDirectories(t *testing.T) {
 	const wal = "data/x1/member/wal/0.wal"
 	for name, c := range map[string]struct {
 		files []string
-		link  [2]string // a link, and what it leads to
-		want  string    // a + after what is whole
+		link  [2]string // a link and its target
+		want  string    // with a + after each whole one
 	}{
 		"nothing":                     {},
 		"etcd-manager's":              {files: []string{wal, "pki/x1/me.crt"}, want: "data/x1+"},
@@ -64,7 +64,7 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// Each lock that an etcd takes shows by itself, wherever the data is, and nothing else does. Nobody notices the question.
+// Each lock of an etcd shows by itself, wherever the data is, and nothing else does. Checking does not disturb anyone.
 func TestRunning(t *testing.T) {
 	database := func(dir string) func() error {
 		db, err := bolt.Open(filepath.Join(dir, "member/snap/db"), 0o600, &bolt.Options{Timeout: time.Second})

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// logLocked reports whether a file of a log is locked as etcd locks it (client/pkg/fileutil/lock_linux.go). It takes no
-// lock itself: an etcd that starts would give up.
+// logLocked reports whether a log file is locked as etcd locks it (client/pkg/fileutil/lock_linux.go). It takes no lock
+// itself, because an etcd that starts at that moment would give up.
 func logLocked(f *os.File) (bool, error) {
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
 	err := retry(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock) })

@@ -4,5 +4,5 @@ package layout
 
 import "os"
 
-// logLocked tells nothing: only Linux has such locks, and the lock of the database has to do.
+// logLocked always returns false: only Linux has these locks. Elsewhere only the lock of the database counts.
 func logLocked(*os.File) (bool, error) { return false, nil }

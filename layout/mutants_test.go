@@ -6,7 +6,7 @@ import (
 	"holdfast/integration/mutanttest"
 )
 
-// TestMutants shows what the guards around other programs' data are for: without each of them a test fails.
+// TestMutants shows what the guards of other programs' data are for: without each of them a test fails.
 func TestMutants(t *testing.T) {
 	mutanttest.Check(t, []mutanttest.Mutant{
 		{Name: "whole without a log", File: "layout.go", Old: `return len(logs) > 0, err`, New: `return logs == nil || len(logs) > 0, err`,

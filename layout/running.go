@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Running returns the file on a volume by whose lock a running etcd is known, "" if none is. It looks where plain etcd,
-// holdfast and etcd-manager have the data; an etcd of this process counts as any other. What was set aside is not
-// looked at.
+// Running returns a file on a volume that a running etcd has locked, or "". It looks where plain etcd, holdfast and
+// etcd-manager keep their data, but not at data that was set aside. An etcd in this process counts too.
 func Running(volume string) (file string, err error) {
 	paths, err := managers(volume)
 	for _, path := range append([]string{".", Own}, paths...) {
@@ -22,7 +21,7 @@ func Running(volume string) (file string, err error) {
 	return file, err
 }
 
-// RunningIn returns what an etcd has locked in a data directory, "" for nothing. etcd locks its database (bbolt, flock)
+// RunningIn returns a file that an etcd has locked in a data directory, or "". etcd locks its database (bbolt, flock)
 // and its log (client/pkg/fileutil, an OFD lock on Linux). While it defragments, only the log is locked.
 func RunningIn(dir string) (file string, err error) {
 	database := filepath.Join(dir, Member, "snap", "db") // what etcd opens first
@@ -38,8 +37,8 @@ func RunningIn(dir string) (file string, err error) {
 	return "", err
 }
 
-// isLocked asks of a file. Opening a pipe or a device could block; a file that is gone by now was purged.
-func isLocked(path string, asks func(*os.File) (bool, error)) (bool, error) {
+// isLocked applies locked to a regular file. Opening a pipe or a device could block. A file that is gone was purged.
+func isLocked(path string, locked func(*os.File) (bool, error)) (bool, error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return false, ignore(err)
 	}
@@ -48,25 +47,30 @@ func isLocked(path string, asks func(*os.File) (bool, error)) (bool, error) {
 		return false, ignore(err)
 	}
 	defer f.Close()
-	is, err := asks(f)
+	is, err := locked(f)
 	if err != nil {
 		err = fmt.Errorf("look for the lock of %s: %w", path, err)
 	}
 	return is, err
 }
 
-// Locked reports whether somebody has locked a file or directory for himself alone (flock), as bbolt does for who
-// writes. Others who only look do not count. Its own lock is shared and given up at once; bbolt tries again until it
-// has its own.
+// Locked reports whether someone has locked a file or directory exclusively (flock), as a process does that opens a
+// bbolt database for writing; a reader's shared lock does not count. It takes a shared lock and gives it up at once.
+// bbolt retries until it has its own.
 func Locked(f *os.File) (bool, error) {
-	switch err := retry(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) }); {
+	switch err := Flock(f, unix.LOCK_SH); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return true, nil
 	case err != nil:
 		return false, err
 	}
-	// Before it is closed: a child that was forked this instant has a copy of the file, and with it the lock.
-	return false, retry(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) })
+	// Closing is not enough: a child that was just forked has a copy of the open file, and with it the lock.
+	return false, Flock(f, unix.LOCK_UN)
+}
+
+// Flock calls flock(2) without waiting: if another process has the lock, the error is EWOULDBLOCK.
+func Flock(f *os.File, how int) error {
+	return retry(func() error { return unix.Flock(int(f.Fd()), how|unix.LOCK_NB) })
 }
 
 func retry(do func() error) error {

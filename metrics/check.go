@@ -9,13 +9,13 @@ import (
 // Check is one line of /livez and /readyz.
 type Check struct {
 	Name    string // short and stable, e.g. "etcd"
-	Err     error  // nil: passed
-	Detail  string // shown when it passed
-	Warning string // shown instead of Detail: it passed, and somebody has to look at it
+	Err     error  // nil if it passed
+	Detail  string // shown if it passed
+	Warning string // shown instead of Detail if it passed, but someone should look at it
 }
 
-// String returns "[+]name ok", "[+]name ok: detail", "[!]name warning: text" or
-// "[-]name failed: reason", always on one line: the lines are for grep as much as for eyes.
+// String returns "[+]name ok", "[+]name ok: detail", "[!]name warning: text" or "[-]name failed: reason", always on one
+// line, so that grep can be used.
 func (c Check) String() string {
 	line := fmt.Sprintf("[+]%s ok: %s", c.Name, c.Detail)
 	switch {
@@ -29,9 +29,8 @@ func (c Check) String() string {
 	return strings.Join(strings.FieldsFunc(line, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// writeChecks answers 200 when every check passed, else 503. The lines are
-// shown when asked for and whenever one failed: anyone who reads a failed probe
-// in a log needs the reason there.
+// writeChecks answers 200 if every check passed, otherwise 503. The lines are shown on request, and if a check failed:
+// a failed probe in a log must show the reason.
 func writeChecks(w http.ResponseWriter, checks []Check, verbose bool) {
 	status := http.StatusOK
 	var lines strings.Builder

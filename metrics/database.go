@@ -2,19 +2,19 @@ package metrics
 
 import "time"
 
-// Database is what one observation says of the member's database. Sizes are bytes; all are 0 while etcd does not run.
+// Database is one observation of the member's database. Sizes are in bytes; all are 0 while etcd does not run.
 type Database struct {
 	Size, InUse, Quota int64
 	Fragmented         bool   // worth a defragmentation
 	Full               bool   // at or above the watermark
 	NoSpace, Corrupt   bool   // the alarms of the cluster
-	Growth             *int64 // bytes a day; nil while unknown
+	Growth             *int64 // bytes per day; nil while unknown
 
 	Defragmented   int // since the process began
 	DefragFailures int
-	Cures          int       // alarms NOSPACE that this member has disarmed
-	DefragTime     time.Time // of the end of the last; zero: there was none
-	DefragSeconds  float64   // it took
+	Cures          int       // how often this member has disarmed NOSPACE
+	DefragTime     time.Time // when the last one ended; zero if there was none
+	DefragSeconds  float64   // how long the last one took
 	DefragFailed   bool
 }
 

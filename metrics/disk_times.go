@@ -7,14 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Quantile is the 99th percentile of a histogram, in seconds, of Count samples.
+// Quantile is the 99th percentile, in seconds, of a histogram with Count samples.
 type Quantile struct {
 	Seconds float64
 	Count   uint64
 }
 
-// DiskTimes are etcd's own figures of the disk, which it takes again when they are older than diskEvery: to gather them
-// costs as much as all the rest of a status, for the registry gathers everything.
+// DiskTimes caches etcd's own figures of the disk for diskEvery. Gathering them costs as much as the rest of a status,
+// because the registry gathers everything.
 type DiskTimes struct {
 	mu            sync.Mutex
 	taken         time.Time
@@ -23,7 +23,7 @@ type DiskTimes struct {
 
 const diskEvery = 5 * time.Second
 
-// Times returns the figures, over the life of this process; nil where there are none.
+// Times returns the figures over the life of this process, or nil if there are none.
 func (d *DiskTimes) Times(from prometheus.Gatherer) (fsync, commit *Quantile) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,9 +34,9 @@ func (d *DiskTimes) Times(from prometheus.Gatherer) (fsync, commit *Quantile) {
 	return d.fsync, d.commit
 }
 
-// diskTimes are etcd's own figures of the disk, over the life of this process; nil where there are none.
+// diskTimes gathers the figures for Times.
 func diskTimes(from prometheus.Gatherer) (fsync, commit *Quantile) {
-	families, _ := from.Gather() // what could be gathered is here, whatever else could not
+	families, _ := from.Gather() // in spite of an error it returns what could be gathered
 	for _, f := range families {
 		of := map[string]**Quantile{"etcd_disk_wal_fsync_duration_seconds": &fsync,
 			"etcd_disk_backend_commit_duration_seconds": &commit}[f.GetName()]
@@ -54,8 +54,8 @@ func diskTimes(from prometheus.Gatherer) (fsync, commit *Quantile) {
 	return fsync, commit
 }
 
-// percentile99 is the 99th percentile as Prometheus' histogram_quantile reckons it: evenly spread within a bucket, and
-// the highest bound for what is beyond.
+// percentile99 returns the 99th percentile as Prometheus' histogram_quantile computes it: samples are evenly spread
+// within a bucket, and the highest bound stands for what is beyond it.
 func percentile99(bounds []float64, below []uint64, count uint64) float64 {
 	rank := 0.99 * float64(count)
 	lower, under := 0.0, uint64(0)

@@ -30,7 +30,7 @@ func TestDiskTimes(t *testing.T) {
 	}
 }
 
-// Anyone who asks for the status again and again does not have everything gathered each time.
+// Frequent status requests do not gather everything each time.
 func TestDiskTimesAreKept(t *testing.T) {
 	gathered := 0
 	from := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { gathered++; return nil, nil })

@@ -1,17 +1,16 @@
 package metrics
 
-// Disk is the room on a file system that the node writes to, in bytes. Size 0: it is not known, and nothing is
-// exported.
+// Disk is the space on a file system that the node writes to, in bytes. If Size is 0, it is not known and not exported.
 type Disk struct {
 	Free, Size int64
-	Reserve    int64 // that etcd needs free to keep running; 0: this file system has none
+	Reserve    int64 // what etcd needs free to keep running; 0 if this file system has no reserve
 }
 
-// Disks are the file systems of a node. They may be one and the same.
+// Disks are the file systems of a node. Several of them may be the same.
 type Disks struct {
-	Volume  Disk // the held volume
-	Spool   Disk // of the backups
-	Scratch Disk // for verifying, drills and restores
+	Volume  Disk // of the held volume
+	Spool   Disk // of the snapshot spool
+	Scratch Disk // of the scratch directory
 }
 
 // The descriptions of the series about the disks.

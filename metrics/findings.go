@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Finding is a kind of finding, and how often it is found at present.
+// Finding is a kind of finding, and how often it is currently found.
 type Finding struct {
 	Code     string
 	Severity string
@@ -13,9 +13,9 @@ var findingDesc = desc("finding",
 	"How often something of this kind is found wrong with this node at present, by code and severity; `holdfast status` "+
 		"says what.", "code", "severity")
 
-// Findings registers the series holdfast_finding with reg. found is called by each scrape, and returns each code and
-// severity once at most; those of kinds that it leaves out are 0, so that an alert finds a series from the first scrape
-// on. It panics, as prometheus' MustRegister does, when reg already has it.
+// Findings registers the series holdfast_finding with reg. Each scrape calls found, which returns each code and
+// severity at most once. Those of kinds that it leaves out are 0, so that an alert finds a series from the first scrape
+// on. Findings panics, as prometheus' MustRegister does, if reg already has the series.
 func Findings(reg prometheus.Registerer, kinds []Finding, found func() []Finding) {
 	reg.MustRegister(&findings{kinds, found})
 }

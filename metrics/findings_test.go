@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What is found is counted, what is not is 0, and a severity that is not the usual one has a series of its own.
+// Present findings are counted, absent ones are 0, and an unusual severity has its own series.
 func TestFindings(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	now := []Finding{{"a", "warning", 2}, {"b", "critical", 1}}

@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// connLimit bounds the connections of a server. A new one beyond the bound takes the place of the one that has kept the
-// server waiting for the longest time, for its first request or its next: anyone who opens connections and says nothing
-// must not keep out a scraper, which speaks at once. Where all are being answered the new one is closed.
+// connLimit limits the connections of a server. A new one beyond the limit replaces the one that has kept the server
+// waiting longest for a request. So clients that open connections and send nothing cannot keep out a scraper, which
+// sends its request at once. If all connections are being answered, the new one is closed.
 type connLimit struct {
 	net.Listener
 	most int
 
 	mu      sync.Mutex
-	open    map[net.Conn]bool // whether it keeps us waiting
-	waiting []net.Conn        // those, the longest first
+	open    map[net.Conn]bool // whether the server waits for its request
+	waiting []net.Conn        // connections for which the server waits, the longest first
 }
 
 func newConnLimit(ln net.Listener, most int) *connLimit {
@@ -37,7 +37,7 @@ func (c *connLimit) Accept() (net.Conn, error) {
 	}
 }
 
-// admit makes room for a connection and notes it, or says that there is none.
+// admit makes room for a connection and records it, or returns false.
 func (c *connLimit) admit(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,15 +53,15 @@ func (c *connLimit) admit(conn net.Conn) bool {
 	return true
 }
 
-// observe is for http.Server's ConnState.
+// observe is for http.Server.ConnState.
 func (c *connLimit) observe(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ours := c.open[conn]; !ours { // it had to give way
+	if _, ours := c.open[conn]; !ours { // it was replaced
 		return
 	}
 	switch state {
-	case http.StateActive: // its first bytes have come; how long the rest may take is the server's to bound
+	case http.StateActive: // its first bytes have come; the server limits the time for the rest
 		c.leave(conn)
 		c.open[conn] = false
 	case http.StateIdle:
@@ -78,7 +78,7 @@ func (c *connLimit) forget(conn net.Conn) {
 	delete(c.open, conn)
 }
 
-// leave takes a connection from those that keep us waiting.
+// leave removes a connection from waiting.
 func (c *connLimit) leave(conn net.Conn) {
 	c.waiting = slices.DeleteFunc(c.waiting, func(w net.Conn) bool { return w == conn })
 }

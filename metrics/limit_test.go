@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Connections that say nothing, or half a request, or nothing more, keep nobody out: no scraper waits until they are
-// cut.
+// Connections that send nothing, half a request, or nothing more after one, keep nobody out: no scraper waits until
+// they are cut.
 func TestSlowClientsKeepNobodyOut(t *testing.T) {
 	for name, say := range map[string]func(net.Conn) error{
 		"nothing":        func(net.Conn) error { return nil },
@@ -53,7 +53,7 @@ func TestSlowClientsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// The one that has waited longest gives way, one that is being answered never does.
+// The connection that has waited longest gives way; one that is being answered never does.
 func TestCrowd(t *testing.T) {
 	c := newConnLimit(nil, 3)
 	conns := make([]net.Conn, 6)

@@ -9,44 +9,42 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Names are the fixed label values of this process. A state or action in its
-// list is exported as 0 while it is not the current one, so that an alert on
-// its change finds a series from the first scrape on; one that is not listed
-// appears only while it is current.
+// Names are the fixed label values of this process. A state or action in its list is exported as 0 while it is not the
+// current one, so that an alert on its change finds a series from the first scrape on. One that is not listed appears
+// only while it is current.
 type Names struct {
 	Version     string   // of holdfast
 	EtcdVersion string   // of the embedded server
 	States      []string // of the node: claiming, standby, running, ...
-	Actions     []string // that the coordinator may decide
-	Claims      []string // states of a volume's claim; empty where the provider has none
+	Actions     []string // of the coordinator
+	Claims      []string // states of a volume's claim; empty if the provider has none
 	Reasons     []string // for which the member may start an election early
 }
 
-// Sample is what one observation says about the node: flat, as the series are.
+// Sample is one observation of the node: flat, as the series are.
 type Sample struct {
 	State      string // one of Names.States
 	Claim      string // one of Names.Claims
-	Slot       string // whose volume is held; empty: none
-	Epoch      uint64 // of the claim; 0: no claim
-	Generation uint64 // of the cluster; 0: unknown
+	Slot       string // whose volume is held; "" for none
+	Epoch      uint64 // of the claim; 0 for none
+	Generation uint64 // of the cluster; 0 if unknown
 	Running    bool   // the etcd server runs
 	Ready      bool   // it has joined, and has a leader: a read through it was just answered
 	Leader     bool   // it is the leader, and was just confirmed as such
 	Learner    bool   // it does not vote yet
-	Conflicts  int    // what contradicts what this node rests on, of generations
+	Conflicts  int    // number of things that contradict the node's generation
 	Paused     bool   // an operator has paused the cluster
-	Voters     int    // in the applied member list; 0: unknown
+	Voters     int    // in the applied member list; 0 if unknown
 	Learners   int    // in the applied member list
 	Measured   bool   // Clock is known
 	Clock      float64
 	Disks      Disks
 	Database
 	Rotation
-	Clients map[string]time.Time // when the last certificate that was issued to a client ends, by its name
+	Clients map[string]time.Time // by client name: when the last certificate issued to it ends
 }
 
-// Metrics holds the series about the node as a whole. Its methods may be
-// called from any goroutine.
+// Metrics holds the series about the node as a whole. Its methods may be called from any goroutine.
 type Metrics struct {
 	names     Names
 	sample    atomic.Pointer[Sample]
@@ -56,8 +54,8 @@ type Metrics struct {
 	campaigns *prometheus.CounterVec
 }
 
-// New registers the series with reg. It panics, as prometheus' MustRegister
-// does, when reg already has them: a process runs one node.
+// New registers the series with reg. It panics, as prometheus' MustRegister does, if reg already has them: a process
+// runs one node.
 func New(reg prometheus.Registerer, names Names) *Metrics {
 	m := &Metrics{
 		names: names,
@@ -89,8 +87,8 @@ func New(reg prometheus.Registerer, names Names) *Metrics {
 // Observe replaces the exported sample.
 func (m *Metrics) Observe(s Sample) { m.sample.Store(&s) }
 
-// Decided records that the coordinator decided on action. Deciding the same
-// again counts nothing, so the rate of the counter is the rate of change.
+// Decided records that the coordinator decided on action. Repeating a decision does not count, so the rate of the
+// counter is the rate of change.
 func (m *Metrics) Decided(action string) {
 	if old := m.action.Swap(&action); old == nil || *old != action {
 		m.decisions.WithLabelValues(action).Inc()
@@ -103,7 +101,7 @@ func (m *Metrics) Failed(action string) { m.failures.WithLabelValues(action).Inc
 // Campaigned counts an election that was started early.
 func (m *Metrics) Campaigned(reason string) { m.campaigns.WithLabelValues(reason).Inc() }
 
-// The descriptions of what a scrape computes from the current sample.
+// The descriptions of the series that a scrape computes from the current sample.
 var (
 	buildDesc   = desc("build_info", "Versions of this process; always 1.", "version", "etcd_version", "go_version")
 	stateDesc   = desc("node_state", "1 for the state the node is in, 0 for the others.", "state")
@@ -134,7 +132,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("holdfast_"+name, help, labels, nil)
 }
 
-// sink takes the metrics of one scrape.
+// sink receives the metrics of one scrape.
 type sink chan<- prometheus.Metric
 
 func (s sink) gauge(d *prometheus.Desc, value float64, labels ...string) {
@@ -148,7 +146,7 @@ func (s sink) counter(d *prometheus.Desc, value float64, labels ...string) {
 // collector keeps prometheus' interface out of the API of Metrics.
 type collector struct{ m *Metrics }
 
-// Describe names nothing: which series there are depends on the sample.
+// Describe sends nothing, because the series depend on the sample.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c *collector) Collect(ch chan<- prometheus.Metric) {

@@ -41,8 +41,7 @@ func TestSeriesSatisfyPromlint(t *testing.T) {
 	}
 }
 
-// series returns the samples of reg in the text format, without comments,
-// sorted by name and labels.
+// series returns the samples of reg in the text format, without comments, sorted by name and labels.
 func series(t *testing.T, reg prometheus.Gatherer, names ...string) string {
 	t.Helper()
 	families, err := reg.Gather()

@@ -23,7 +23,7 @@ const (
 
 const mustBePrivate = `must be host:port with a loopback address such as 127.0.0.1:6060, or "" for none, got %q`
 
-// private reports whether only this machine reaches an address of the profiler.
+// private reports whether only this machine can reach an address for profiles.
 func private(address string) bool {
 	if address == "" {
 		return true
@@ -36,13 +36,13 @@ func private(address string) bool {
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// Profile serves Go's profiles of this process below /debug/pprof/ at an address of their own, until ctx is done.
-// address is as Config.Pprof; "" serves nothing, and the profile of the heap is not kept from then on. bound, if not
-// nil, is called with the address as host:port. The error says that the address cannot be bound, or is no loopback
-// address: a profile tells what the process is doing, and taking one costs it time.
+// Profile serves Go's profiles of this process below /debug/pprof/ at a separate address, until ctx is done. address is
+// as in Config.Pprof; with "" it serves nothing, and turns off the heap profile. bound, if not nil, is called with the
+// address as host:port. It is an error if the address cannot be bound or is not a loopback address: a profile reveals
+// what the process does, and taking one costs it time.
 func Profile(ctx context.Context, address string, lg *zap.Logger, bound func(address string)) error {
 	if address == "" {
-		runtime.MemProfileRate = 0 // nobody can ask for the profile of the heap, and to keep it takes 1 to 2 MB
+		runtime.MemProfileRate = 0 // nobody can ask for the heap profile, which takes 1 to 2 MB
 		<-ctx.Done()
 		return nil
 	}
@@ -66,7 +66,7 @@ func Profile(ctx context.Context, address string, lg *zap.Logger, bound func(add
 	if bound != nil {
 		bound(l.Addr().String())
 	}
-	stop := context.AfterFunc(ctx, func() { server.Close() }) // a profile that is being taken is not waited for
+	stop := context.AfterFunc(ctx, func() { server.Close() }) // without waiting for a profile in progress
 	defer stop()
 	if err := server.Serve(netutil.LimitListener(l, maxProfilers)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve profiles on %s: %w", address, err)

@@ -31,7 +31,7 @@ func TestProfilesOnlyForThisMachine(t *testing.T) {
 	}
 }
 
-// The profiles are at their own address, and not beside the metrics, where no authentication is asked.
+// The profiles are served at their own address, and not beside the metrics, which need no authentication.
 func TestProfiles(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	bound, done := make(chan string, 1), make(chan error, 1)
@@ -66,7 +66,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// Nothing is bound where nothing is configured.
+// Without a configured address nothing is bound.
 func TestNoProfiles(t *testing.T) {
 	before := runtime.MemProfileRate
 	t.Cleanup(func() { runtime.MemProfileRate = before })

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// rotationPhases are the phases of a rotation of the certificate authorities that holdfast has made. Members know
-// nothing of the last one, in which servers still accept clients' certificates of the old authority.
+// rotationPhases are the phases of a rotation of the certificate authorities that holdfast has made. Members do not
+// know the last one, in which servers still accept clients' certificates of the old authority.
 var rotationPhases = []string{"settled", "introduced", "issuing", "retiring"}
 
-// Rotation is how far a rotation of the certificate authorities is.
+// Rotation is the state of a rotation of the certificate authorities.
 type Rotation struct {
-	Phase      string    // one of rotationPhases; empty: the authorities are not holdfast's, or not known yet
-	Began      time.Time // zero: none is open
-	OldClients int       // that have presented a certificate of an authority that goes
+	Phase      string    // one of rotationPhases; "" if the authorities are not holdfast's, or not known yet
+	Began      time.Time // zero if no rotation is open
+	OldClients int       // clients that have presented a certificate of the outgoing authority
 }
 
 var (

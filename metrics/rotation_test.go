@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Every phase has a series from the start on, and members have done before clients have.
+// Every phase has a series from the start on, and the members finish before the clients.
 func TestRotationSeries(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg, testNames)

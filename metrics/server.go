@@ -15,8 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// The bounds of one connection and of all together. They are generous for a
-// probe and a scraper and a waste of time for anyone else.
+// The limits of a connection and of all together. They are generous for a probe and a scraper.
 const (
 	headerTimeout  = 5 * time.Second  // to send the request line and headers
 	readTimeout    = 10 * time.Second // to send the whole request
@@ -24,7 +23,7 @@ const (
 	scrapeTimeout  = 20 * time.Second // to gather; above Prometheus' default of 10 s
 	writeTimeout   = 30 * time.Second // to receive the answer; above scrapeTimeout
 	idleTimeout    = 60 * time.Second // between requests of one connection
-	stopTimeout    = 2 * time.Second  // for open requests when the server stops
+	stopTimeout    = 2 * time.Second  // for open requests while the server stops
 	maxHeaderBytes = 16 << 10
 	maxConnections = 128
 	maxScrapes     = 4
@@ -37,10 +36,9 @@ type Server struct {
 	lg     *zap.Logger
 }
 
-// NewServer returns a server that is not bound yet. g is everything that
-// /metrics shows; live and ready give the lines of /livez and /readyz, status
-// the document of /status. The callbacks run concurrently and get a context
-// that ends after 5 s; a caller is answered then even if they have not returned.
+// NewServer returns a server that is not bound yet. g gathers everything for /metrics; live and ready return the lines
+// of /livez and /readyz, and status returns the document of /status. The callbacks run concurrently and get a context
+// that ends after 5 s. A client is answered then even if they have not returned.
 func NewServer(cfg Config, g prometheus.Gatherer, live, ready func(context.Context) []Check,
 	status func(context.Context) (any, error), lg *zap.Logger) *Server {
 	s := &Server{listen: cfg.Listen, lg: lg}
@@ -49,7 +47,7 @@ func NewServer(cfg Config, g prometheus.Gatherer, live, ready func(context.Conte
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{
 		ErrorLog:            errorLog,
-		ErrorHandling:       promhttp.ContinueOnError, // one broken collector must not blind us
+		ErrorHandling:       promhttp.ContinueOnError, // one broken collector must not hide the others
 		MaxRequestsInFlight: maxScrapes,
 		Timeout:             scrapeTimeout,
 	}))
@@ -77,16 +75,15 @@ func NewServer(cfg Config, g prometheus.Gatherer, live, ready func(context.Conte
 	return s
 }
 
-// Run binds the configured address at once and serves until ctx is done; open
-// requests then have 2 s to end. It returns an error when the address cannot be
-// bound or stops accepting. A server that is off waits for ctx. Run is called
+// Run binds the configured address at once and serves until ctx is done; open requests then have 2 s to end. It returns
+// an error if the address cannot be bound or the server stops accepting. A server that is off waits for ctx. Call Run
 // once.
 func (s *Server) Run(ctx context.Context) error {
 	if s.listen == off {
 		<-ctx.Done()
 		return nil
 	}
-	if s.listen == "" { // net.Listen would take any port, and nobody would find it
+	if s.listen == "" { // net.Listen would take a random port, which nobody would find
 		return errors.New("metrics.listen: must not be empty when the server starts")
 	}
 	ln, err := net.Listen("tcp", s.listen)
@@ -111,7 +108,7 @@ func (s *Server) Run(ctx context.Context) error {
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if s.http.Shutdown(stop) != nil {
-		s.http.Close() // a client that does not read its answer must not hold up the stop
+		s.http.Close() // a client that does not read its answer must not delay the stop
 	}
 	<-served
 	return nil
@@ -133,7 +130,7 @@ func writeStatus(w http.ResponseWriter, r *http.Request, status func(context.Con
 
 func write(w http.ResponseWriter, contentType string, status int, body []byte) {
 	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Cache-Control", "no-store") // a cached "ready" is a lie
+	w.Header().Set("Cache-Control", "no-store") // a cached "ready" may be wrong
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	w.Write(body) //nolint:errcheck // the client is gone: there is nobody to tell

@@ -53,7 +53,7 @@ func serve(t *testing.T, g prometheus.Gatherer, c callbacks) string {
 	return "http://" + <-bound
 }
 
-// boundCore tells where a server listens, which it logs.
+// boundCore finds out where a server listens, from its log.
 type boundCore struct {
 	zapcore.Core
 	bound chan string
@@ -70,7 +70,7 @@ func (c boundCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return c.Core.Write(e, fields)
 }
 
-// listening returns a logger for a server, and the address at which that listens then.
+// listening returns a logger for a server, and a channel with its address.
 func listening(t *testing.T) (*zap.Logger, <-chan string) {
 	bound := make(chan string, 1)
 	return zaptest.NewLogger(t, zaptest.WrapOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
@@ -153,7 +153,7 @@ func TestStatusErrorIsJSON(t *testing.T) {
 	}
 }
 
-// A collector or callback that breaks must cost its own answer only.
+// A collector or callback that breaks must only affect its own answer.
 func TestServerOutlivesBrokenCallbacks(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	New(reg, testNames)
@@ -186,7 +186,7 @@ func TestHangingCallbackIsAnswered(t *testing.T) {
 	}
 	hang := func(ctx context.Context) []Check {
 		<-ctx.Done()
-		<-t.Context().Done() // ignores its context: returns only when the test is over
+		<-t.Context().Done() // it ignores its own context, and only returns when the test is over
 		return nil
 	}
 	url := serve(t, prometheus.NewRegistry(), callbacks{ready: hang})
@@ -268,7 +268,7 @@ func TestOffWaitsForTheEnd(t *testing.T) {
 	}
 }
 
-// A request that hangs must not hold up the stop.
+// A request that hangs must not delay the stop.
 func TestStopDoesNotWaitForClients(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	lg, bound := listening(t)

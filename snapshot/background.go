@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// niceness is that of the threads that hash, compress and check. The member that serves runs in this process. On Linux
-// niceness belongs to a thread (setpriority(2)): of a busy core the member's threads get nine tenths, one of these the
-// rest.
+// niceness is that of the threads that hash, compress and check, since the serving member runs in the same process. On
+// Linux niceness belongs to a thread (setpriority(2)). On a busy core the member's threads get nine tenths of the time,
+// and one of these threads the rest.
 const niceness = 10
 
-// room is how many processors of the runtime (GOMAXPROCS) there are for threads that give way, beside those that the
-// member has. That many are busy at once: one reads or writes, one hashes, two compress.
+// room is how many processors (GOMAXPROCS) the runtime gets for background threads, in addition to those for the
+// member. That many are busy at once: one reads or writes, one hashes, two compress.
 const room = 4
 
 // background runs do in a goroutine that gives way to all others, and waits for it.
@@ -27,26 +27,26 @@ func background(do func()) {
 	wg.Wait()
 }
 
-// giveWay makes the calling goroutine, until it ends, one that gives way to all others. It gets a thread of its own,
-// which ends with it: niceness cannot be taken back, and the runtime neither uses such a thread for anything else nor
-// starts others from it (runtime.LockOSThread). It belongs inside of background.
+// giveWay makes the calling goroutine give way to all others until it ends. It gets its own thread, which ends with it:
+// niceness cannot be raised again, and the runtime neither reuses such a thread nor starts others from it
+// (runtime.LockOSThread). Call it only inside background.
 //
-// Niceness is not enough, and yielding now and then even less: while a goroutine is ready for each processor of the
-// runtime, that looks for what the network has brought every 10 ms only (runtime/proc.go, findRunnable and sysmon). So
-// these threads have processors of their own, and the kernel shares out the cores.
+// Niceness alone is not enough, and yielding even less. While each processor of the runtime has a runnable goroutine,
+// the runtime polls the network only every 10 ms (runtime/proc.go, findRunnable and sysmon). So these threads have
+// their own processors, and the kernel shares out the cores.
 func giveWay() {
 	runtime.LockOSThread()
 	lowerThread(niceness)
 }
 
-// roomy counts the backgrounds under way.
+// roomy counts the running background calls.
 var roomy struct {
 	sync.Mutex
-	users, before int // before is the number of the runtime's processors without them, 0 if there is no room
+	users, before int // before is the number of processors without them, 0 if none were added
 }
 
-// makeRoom makes none where the runtime has fewer processors than there are cores, by the environment or by a quota of
-// the control group: what these threads used of that on more cores, the member would lack at once.
+// makeRoom adds the processors, unless the runtime has fewer than there are cores, because of the environment or a
+// quota of the control group. The member would then miss what these threads used of its quota on more cores.
 func makeRoom() {
 	roomy.Lock()
 	defer roomy.Unlock()
@@ -64,7 +64,7 @@ func takeRoom() {
 		return
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.SetDefaultGOMAXPROCS() // which goes by the quota, also by those to come
+		runtime.SetDefaultGOMAXPROCS() // this follows the quota, even if it changes later
 	} else {
 		runtime.GOMAXPROCS(roomy.before)
 	}

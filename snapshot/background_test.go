@@ -24,8 +24,8 @@ func TestBackgroundGivesWay(t *testing.T) {
 	}
 }
 
-// TestBackgroundMakesRoom wants processors for the threads that give way as long as there are some, not more for more
-// of them, none where the runtime may not use all cores, and no change without.
+// TestBackgroundMakesRoom checks that there are processors for background threads while such threads exist: not more
+// for more of them, none if the runtime may not use all cores, and no change afterwards.
 func TestBackgroundMakesRoom(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	cores := runtime.NumCPU()
@@ -51,7 +51,8 @@ func TestBackgroundMakesRoom(t *testing.T) {
 	}
 }
 
-// TestBackgroundFollowsQuota wants the runtime's own choice back, which goes by the quota of the control group.
+// TestBackgroundFollowsQuota checks that the runtime's own choice, which follows the control group's quota, is
+// restored.
 func TestBackgroundFollowsQuota(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	t.Setenv("GOMAXPROCS", "")
@@ -63,7 +64,7 @@ func TestBackgroundFollowsQuota(t *testing.T) {
 	}
 }
 
-// priority is the niceness of this thread. Linux returns 20 less it (getpriority(2)).
+// priority returns the niceness of this thread. Linux returns 20 minus the niceness (getpriority(2)).
 func priority(t *testing.T) int {
 	t.Helper()
 	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)

@@ -22,12 +22,12 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// member is a Source in the hands of a test.
+// member is a Source that a test controls.
 type member struct {
 	db      *snapshottest.DB
 	leader  atomic.Bool
 	refuses atomic.Bool
-	held    atomic.Bool // nothing is to be pruned
+	held    atomic.Bool // nothing may be pruned
 	began   atomic.Int64
 }
 
@@ -50,25 +50,25 @@ func (m *member) Hold() string {
 	return ""
 }
 
-// bench is a keeper under test with all around it.
+// bench is a keeper under test with everything around it.
 type bench struct {
 	*snapshot.Keeper
 	member *member
 	dir    string
 	store  *switched
-	spool  snapshot.Store // nil for none
+	spool  snapshot.Store // nil if there is none
 	cfg    snapshot.Config
 	drill  func(ctx context.Context, name string) (snapshot.Drill, error)
 	logs   *observer.ObservedLogs
 	reg    *prometheus.Registry
 }
 
-// switched is a store that can be cut off, and that can keep what is to be deleted.
+// switched is a store that can be cut off, and that can refuse deletions.
 type switched struct {
 	snapshot.Store
 	off, locked atomic.Bool
 	full        atomic.Bool
-	hangs       atomic.Pointer[chan struct{}] // until it is closed, whatever the context, as in a system call
+	hangs       atomic.Pointer[chan struct{}] // until it is closed, ignoring the context, as in a system call
 }
 
 func (s *switched) fault() error {
@@ -120,8 +120,8 @@ func (s *switched) Delete(ctx context.Context, name string) error {
 	return s.Store.Delete(ctx, name)
 }
 
-// keeper runs test in a bubble with a keeper that saves every 15 minutes, retries after 30 seconds and keeps all of a
-// month; setup, if any, changes that before it starts.
+// keeper runs test in a bubble with a keeper that saves every 15 minutes, retries after 30 seconds and keeps everything
+// for a month. setup, if any, changes that before the keeper starts.
 func keeper(t *testing.T, test func(t *testing.T, b *bench), setup ...func(b *bench)) {
 	t.Helper()
 	db := smallDB(t)
@@ -173,7 +173,7 @@ func backups(t *testing.T, store snapshot.Store) []snapshot.Backup {
 	return list
 }
 
-// forgeAt puts into store what looks like a good backup made at that time.
+// forgeAt puts an apparently good backup made at that time into store.
 func forgeAt(t *testing.T, store snapshot.Store, meta snapshot.Meta, at time.Time) {
 	t.Helper()
 	meta.Name = snapshot.FormatName(at)
@@ -184,7 +184,7 @@ func forgeAt(t *testing.T, store snapshot.Store, meta snapshot.Meta, at time.Tim
 	must(t, store.Put(t.Context(), meta.Name+"/holdfast.meta.json", strings.NewReader(string(text))))
 }
 
-// pass lets time go by and wants a number of backups then.
+// pass lets time pass, and then wants this number of backups.
 func (b *bench) pass(t *testing.T, d time.Duration, want int) {
 	t.Helper()
 	time.Sleep(d)
@@ -194,7 +194,7 @@ func (b *bench) pass(t *testing.T, d time.Duration, want int) {
 	}
 }
 
-// metrics returns the value of every series, by its name and its labels' values.
+// metrics returns the value of every series, by its name and label values.
 func (b *bench) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := b.reg.Gather()

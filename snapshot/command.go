@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// Command is an order that etcd-manager-ctl has left in the store, in control/<Name>/_command.json.
+// Command is a command that etcd-manager-ctl has left in the store, in control/<Name>/_command.json.
 type Command struct {
 	Name string
-	// Time is when it was given, by the clock of the machine it was given on.
+	// Time is when it was given, by the clock of the machine where it was given.
 	Time time.Time
-	// Backup is the backup that is to be restored, "" if the command asks for something else.
+	// Backup is the backup to restore, or "" if the command asks for something else.
 	Backup string
-	// Problem says why it cannot be read, "" if it can.
+	// Problem says why the command cannot be read, or is "".
 	Problem string
 }
 
 const commandObject = "_command.json"
 
-// Commands returns the commands in the store, oldest first. Commands that cannot be read have a Problem, and the time
-// that their name tells.
+// Commands returns the commands in the store, oldest first. A command that cannot be read has a Problem, and the time
+// in its name.
 func Commands(ctx context.Context, store Store) ([]Command, error) {
 	objects, err := store.List(ctx, controlDir+"/")
 	if err != nil {
@@ -40,7 +40,7 @@ func Commands(ctx context.Context, store Store) ([]Command, error) {
 		c := Command{Name: parts[1], Time: timeOf(parts[1])}
 		text, err := readSmall(ctx, store, o.Name)
 		switch {
-		case errors.Is(err, ErrNotFound): // carried out while we look
+		case errors.Is(err, ErrNotFound): // just carried out
 			continue
 		case err == nil:
 			err = c.decode(text)
@@ -58,7 +58,7 @@ func Commands(ctx context.Context, store Store) ([]Command, error) {
 	return commands, nil
 }
 
-// decode reads a command as etcd-manager-ctl writes it: etcd.Command (kubernetes-sigs/etcd-manager,
+// decode decodes a command of etcd-manager-ctl: etcd.Command (kubernetes-sigs/etcd-manager,
 // pkg/apis/etcd/etcdapi.proto) in proto3's JSON. Its timestamp is in nanoseconds.
 func (c *Command) decode(text []byte) error {
 	type restore struct {
@@ -86,7 +86,7 @@ func (c *Command) decode(text []byte) error {
 	return nil
 }
 
-// DeleteCommand removes a command that has been carried out, as etcd-manager does. A missing one is no error.
+// DeleteCommand removes a command that has been carried out, as etcd-manager does, if it still exists.
 func DeleteCommand(ctx context.Context, store Store, name string) error {
 	if !segment.MatchString(name) {
 		return fmt.Errorf("delete command: %q is not the name of one", name)

@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// Config is the section "snapshot" of the configuration, except how a bucket is reached.
+// Config is the section "snapshot" of the configuration, without the settings for a bucket.
 type Config struct {
 	// Store keeps the backups: a directory, as an absolute path or file:///path, or s3://bucket/prefix.
 	Store string `mapstructure:"store"`
-	// Spool is the directory, an absolute path, in which a backup is made before it is copied to Store; "" makes it in
-	// Store itself. The newest two stay there.
+	// Spool is the directory, an absolute path, in which a backup is made before it is copied to Store. The newest two
+	// stay there. With "" backups are made in Store itself.
 	Spool string `mapstructure:"spool"`
-	// Scratch is the directory in which a backup is decompressed to be verified, an absolute path; "" is the
-	// system's temporary directory. It needs as much free space as the database has bytes.
+	// Scratch is the directory in which a backup is decompressed to be verified, an absolute path; "" is the system's
+	// temporary directory. It needs as much free space as the database has bytes.
 	Scratch string `mapstructure:"scratch"`
 
-	// Every is the time from one backup to the next, 0 for none but those asked for.
+	// Every is the time from one backup to the next; with 0 backups are only made on request.
 	Every time.Duration `mapstructure:"every"`
-	// Cron is the schedule instead of Every: five fields, UTC, as cron(5) has them; "" for none.
+	// Cron is the schedule instead of Every: five fields as in cron(5), in UTC; "" for none.
 	Cron string `mapstructure:"cron"`
-	// Retry is the time from a failed backup to the next attempt. It doubles with each failure in a row, until the
-	// next backup is due anyway, and to an hour at most.
+	// Retry is the time from a failed backup to the next attempt. It doubles with each consecutive failure, up to an hour,
+	// or until the next backup is due anyway.
 	Retry time.Duration `mapstructure:"retry"`
-	// Drill is the time from one restore drill to the next, 0 for none. After one that has failed it is an hour at
-	// most. Encrypted backups are drilled only with an IdentityFile; see NoDrill.
+	// Drill is the time from one restore drill to the next, 0 for none. After a failed drill it is at most an hour.
+	// Encrypted backups are only drilled with an IdentityFile; see NoDrill.
 	Drill time.Duration `mapstructure:"drill"`
-	// Rate bounds what a backup writes and sends, in MiB a second; 0 is no bound.
+	// Rate limits what a backup writes and sends, in MiB per second; 0 means no limit.
 	Rate int `mapstructure:"rate"`
 
 	// Format is one of the formats, Compression one of Levels.
@@ -38,17 +38,17 @@ type Config struct {
 	Compression string `mapstructure:"compression"`
 	// Recipients, if any, are the age recipients (age1…, or ssh public keys) that backups are encrypted to.
 	Recipients []string `mapstructure:"recipients"`
-	// IdentityFile holds the age identities that decrypt; it is needed to restore, and to verify and drill an
-	// encrypted backup later than when it was saved.
+	// IdentityFile has the age identities for decryption. It is needed to restore an encrypted backup, and to verify or
+	// drill it after it was saved.
 	IdentityFile string `mapstructure:"identity-file"`
 
 	// Keep says which backups are kept.
 	Keep Keep `mapstructure:"keep"`
 }
 
-// Default returns the configuration to begin with: a backup every 15 minutes, the next attempt 30 seconds after a
-// failure, a drill a day; all of the last hour, hourly for a week, daily for a year. The directories are for the caller
-// to choose.
+// Default returns the default configuration: a backup every 15 minutes, a retry 30 seconds after a failure, a drill a
+// day. All backups of the last hour are kept, hourly ones for a week, daily ones for a year. The caller sets the
+// directories.
 func Default() Config {
 	return Config{
 		Every: 15 * time.Minute, Retry: 30 * time.Second, Drill: 24 * time.Hour, Rate: 100,
@@ -57,8 +57,7 @@ func Default() Config {
 	}
 }
 
-// Validate returns everything that is wrong with c, key by key. Which keys exclude each other is for the caller to
-// check.
+// Validate calls wrong for every invalid value. The caller checks which keys exclude each other.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	c.validateStore(wrong)
 	bad := func(key, must string, got any) { wrong("snapshot."+key, "must be %s, got %v", must, got) }
@@ -98,8 +97,8 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	c.Keep.validate(bad)
 }
 
-// NoDrill says why no drills are made, "" if they are. A node that encrypts and has no key is the usual way to keep
-// backups from anyone who steals its disk; the configuration is right then.
+// NoDrill says why no drills are made, or returns "". A node that encrypts usually has no key, so that a stolen disk
+// does not reveal backups. That configuration is right.
 func (c Config) NoDrill() string {
 	switch {
 	case c.Drill == 0:
@@ -110,11 +109,11 @@ func (c Config) NoDrill() string {
 	return ""
 }
 
-// maxRate is beyond any disk and any network, and far from what overflows.
+// maxRate is beyond any disk and network, and far below what would overflow.
 const maxRate = 1 << 20
 
-// validateStore reports what is wrong with the key store. An empty one is for the caller to fill in or to refuse, and a
-// bucket's name is for package s3 to judge.
+// validateStore checks the key store. The caller fills in or refuses an empty one, and package s3 checks a bucket's
+// name.
 func (c Config) validateStore(wrong func(key, format string, args ...any)) {
 	switch at, err := ParseAddress(c.Store); {
 	case err != nil:
@@ -129,9 +128,9 @@ const (
 	fileScheme   = "file:"
 )
 
-// ParseAddress returns the address of a store in its only form: the path of a directory, absolute or not, or a URL
-// s3://bucket/prefix, whose parts are not checked. It turns file:///path, which kops writes, into the path. Every other
-// URL is an error, which begins with what the address must be.
+// ParseAddress returns the address of a store in its canonical form: the path of a directory, absolute or not, or a URL
+// s3://bucket/prefix, whose parts are not checked. It turns file:///path, which kops writes, into the path. Any other
+// URL is an error, whose text begins with what the address must be.
 func ParseAddress(text string) (string, error) {
 	rest, isFile := strings.CutPrefix(text, fileScheme)
 	switch path := strings.TrimPrefix(rest, "//"); {
@@ -150,7 +149,7 @@ func ParseAddress(text string) (string, error) {
 	}
 }
 
-// validate calls bad for everything that is wrong with k.
+// validate calls bad for every invalid value.
 func (k Keep) validate(bad func(key, must string, got any)) {
 	if k.All < 0 {
 		bad("keep.all", "0 or more", k.All)

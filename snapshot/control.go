@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// specObject holds what etcd-manager wants its cluster to be (kubernetes-sigs/etcd-manager, pkg/commands/vfs.go). kops
+// specObject has the specification of etcd-manager's cluster (kubernetes-sigs/etcd-manager, pkg/commands/vfs.go). kops
 // writes it, and so does etcd-manager.
 const specObject = controlDir + "/etcd-cluster-spec"
 
-// ManagerSpec is what etcd-manager wants its cluster to be: etcd.ClusterSpec (pkg/apis/etcd/etcdapi.proto).
+// ManagerSpec is the specification of etcd-manager's cluster: etcd.ClusterSpec (pkg/apis/etcd/etcdapi.proto).
 type ManagerSpec struct {
 	Members     int    `json:"memberCount"`
 	EtcdVersion string `json:"etcdVersion"`
 }
 
-// Control is what a store tells etcd-manager about the cluster that it keeps.
+// Control describes etcd-manager's objects about its cluster in a store.
 type Control struct {
-	// Created: the mark of a cluster that exists is there. Without it, and with a spec, etcd-manager founds an empty
-	// cluster over data that serves.
+	// Created means that there is the mark of an existing cluster. Without the mark, but with a spec, etcd-manager founds
+	// an empty cluster over data that is in use.
 	Created  bool         `json:"created"`
 	Spec     *ManagerSpec `json:"spec,omitempty"` // nil if there is none
 	Commands []string     `json:"commands,omitempty"`
 }
 
-// ReadControl reads it.
+// ReadControl reads the Control of a store.
 func ReadControl(ctx context.Context, store Store) (Control, error) {
 	var c Control
 	commands, err := Commands(ctx, store)
@@ -69,8 +69,8 @@ func decodeSpec(text []byte) (*ManagerSpec, error) {
 	return &ManagerSpec{cmp.Or(file.Members, file.Members2), cmp.Or(file.EtcdVersion, file.EtcdVersion2)}, nil
 }
 
-// KeepControl writes what is missing of it, so that etcd-manager takes the cluster for one that exists, and for this
-// one. What is there stays. The mark comes first: with the spec alone etcd-manager would found a cluster.
+// KeepControl writes the missing parts, so that etcd-manager takes the cluster for an existing one, and for this one.
+// Existing parts stay. The mark is written first: with the spec alone etcd-manager would found a cluster.
 func KeepControl(ctx context.Context, store Store, spec ManagerSpec) error {
 	missing, err := markMissing(ctx, store)
 	if err != nil {
@@ -91,8 +91,8 @@ func KeepControl(ctx context.Context, store Store, spec ManagerSpec) error {
 	return nil
 }
 
-// KeepMark writes the mark where it is missing beside a spec, and reports whether it was. Without a spec etcd-manager
-// founds nothing, or has no use for the store.
+// KeepMark writes the mark if it is missing beside a spec, and reports whether it was. Without a spec etcd-manager
+// founds nothing, or does not use the store.
 func KeepMark(ctx context.Context, store Store) (missing bool, err error) {
 	if missing, err = markMissing(ctx, store); err != nil || !missing {
 		return false, err
@@ -106,8 +106,8 @@ func KeepMark(ctx context.Context, store Store) (missing bool, err error) {
 	return true, writeMark(ctx, store)
 }
 
-// markMissing reports whether etcd-manager would not find the mark of a cluster that exists. An empty one is an error
-// to it.
+// markMissing reports whether etcd-manager would find no mark of an existing cluster. It treats an empty mark as an
+// error.
 func markMissing(ctx context.Context, store Store) (bool, error) {
 	old, err := readSmall(ctx, store, createdObject)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -116,7 +116,7 @@ func markMissing(ctx context.Context, store Store) (bool, error) {
 	return len(old) == 0, nil
 }
 
-// writeMark writes the mark where there is none, or an empty one, with which nothing is lost.
+// writeMark writes the mark if there is none or an empty one, with which nothing is lost.
 func writeMark(ctx context.Context, store Store) error {
 	text, err := json.Marshal(map[string]int64{"timestamp": time.Now().UnixNano()})
 	if err != nil {

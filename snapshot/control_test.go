@@ -17,7 +17,7 @@ const (
 	spec    = "control/etcd-cluster-spec"
 )
 
-// What is missing is written, and what is there is kept, no matter who wrote it.
+// Missing objects are written, and existing ones are kept, no matter who wrote them.
 func TestKeepControl(t *testing.T) {
 	ctx := t.Context()
 	wanted := snapshot.ManagerSpec{Members: 3, EtcdVersion: "3.6.12"}
@@ -65,14 +65,14 @@ func TestKeepControl(t *testing.T) {
 	}
 }
 
-// The mark is written again beside a spec, with which alone etcd-manager founds a cluster. Where there is no spec, or the
-// mark is there, nothing is written.
+// The mark is written again beside a spec, because with the spec alone etcd-manager founds a cluster. Nothing is
+// written if there is no spec or the mark exists.
 func TestKeepMark(t *testing.T) {
 	ctx := t.Context()
 	const kops, mark = `{"memberCount": 3, "etcdVersion": "3.6.12"}`, `{"timestamp":1638935701000000000}`
 	for name, tc := range map[string]struct {
 		before        map[string]string
-		missing, want bool // it was missing, and it is there then
+		missing, want bool // it was missing, and it exists afterwards
 	}{
 		"nothing":                {nil, false, false},
 		"a spec alone":           {map[string]string{spec: kops}, true, true},
@@ -101,7 +101,7 @@ func TestKeepMark(t *testing.T) {
 	}
 }
 
-// unmarkedWith is a store with a spec alone.
+// unmarkedWith is a store that only has a spec.
 func unmarkedWith(t *testing.T, text string) snapshot.Store {
 	t.Helper()
 	store := snapshot.NewDir(t.TempDir())
@@ -111,7 +111,7 @@ func unmarkedWith(t *testing.T, text string) snapshot.Store {
 	return store
 }
 
-// A spec without the mark has etcd-manager found an empty cluster, so there must never be one.
+// A spec without the mark makes etcd-manager found an empty cluster, so there must never be one.
 func TestKeepControlMarksFirst(t *testing.T) {
 	store := &unmarked{Store: snapshot.NewDir(t.TempDir())}
 	if err := snapshot.KeepControl(t.Context(), store, snapshot.ManagerSpec{Members: 3, EtcdVersion: "3.6.12"}); err == nil {
@@ -122,7 +122,7 @@ func TestKeepControlMarksFirst(t *testing.T) {
 	}
 }
 
-// unmarked takes no mark.
+// unmarked refuses the mark.
 type unmarked struct{ snapshot.Store }
 
 func (u *unmarked) PutIfAbsent(ctx context.Context, name string, data []byte) error {

@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// Copy copies a backup, whole and under its name, from one store to another: the data first, the sidecar last, once the
-// data was read back from the other store and its digest found to be the sidecar's. A pin is copied with it, and so is
-// the proof that stands against it. Where the backup is there already and equal, nothing is written; another backup of
-// that name is an error and stays as it is. On an error nothing that counts as a backup was added; what was written
-// stays for the next Copy to complete, and for Prune after a day. The result is the sidecar, of a legacy backup what is
-// known of it.
+// Copy copies a backup under its name from one store to another: the data first, and the sidecar last, after the data
+// was read back from the other store and its digest equals the sidecar's. A pin and a proof that stands against the
+// backup are copied too. If the same backup is already there, nothing is written. If another backup of that name is
+// there, Copy returns an error and leaves it alone. On an error no new backup counts; what was written stays for the
+// next Copy to complete, and for Prune after a day. The result is the sidecar, or what is known of a legacy backup.
 //
-// Its progress counts the bytes of the stored object, once while "copying" and once while "verifying".
+// The progress counts the bytes of the stored object, once while "copying" and once while "verifying".
 func Copy(ctx context.Context, from, to Store, name string, opt Options) (Meta, error) {
 	t := transfer{name: name, from: from, to: to, opt: opt}
 	done, err := false, t.prepare(ctx)
@@ -44,12 +43,12 @@ type transfer struct {
 	data   string // the object with the data, within the backup's directory
 	size   int64
 	sha256 string
-	// The texts of the small objects, nil where there is none. They are copied as they are: a sidecar may have fields
+	// The texts of the small objects, nil if there is none. They are copied unchanged, because a sidecar may have fields
 	// that this program does not know.
 	pin, failed, sidecar, mark []byte
 }
 
-// prepare reads what is to be copied, but for the data: only a legacy backup's digest is not known without it.
+// prepare reads everything to copy except the data. Only the digest of a legacy backup needs the data.
 func (t *transfer) prepare(ctx context.Context) error {
 	e, err := lookup(ctx, t.from, t.name)
 	if err != nil {
@@ -89,14 +88,14 @@ func (t *transfer) prepare(ctx context.Context) error {
 	return err
 }
 
-// reserve makes the name ours to write in the other store. done says that the backup is there already.
+// reserve reserves the name in the other store. done means that the backup is already there.
 func (t *transfer) reserve(ctx context.Context) (done bool, err error) {
 	text, err := encodeBegin(begin{Cluster: t.source.Cluster, Lineage: t.source.Lineage, Since: time.Now().UTC(),
 		SHA256: t.sha256})
 	if err != nil {
 		return false, err
 	}
-	for range 3 { // others may come and go meanwhile
+	for range 3 { // other writers may come and go
 		e, err := lookup(ctx, t.to, t.name)
 		switch {
 		case err != nil:
@@ -118,8 +117,8 @@ func (t *transfer) reserve(ctx context.Context) (done bool, err error) {
 	return false, errors.New("others write to that name in the other store: try again later")
 }
 
-// takeOver decides about an unfinished backup of that name. One that was begun for the same data is as good as ours,
-// because its writer writes the same bytes. One that was abandoned is removed, which frees the name.
+// takeOver handles an unfinished backup of that name. If it was begun for the same data, its writer writes the same
+// bytes, so it counts as ours. If it is abandoned, it is removed, which frees the name.
 func (t *transfer) takeOver(ctx context.Context, e entry, text []byte) (ours bool, err error) {
 	var by begin
 	if e.has(beginObject) {
@@ -128,11 +127,11 @@ func (t *transfer) takeOver(ctx context.Context, e entry, text []byte) (ours boo
 			return false, err
 		}
 		if err == nil {
-			by, _ = decodeBegin(old) // what cannot be read is nobody's
+			by, _ = decodeBegin(old) // one that cannot be read belongs to nobody
 		}
 	}
 	if by.SHA256 == t.sha256 {
-		// Rewritten, it is young again, and no Prune takes it for abandoned.
+		// Rewriting makes it young again, so that no Prune takes it for abandoned.
 		return true, t.to.Put(ctx, object(t.name, beginObject), bytes.NewReader(text))
 	}
 	c, err := scan(ctx, t.to, "")
@@ -146,7 +145,7 @@ func (t *transfer) takeOver(ctx context.Context, e entry, text []byte) (ours boo
 	return false, e.prune(ctx, t.to)
 }
 
-// compareSidecar decides about a backup with a sidecar in the other store.
+// compareSidecar handles a backup with a sidecar in the other store.
 func (t *transfer) compareSidecar(ctx context.Context, e entry) (done bool, err error) {
 	text, err := e.readPart(ctx, t.to, metaObject)
 	if err != nil {
@@ -154,7 +153,7 @@ func (t *transfer) compareSidecar(ctx context.Context, e entry) (done bool, err 
 	}
 	if bytes.Equal(text, t.sidecar) {
 		if e.checkData(t.data, t.size) != nil {
-			return false, nil // it has lost its data: that is sent again
+			return false, nil // its data is missing: send it again
 		}
 		if t.mark != nil && !e.has(managerObject) {
 			err = t.to.PutIfAbsent(ctx, object(t.name, managerObject), t.mark)
@@ -178,7 +177,7 @@ func describe(m Meta) string {
 		m.Content.Revision, m.Stored.SHA256)
 }
 
-// compareData decides about a legacy backup in the other store. Nothing there describes its data, so the data is read.
+// compareData handles a legacy backup in the other store. Nothing there describes its data, so the data is read.
 func (t *transfer) compareData(ctx context.Context) (done bool, err error) {
 	if !t.source.Legacy {
 		return false, fmt.Errorf("the other store has another backup of that name, etcd-manager's; the one to copy is %s",
@@ -217,7 +216,7 @@ func (t *transfer) send(ctx context.Context) error {
 	return nil
 }
 
-// commit writes the objects that make it a backup, in the order in which they must appear. What is there stays.
+// commit writes the objects that make it a backup, in the order in which they must appear. Existing objects stay.
 func (t *transfer) commit(ctx context.Context) error {
 	against := ""
 	if t.failed != nil {
@@ -260,8 +259,8 @@ func (t *transfer) digest(ctx context.Context, store Store) (string, error) {
 	return got.hex(), nil
 }
 
-// proven reads what must have size bytes and a known digest, and ends with an error if it has not: a Store keeps
-// nothing of a reader that fails.
+// proven reads data of a known size and digest. If the data differs, it ends with an error, so that a Store keeps
+// nothing of it.
 type proven struct {
 	io.Reader
 	got   *digest

@@ -129,7 +129,7 @@ func TestCopyMends(t *testing.T) {
 	copied()
 }
 
-// TestCopyRefuses wants that nothing that counts is written when something is wrong, and nothing that counts replaced.
+// TestCopyRefuses checks that after an error nothing that counts is written or replaced.
 func TestCopyRefuses(t *testing.T) {
 	m := forged(midday, "data")
 	broken := errors.New("broken")
@@ -205,7 +205,7 @@ func TestCopyRefuses(t *testing.T) {
 	}
 }
 
-// TestCopyLegacyRefuses copies over a different backup of etcd-manager's.
+// TestCopyLegacyRefuses copies over a different backup of etcd-manager.
 func TestCopyLegacyRefuses(t *testing.T) {
 	from, to, _ := two(t)
 	legacy(t, from, "by-hand", midday, "data")
@@ -215,7 +215,7 @@ func TestCopyLegacyRefuses(t *testing.T) {
 	}
 }
 
-// TestCopyTakesOver completes what an earlier Copy, or a save long ago, has left.
+// TestCopyTakesOver completes what an earlier Copy, or a save long ago, has left behind.
 func TestCopyTakesOver(t *testing.T) {
 	for _, step := range []string{"etcd.backup.zst", "holdfast.meta.json"} {
 		from, to, _ := two(t)
@@ -254,7 +254,7 @@ func TestCopyTakesOver(t *testing.T) {
 	}
 }
 
-// TestCopyRaces copies one backup from many places at once, and two different ones of one name.
+// TestCopyRaces copies one backup from many goroutines at once, and two different backups of one name.
 func TestCopyRaces(t *testing.T) {
 	from, to, _ := two(t)
 	m := forge(t, from, forged(midday, strings.Repeat("a", 1<<18)), strings.Repeat("a", 1<<18))

@@ -9,7 +9,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// TestDamaged tells what speaks against a backup from what does not: on the one, people delete it.
+// TestDamaged checks which errors are about the backup itself: people delete backups because of them.
 func TestDamaged(t *testing.T) {
 	for name, test := range map[string]struct {
 		harm func(t *testing.T, dir string)
@@ -46,7 +46,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestSaveChecksFirst gives Save what no sidecar may hold: nothing is written.
+// TestSaveChecksFirst gives Save metadata that is invalid in a sidecar: nothing is written.
 func TestSaveChecksFirst(t *testing.T) {
 	for want, change := range map[string]func(*snapshot.Meta){
 		"cluster: must be": func(m *snapshot.Meta) { m.Cluster = "a b" },

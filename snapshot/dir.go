@@ -19,20 +19,20 @@ import (
 	"time"
 )
 
-// Dir is a Store in a directory: of this machine, or one that several machines mount.
+// Dir is a Store in a directory, which may be on a file system that several machines mount.
 //
-// Objects are files of mode 0600, because a backup holds every secret of the cluster. Each is written under a hidden
+// Objects are files of mode 0600, because a backup holds every secret of the cluster. Each is written below a hidden
 // directory and moved into place, so that it appears whole or not at all.
 type Dir struct {
 	path string
 
 	mu    sync.Mutex
-	seen  bool // the mark has been seen: from now on its absence means that the store is gone
-	swept bool // what crashed writers left is gone
+	seen  bool // the mark was seen: if it is now absent, the store is gone
+	swept bool // unfinished files of crashed writers were removed
 }
 
-// mark is the hidden directory of unfinished files. It is also how the root is known to be the store, and not the empty
-// directory that an unmounted file system leaves behind.
+// mark is the hidden directory for unfinished files. It also shows that the root is the store, and not the empty mount
+// point of an unmounted file system.
 const mark = ".holdfast"
 
 // NewDir returns the store in the directory path, which must exist when the store is used: it is never created,
@@ -54,9 +54,9 @@ func (d *Dir) open(write bool) (*os.Root, error) {
 	return root, nil
 }
 
-// prepare checks the mark. The first write makes it, and removes what crashed writers left there. A read does not make
-// it: a listing must not turn the empty directory of an absent mount into a store while others wait for the mount, and
-// it must work where nothing can be written.
+// prepare checks the mark. The first write creates it, and removes unfinished files of crashed writers. A read does not
+// create it: a listing must not turn an empty mount point into a store while others wait for the mount, and it must
+// work where nothing can be written.
 func (d *Dir) prepare(root *os.Root, write bool) error {
 	if d.seen || !write {
 		_, err := root.Stat(mark)
@@ -80,15 +80,14 @@ func (d *Dir) prepare(root *os.Root, write bool) error {
 	return nil
 }
 
-// sweepAll removes all unfinished files: it is for a store whose only writer is the caller, and which is not writing
-// now.
+// sweepAll removes all unfinished files. It is for a store whose only writer is the caller, who must not be writing.
 func (d *Dir) sweepAll() error {
 	root, err := d.open(true)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	return sweep(root, math.MinInt64) // those from the future, too
+	return sweep(root, math.MinInt64) // even those from the future
 }
 
 // sweep removes the unfinished files that are older than age.
@@ -114,7 +113,7 @@ func (d *Dir) Put(ctx context.Context, name string, r io.Reader) error {
 	return d.write(ctx, name, r, (*os.Root).Rename)
 }
 
-// PutIfAbsent implements Store. The arbiter is link(2), which no two callers win, on NFS neither.
+// PutIfAbsent implements Store. link(2) decides: only one caller succeeds, even on NFS.
 func (d *Dir) PutIfAbsent(ctx context.Context, name string, data []byte) error {
 	return d.write(ctx, name, bytes.NewReader(data), func(root *os.Root, temp, name string) error {
 		err := root.Link(temp, name)
@@ -131,7 +130,7 @@ func (d *Dir) PutIfAbsent(ctx context.Context, name string, data []byte) error {
 	})
 }
 
-// write makes a durable unfinished file of r and lets place give it its name.
+// write writes r durably to an unfinished file, and calls place to give the file its name.
 func (d *Dir) write(ctx context.Context, name string, r io.Reader,
 	place func(root *os.Root, temp, name string) error) error {
 	if err := CheckName(name); err != nil {
@@ -143,7 +142,7 @@ func (d *Dir) write(ctx context.Context, name string, r io.Reader,
 	}
 	defer root.Close()
 	temp := path.Join(mark, rand.Text())
-	defer root.Remove(temp) // what Rename has not taken away
+	defer root.Remove(temp) // fails if place has renamed it
 	if err := writeFile(root, temp, ctxReader{ctx, r}); err != nil {
 		return fmt.Errorf("write object %s: %w", name, err)
 	}
@@ -152,8 +151,8 @@ func (d *Dir) write(ctx context.Context, name string, r io.Reader,
 		if err = makeDirs(root, parent); err == nil {
 			err = place(root, temp, name)
 		}
-		// A concurrent Delete may have removed the directory as empty just before: then it is made again. If our own
-		// file is missing as well, the store was emptied.
+		// If a concurrent Delete has just removed the empty directory, create it again. If the unfinished file is missing
+		// too, the store was emptied.
 		if !errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
 			break
 		}
@@ -207,7 +206,7 @@ func (d *Dir) List(ctx context.Context, prefix string) ([]Object, error) {
 		return nil, err
 	}
 	defer root.Close()
-	top := "." // the deepest directory that holds every name with this prefix
+	top := "." // the deepest directory that contains every name with this prefix
 	if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
 		top = prefix[:i]
 		if CheckName(top) != nil {
@@ -220,12 +219,12 @@ func (d *Dir) List(ctx context.Context, prefix string) ([]Object, error) {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case absent(err):
-			return nil // no such directory, or deleted while we walk
+			return nil // there is no such directory, or it was just deleted
 		case err != nil:
 			return err
 		case name == ".":
 			return nil
-		case !segment.MatchString(e.Name()): // not ours: lost+found, the mark
+		case !segment.MatchString(e.Name()): // lost+found, or the mark
 			if e.IsDir() {
 				return fs.SkipDir
 			}
@@ -250,7 +249,7 @@ func (d *Dir) List(ctx context.Context, prefix string) ([]Object, error) {
 	return objects, nil
 }
 
-// Delete implements Store. It also removes the directories this leaves empty.
+// Delete implements Store. It also removes the directories that become empty.
 func (d *Dir) Delete(ctx context.Context, name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -270,7 +269,7 @@ func (d *Dir) Delete(ctx context.Context, name string) error {
 		return fmt.Errorf("delete object %s: %w", name, err)
 	}
 	dir := path.Dir(name)
-	for dir != "." && root.Remove(dir) == nil { // refused when it is not empty
+	for dir != "." && root.Remove(dir) == nil { // fails if it is not empty
 		dir = path.Dir(dir)
 	}
 	if err := syncDir(root, dir); err != nil && !absent(err) {
@@ -284,7 +283,7 @@ func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// writeFile makes a new file of r, durable when it returns nil.
+// writeFile writes r to a new file. If it returns nil, the file is durable.
 func writeFile(root *os.Root, name string, r io.Reader) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -299,12 +298,12 @@ func writeFile(root *os.Root, name string, r io.Reader) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	// What is read back shall come from the disk, and not push the member's database out of memory meanwhile.
+	// Reading back must come from the disk. Dropping the file from the cache also keeps the member's database in it.
 	forget(f)
 	return f.Close()
 }
 
-// makeDirs makes a directory and those above it, each durable.
+// makeDirs makes a directory and its parents durably.
 func makeDirs(root *os.Root, name string) error {
 	if name == "." {
 		return nil
@@ -315,8 +314,8 @@ func makeDirs(root *os.Root, name string) error {
 	return makeDir(root, name)
 }
 
-// makeDir makes one directory. It is durable when this returns nil, also if it existed: anyone who made it may have
-// crashed, or not come so far yet.
+// makeDir makes one directory durably, if it does not exist. It also syncs an existing one, because whoever made it may
+// have crashed before the sync, or may not have synced yet.
 func makeDir(root *os.Root, name string) error {
 	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

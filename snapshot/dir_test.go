@@ -16,7 +16,7 @@ func TestDir(t *testing.T) {
 	snapshottest.Run(t, func(t *testing.T) snapshot.Store { return snapshot.NewDir(t.TempDir()) })
 }
 
-// TestDirGone takes the root away in every way it can go: the answer is an error, never "empty".
+// TestDirGone removes the root in every way: the result is an error, never "empty".
 func TestDirGone(t *testing.T) {
 	for name, take := range map[string]func(t *testing.T, root string){
 		"removed":            func(t *testing.T, root string) { must(t, os.RemoveAll(root)) },
@@ -55,7 +55,7 @@ func TestDirMissing(t *testing.T) {
 	}
 }
 
-// TestDirReading looks into an empty directory while its owner waits for a mount there: that makes no store of it.
+// TestDirReading reads an empty directory while its owner waits for a mount there: that does not make it a store.
 func TestDirReading(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "store")
 	must(t, os.Mkdir(root, 0o700))
@@ -77,7 +77,7 @@ func TestDirReading(t *testing.T) {
 	}
 }
 
-// TestDirLeftovers finds files of crashed writers: the old ones go, those that may have a writer stay.
+// TestDirLeftovers finds files of crashed writers: old ones are removed, those that may still have a writer stay.
 func TestDirLeftovers(t *testing.T) {
 	root := t.TempDir()
 	hidden := filepath.Join(root, ".holdfast")
@@ -97,7 +97,7 @@ func TestDirLeftovers(t *testing.T) {
 	}
 }
 
-// TestDirForeign keeps to its own: what others put into the directory is not listed, and is no obstacle.
+// TestDirForeign checks that files of others in the directory are not listed, and cause no errors.
 func TestDirForeign(t *testing.T) {
 	root := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(root, "lost+found"), 0))

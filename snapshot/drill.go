@@ -10,10 +10,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// Drill is the proof that a backup can be restored: it was, in a process of its own, and served what was saved.
+// Drill is the proof that a backup can be restored: it was restored in a separate process and served what was saved.
 type Drill struct {
-	// Name is the backup's, Lineage the founding of the cluster whose leader made the drill, "" where that is not
-	// known.
+	// Name is the name of the backup. Lineage is the founding of the cluster whose leader made the drill, or "" if it is
+	// not known.
 	Name    string `json:"name"`
 	Lineage string `json:"lineage,omitempty"`
 	// Time is when the drill began, Took how long it lasted.
@@ -23,32 +23,31 @@ type Drill struct {
 	Revision        int64  `json:"revision"`
 	CompactRevision int64  `json:"compactRevision"`
 	HashKV          uint32 `json:"hashKV"`
-	// Compared says that the backup records a HashKV and that it is this one.
+	// Compared says that the backup records a HashKV and that it is equal.
 	Compared bool `json:"compared"`
-	// Checked names what was compared, in words: the revision, the records, and so on. It is empty if it did not come
-	// so far.
+	// Checked lists what was compared, in words: the revision, the records, and so on. It is empty if the drill did not
+	// get that far.
 	Checked []string `json:"checked,omitempty"`
-	// Unrecorded says that the backup has no sidecar: what the restored member answered was compared with what the
+	// Unrecorded says that the backup has no sidecar. The answers were then compared with the content of the database in
 	// database in the backup holds, not with what was recorded when it was saved.
 	Unrecorded bool `json:"unrecorded,omitempty"`
-	// Error says why the backup could not be restored or is not what was saved, "" if all is well.
+	// Error says why the backup could not be restored or is not what was saved, or is "".
 	Error string `json:"error,omitempty"`
 }
 
 const (
-	// A drill lasts at most until the next backup is due, but it is given minDrill in any case and maxDrill at most.
+	// A drill may last until the next backup is due, but at least minDrill and at most maxDrill.
 	minDrill = 5 * time.Minute
 	maxDrill = 30 * time.Minute
-	// drillAgain is the time to the next drill after one that has found something, if drills are not more frequent
-	// anyway: so the alarm ends soon after its cause.
+	// drillAgain is the longest time to the next drill after a failed one, so that an alarm ends soon after its cause.
 	drillAgain = time.Hour
 )
 
-// errGiveWay ends a drill when a backup is asked for.
+// errGiveWay ends a drill when a backup is requested.
 var errGiveWay = errors.New("a backup was asked for meanwhile: repeat the drill")
 
-// drillAt returns when the next drill is to be attempted, the past if that is not known, and whether one is at all. The
-// caller has mu.
+// drillAt returns when the next drill is due, which is in the past if that is not known. ok is false if none is
+// planned. The caller has mu.
 func (k *Keeper) drillAt(now time.Time) (at time.Time, ok bool) {
 	if k.restore == nil || k.cfg.NoDrill() != "" || !k.state.known || k.state.holds.newest.Name == "" {
 		return time.Time{}, false
@@ -84,7 +83,7 @@ func (k *Keeper) scheduledDrill(ctx context.Context) {
 	k.drills.record(ctx, d)
 }
 
-// drill restores a backup and tells how it went. The caller has the turn.
+// drill drills a backup and returns the result. The caller has the turn.
 func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 	start := time.Now()
 	ctx, giveWay := context.WithCancelCause(ctx)
@@ -106,9 +105,9 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 
 	d, err := k.restore(ctx, name)
 	slow := (err != nil || d.Error != "") && context.Cause(ctx) == late
-	if cause := context.Cause(ctx); slow { // that is a finding
+	if cause := context.Cause(ctx); slow { // a finding
 		d.Error, err = cause.Error(), nil
-	} else if cause != nil && (err != nil || d.Error != "") { // and this is no finding
+	} else if cause != nil && (err != nil || d.Error != "") { // not a finding
 		k.series.drill.total.WithLabelValues(resultInterrupted).Inc()
 		return Drill{}, fmt.Errorf("drill backup %s: %w", name, cause)
 	}
@@ -117,7 +116,7 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 		return Drill{}, fmt.Errorf("drill backup %s: %w", name, err)
 	}
 	d.Name, d.Lineage, d.Time, d.Took = name, k.source.Identity().Lineage, start.UTC(), time.Since(start)
-	if !slow { // a machine that is slow says nothing against the backup
+	if !slow { // a slow machine proves nothing against the backup
 		k.drills.prove(context.WithoutCancel(ctx), d, k.opt)
 	}
 	if d.Error != "" {
@@ -131,8 +130,8 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 	return d, nil
 }
 
-// RecordDrill stores what a drill found, which nobody's Keeper made: beside the backup and, if that is the newest of
-// the cluster, as the last drill that the schedule counts from.
+// RecordDrill stores the result of a drill that no Keeper made: beside the backup and, if that is the newest of the
+// cluster, also as the last drill, from which the schedule counts.
 func RecordDrill(ctx context.Context, store Store, id Identity, d Drill, opt Options) error {
 	d.Lineage = id.Lineage
 	backups, err := List(ctx, store, id)
@@ -158,7 +157,7 @@ func putDrill(ctx context.Context, store Store, cluster string, d Drill) error {
 // drillObject is the name of the object with the last drill.
 func drillObject(cluster string) string { return holdfastDir + "/" + cluster + "/drill.json" }
 
-// urgent waits as wait does, but a drill gives way.
+// urgent waits for the turn as wait does, but also ends a drill in progress.
 func (k *Keeper) urgent(ctx context.Context) (release func(), err error) {
 	defer k.drills.hurry()()
 	return k.turn.wait(ctx)

@@ -16,7 +16,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// drills is a drill in the hands of a test.
+// drills is a drill that a test controls.
 type drills struct {
 	mu    sync.Mutex
 	names []string
@@ -35,7 +35,7 @@ func (d *drills) drill(ctx context.Context, name string) (snapshot.Drill, error)
 	return snapshot.Drill{Revision: 6, HashKV: 42, Compared: true}, nil
 }
 
-// set changes what a drill does, nil for one that finds nothing.
+// set changes what a drill does; with nil it finds no problem.
 func (d *drills) set(do func(ctx context.Context) (snapshot.Drill, error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,10 +49,10 @@ func drilled(t *testing.T, test func(t *testing.T, b *bench, d *drills), setup .
 	keeper(t, func(t *testing.T, b *bench) { test(t, b, d) }, append(setup, func(b *bench) { b.drill = d.drill })...)
 }
 
-// seldom makes for few backups in a test of days.
+// seldom makes few backups, for a test that lasts days.
 func seldom(b *bench) { b.cfg.Every = 4 * time.Hour }
 
-// after lets time go by and wants a number of drills then.
+// after lets time pass, and then wants this number of drills.
 func (d *drills) after(t *testing.T, wait time.Duration, want int) {
 	t.Helper()
 	time.Sleep(wait)
@@ -81,7 +81,7 @@ func TestDrillSchedule(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		b.member.leader.Store(true)
 		d.after(t, time.Hour, 1)
-		b.member.leader.Store(false) // another node, that knows of it from the store
+		b.member.leader.Store(false) // another node, which learns of it from the store
 		b.member = &member{db: b.member.db}
 		b.start(t)
 		b.member.leader.Store(true)
@@ -98,7 +98,7 @@ func TestDrillSchedule(t *testing.T) {
 	}, seldom)
 }
 
-// TestDrillFails finds a backup that cannot be restored: that is told at once, and tried again after an hour.
+// TestDrillFails finds a backup that cannot be restored: this is reported at once, and tried again after an hour.
 func TestDrillFails(t *testing.T) {
 	drilled(t, func(t *testing.T, b *bench, d *drills) {
 		d.do = func(context.Context) (snapshot.Drill, error) {
@@ -122,14 +122,14 @@ func TestDrillFails(t *testing.T) {
 	}, seldom)
 }
 
-// TestDrillUntried cannot find out anything for a while: it is tried again, later and later, and stays an error.
+// TestDrillUntried cannot drill for a while: it tries again with growing delays, and reports an error meanwhile.
 func TestDrillUntried(t *testing.T) {
 	drilled(t, func(t *testing.T, b *bench, d *drills) {
 		d.do = func(context.Context) (snapshot.Drill, error) {
 			return snapshot.Drill{}, errors.New("no room to restore")
 		}
 		b.member.leader.Store(true)
-		d.after(t, 5*time.Minute, 4) // after 0, 30, 60 and 120 seconds, and the time they take
+		d.after(t, 5*time.Minute, 4) // after 0, 30, 60 and 120 seconds, plus the time that they take
 		if s := b.Status().Drill; !strings.Contains(s.Error, "no room to restore") || s.Last.Name != "" {
 			t.Errorf("status: want why it could not be tried, got %+v", s)
 		}
@@ -145,7 +145,7 @@ func TestDrillUntried(t *testing.T) {
 	})
 }
 
-// TestDrillHangs lets a drill hang until it is stopped. That is a finding, and the next backup is not late for it.
+// TestDrillHangs lets a drill hang until it is stopped. That is a finding, and it does not delay the next backup.
 func TestDrillHangs(t *testing.T) {
 	drilled(t, func(t *testing.T, b *bench, d *drills) {
 		d.set(func(ctx context.Context) (snapshot.Drill, error) {
@@ -165,13 +165,13 @@ func TestDrillHangs(t *testing.T) {
 	})
 }
 
-// TestDrillGivesWay asks for a backup during a drill. It does not wait, and the drill is repeated.
+// TestDrillGivesWay requests a backup during a drill. The backup does not wait, and the drill is repeated.
 func TestDrillGivesWay(t *testing.T) {
 	drilled(t, func(t *testing.T, b *bench, d *drills) {
 		d.set(func(ctx context.Context) (snapshot.Drill, error) {
 			select {
 			case <-ctx.Done():
-				return snapshot.Drill{Error: "killed"}, nil // as one might see it who looks at the process
+				return snapshot.Drill{Error: "killed"}, nil // as someone might report who sees the process end
 			case <-time.After(5 * time.Minute):
 				return snapshot.Drill{Revision: 6}, nil
 			}
@@ -196,7 +196,7 @@ func TestDrillGivesWay(t *testing.T) {
 	})
 }
 
-// TestDrillRecord finds strange things in the place of the last drill's result.
+// TestDrillRecord finds invalid data in place of the last drill's result.
 func TestDrillRecord(t *testing.T) {
 	future, err := json.Marshal(snapshot.Drill{Name: "x", Time: time.Date(2050, 1, 1, 0, 0, 0, 0, time.UTC)})
 	must(t, err)
@@ -220,7 +220,7 @@ func TestDrillRecord(t *testing.T) {
 	}
 }
 
-// TestDrillStoreOff cannot ask the store when a drill is due: that is shown, and none is made on a guess.
+// TestDrillStoreOff cannot ask the store when a drill is due: it shows that, and makes no drill on a guess.
 func TestDrillStoreOff(t *testing.T) {
 	drilled(t, func(t *testing.T, b *bench, d *drills) {
 		b.member.leader.Store(true)
@@ -235,7 +235,7 @@ func TestDrillStoreOff(t *testing.T) {
 	}, seldom)
 }
 
-// TestNoDrill has no way to restore a backup: none is drilled, and backups are made all the same.
+// TestNoDrill has no drill function: no backup is drilled, and backups are made all the same.
 func TestNoDrill(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
@@ -246,7 +246,7 @@ func TestNoDrill(t *testing.T) {
 	}, seldom)
 }
 
-// TestDrillWithoutIdentity encrypts where there is no key: it is no failure that nothing is drilled, and it is told.
+// TestDrillWithoutIdentity encrypts without having the key: that nothing is drilled is no failure, but is shown.
 func TestDrillWithoutIdentity(t *testing.T) {
 	drilled(t, func(t *testing.T, b *bench, d *drills) {
 		b.member.leader.Store(true)
@@ -259,7 +259,7 @@ func TestDrillWithoutIdentity(t *testing.T) {
 	})
 }
 
-// TestDrillOfAnotherFounding finds the drill of a cluster that was given up: it proves nothing of the new one's
+// TestDrillOfAnotherFounding finds the drill of a cluster that was given up: it proves nothing about the new cluster's
 // backups.
 func TestDrillOfAnotherFounding(t *testing.T) {
 	drilled(t, func(t *testing.T, b *bench, d *drills) {
@@ -271,6 +271,6 @@ func TestDrillOfAnotherFounding(t *testing.T) {
 		if last := b.Status().Drill.Last; last.Lineage != "l-1" || last.Name == "of the old one" {
 			t.Errorf("last drill: want our own, got %+v", last)
 		}
-		d.after(t, 20*time.Hour, 1) // and not again and again
+		d.after(t, 20*time.Hour, 1) // and not repeatedly
 	}, seldom)
 }

@@ -11,7 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// drills is what a Keeper knows of its drills. Its lock may be taken under the Keeper's, never the other way round.
+// drills has the state of a Keeper's drills. Its lock may be taken while the Keeper's is held, never the other way
+// round.
 type drills struct {
 	store   Store
 	cluster string
@@ -19,24 +20,24 @@ type drills struct {
 	lg      *zap.Logger
 
 	mu        sync.Mutex
-	known     bool // last is the store's, as far as we can know
+	known     bool // last is the store's, as far as this node can know
 	last      Drill
 	attempted time.Time
-	tries     int // drills that could not be tried, in a row
+	tries     int // consecutive drills that could not be tried
 	lastError string
-	urgent    int                     // who waits for the turn and does not wait for a drill
+	urgent    int                     // callers that wait for the turn and do not wait for a drill
 	running   string                  // the backup that is being drilled
 	giveWay   context.CancelCauseFunc // ends that drill
 }
 
-// lead starts the count again, on a node that leads from now on.
+// lead resets the count on a node that begins to lead.
 func (d *drills) lead() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.known, d.tries = false, 0
 }
 
-// next returns when the next drill is to be attempted, the past if that is not known.
+// next returns when the next drill is to be attempted, which is in the past if that is not known.
 func (d *drills) next(every, retry time.Duration, now time.Time) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +47,7 @@ func (d *drills) next(every, retry time.Duration, now time.Time) time.Time {
 	return d.due(every, now)
 }
 
-// due returns when the next drill is due, the past if that is not known. The caller has mu.
+// due returns when the next drill is due, which is in the past if that is not known. The caller has mu.
 func (d *drills) due(every time.Duration, now time.Time) time.Time {
 	switch {
 	case !d.known || d.last.Name == "" || d.last.Time.After(now.Add(skew)):
@@ -57,7 +58,7 @@ func (d *drills) due(every time.Duration, now time.Time) time.Time {
 	return d.last.Time.Add(every)
 }
 
-// made reports whether the drill that is due at start was made meanwhile, by another node: then the failures are over.
+// made reports whether another node has made the drill that is due at start. That also ends a series of failures.
 func (d *drills) made(every time.Duration, start time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,7 +69,7 @@ func (d *drills) made(every time.Duration, start time.Time) bool {
 	return true
 }
 
-// begin notes the drill of a backup, which ends at once where somebody waits for the turn, and end its end.
+// begin records that a backup is being drilled. If someone waits for the turn, the drill ends at once.
 func (d *drills) begin(name string, giveWay context.CancelCauseFunc) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +85,7 @@ func (d *drills) end() {
 	d.running, d.giveWay = "", nil
 }
 
-// hurry has a drill give way until the function that it returns is called.
+// hurry makes drills end at once until over is called.
 func (d *drills) hurry() (over func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,7 +100,7 @@ func (d *drills) hurry() (over func()) {
 	}
 }
 
-// failed records that a drill of the schedule could not be tried. One that gave way is simply repeated.
+// failed records that a scheduled drill could not be tried. A drill that gave way is simply repeated.
 func (d *drills) failed(ctx context.Context, start time.Time, err error) {
 	if ctx.Err() != nil || errors.Is(err, errGiveWay) {
 		return
@@ -112,10 +113,10 @@ func (d *drills) failed(ctx context.Context, start time.Time, err error) {
 	}
 }
 
-// proofTime is how long storing the proof of a drill may take, whose own time may be over.
+// proofTime is how long storing the proof of a drill may take. The drill's own time may already be over.
 const proofTime = 30 * time.Second
 
-// prove stores what a drill found beside the backup. A bad one does not count any more from now on.
+// prove stores the result of a drill beside the backup. If it is bad, the backup no longer counts.
 func (d *drills) prove(ctx context.Context, drill Drill, opt Options) {
 	ctx, cancel := context.WithTimeout(ctx, proofTime)
 	defer cancel()
@@ -131,14 +132,14 @@ func (d *drills) record(ctx context.Context, drill Drill) {
 	defer d.mu.Unlock()
 	d.last, d.known, d.tries, d.lastError = drill, true, 0, ""
 	d.series.know(drill)
-	if err != nil { // another leader would only drill once more
+	if err != nil { // the worst case is that another leader repeats the drill
 		d.lastError = fmt.Sprintf("store the result of the drill: %v", err)
 		d.lg.Warn("result of the restore drill was not stored", zap.Error(err))
 	}
 }
 
-// read reads the last drill from the store. What cannot be understood, or was another cluster's of our name, proves
-// nothing of our backups and is as if there were none: it is replaced.
+// read reads the last drill from the store. A result that cannot be decoded, or is that of another cluster of the same
+// name, counts as none and is replaced.
 func (d *drills) read(ctx context.Context, id Identity) error {
 	var last Drill
 	text, err := readSmall(ctx, d.store, drillObject(d.cluster))
@@ -158,7 +159,7 @@ func (d *drills) read(ctx context.Context, id Identity) error {
 	return nil
 }
 
-// status is the account of the drills but for their schedule.
+// status returns the status of the drills, without their schedule.
 func (d *drills) status() DrillStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()

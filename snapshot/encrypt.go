@@ -14,13 +14,13 @@ import (
 	"holdfast/durable"
 )
 
-// errNoIdentity is the error of anyone who wants to read an encrypted backup, or a sealed text, without the key.
+// errNoIdentity is the error of reading an encrypted backup, or a sealed text, without the key.
 var errNoIdentity = errors.New("it is encrypted and no identity decrypts it: set snapshot.identity-file to the file " +
 	"with the right one")
 
-// ParseRecipients reads the recipients that backups are encrypted to: age1…, age1pq1…, ssh-ed25519 and ssh-rsa public
-// keys. The error names the one that is wrong. Plugins of age (age1name1…) are refused: they are programs of their own,
-// which a member must not depend on to back itself up. All or none must be post-quantum (age1pq1…), a rule of age's.
+// ParseRecipients parses the recipients for encryption: age1…, age1pq1…, ssh-ed25519 and ssh-rsa public keys. The error
+// says which one is wrong. age's plugins (age1name1…) are refused: they are separate programs, and a member's backup
+// must not depend on one. All or none must be post-quantum (age1pq1…), as age demands.
 func ParseRecipients(texts []string) ([]age.Recipient, error) {
 	var recipients []age.Recipient
 	quantum := 0
@@ -45,7 +45,7 @@ func parseRecipient(text string) (age.Recipient, error) {
 	var err error
 	switch {
 	case strings.Contains(text, "SECRET-KEY") || strings.Contains(text, "PRIVATE KEY"):
-		// It must not be shown.
+		// It must not be shown in the error.
 		return nil, errors.New("this is a secret key: give the public one, as age-keygen -y prints it")
 	case strings.HasPrefix(text, "age1pq1"):
 		r, err = age.ParseHybridRecipient(text)
@@ -63,9 +63,9 @@ func parseRecipient(text string) (age.Recipient, error) {
 	return r, nil
 }
 
-// ReadIdentities reads the file with the identities that decrypt backups: as age-keygen writes it, or an ssh private
-// key without a passphrase. A file that others than its owner may read is refused: anyone who has it can read
-// every secret in every backup.
+// ReadIdentities reads the file with the identities for decryption: one of age-keygen, or an SSH private key without a
+// passphrase. A file that others than its owner may read is refused, because it gives access to every secret in every
+// backup.
 func ReadIdentities(path string) ([]age.Identity, error) {
 	ids, err := readIdentities(path)
 	if err != nil {
@@ -93,14 +93,14 @@ func readIdentities(path string) ([]age.Identity, error) {
 	return ids, nil
 }
 
-// keyring keeps the key of the one file that is encrypted through it, so that Save can read back what it wrote. The
-// file is encrypted to the configured recipients and nobody else, and the key is gone when Save returns.
+// keyring keeps the key of one file that is encrypted through it, so that Save can read back what it wrote. The file is
+// encrypted only to the configured recipients, and the key is gone when Save returns.
 type keyring struct {
 	age.Recipient
 	fileKey []byte
 }
 
-// WrapWithLabels implements age.RecipientWithLabels, by which age keeps post-quantum recipients from being mixed with
+// WrapWithLabels implements age.RecipientWithLabels, with which age prevents mixing post-quantum recipients with
 // others.
 func (k *keyring) WrapWithLabels(fileKey []byte) (stanzas []*age.Stanza, labels []string, err error) {
 	k.fileKey = bytes.Clone(fileKey)
@@ -111,7 +111,7 @@ func (k *keyring) WrapWithLabels(fileKey []byte) (stanzas []*age.Stanza, labels 
 	return stanzas, nil, err
 }
 
-// encrypt encrypts to the recipients what is written to the result. The identity decrypts this one stream.
+// encrypt returns a writer that encrypts to the recipients, and an identity that decrypts this one stream.
 func encrypt(w io.Writer, recipients []age.Recipient) (io.WriteCloser, age.Identity, error) {
 	kept := &keyring{Recipient: recipients[0]}
 	all := append([]age.Recipient{kept}, recipients[1:]...)
@@ -122,11 +122,10 @@ func encrypt(w io.Writer, recipients []age.Recipient) (io.WriteCloser, age.Ident
 	return sealed, age.NewInjectedFileKeyIdentity(kept.fileKey), nil
 }
 
-// maxHeader bounds what is read in search of the end of age's header, which it keeps in memory. One recipient takes
-// about 200 bytes, a post-quantum one 1700.
+// maxHeader bounds age's header, which age keeps in memory. A recipient takes about 200 bytes, a post-quantum one 1700.
 const maxHeader = 1 << 20
 
-// decrypt returns what an age stream holds. It is errNoIdentity when none of the identities fits.
+// decrypt returns the content of an age stream. The error is errNoIdentity if no identity fits.
 func decrypt(r io.Reader, identities []age.Identity) (io.Reader, error) {
 	if len(identities) == 0 {
 		return nil, errNoIdentity

@@ -44,7 +44,7 @@ func keyPair(t testing.TB, kind string) (recipient, file string) {
 	return recipient, file
 }
 
-// TestEncrypted saves to recipients of each kind: Save proves it all without an identity, later only who has one can.
+// TestEncrypted saves to recipients of each kind. Save needs no identity for its full proof; later proofs need one.
 func TestEncrypted(t *testing.T) {
 	db := smallDB(t)
 	for _, kind := range []string{"x25519", "hybrid", "ssh"} {
@@ -85,7 +85,7 @@ func TestEncrypted(t *testing.T) {
 				}
 			}
 
-			// What cannot be decrypted is compared with its digest all the same.
+			// A backup that cannot be decrypted is still compared with its digest.
 			data := filepath.Join(root, meta.Name, "etcd.backup.zst.age")
 			b, err := os.ReadFile(data)
 			must(t, err)
@@ -99,7 +99,7 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// TestEncryptedNeedsNobody decrypts and decompresses with age and zstd alone.
+// TestEncryptedNeedsNobody decrypts and decompresses with age and zstd only.
 func TestEncryptedNeedsNobody(t *testing.T) {
 	id, err := age.GenerateX25519Identity()
 	must(t, err)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What tests forge and fuzz from outside.
+// Internals that external tests forge and fuzz.
 var (
 	EncodeMeta = encodeMeta
 	DecodeMeta = decodeMeta
@@ -34,7 +34,7 @@ func LimitObjects(t testing.TB, n int) {
 	t.Cleanup(func() { maxObjects = before })
 }
 
-// RawOf returns the part of a sidecar that is under its checksum, and EncodeRaw makes a sidecar of one.
+// RawOf returns the part of a sidecar that its checksum covers, and EncodeRaw makes a sidecar of one.
 func RawOf(text []byte) string {
 	var file struct{ Meta json.RawMessage }
 	if err := json.Unmarshal(text, &file); err != nil {
@@ -53,7 +53,7 @@ type Begin = begin
 // ManagerMeta is etcd-manager's commit mark.
 type ManagerMeta = managerMeta
 
-// Decode turns what a Verify has fetched into a database in f, and returns meta, completed if it is a legacy backup's.
+// Decode writes the database that a Verify has fetched to f, and returns meta, completed for a legacy backup.
 func Decode(ctx context.Context, r io.Reader, f *os.File, meta Meta, opt Options) (Meta, error) {
 	err := decode(ctx, r, &target{File: f, path: f.Name()}, &meta, opt)
 	return meta, err
@@ -74,13 +74,13 @@ func CheckFile(ctx context.Context, file string) error {
 	return err
 }
 
-// Made returns the backup that the schedule counts from, and Held the newest that drills and the status are about.
+// Made returns the backup from which the schedule counts, and Held the newest one, for drills and the status.
 func Made(ctx context.Context, store Store, id Identity, now time.Time) (Meta, error) {
 	h, err := hold(ctx, store, id, now)
 	return h.made, err
 }
 
-// Held is described at Made.
+// Held: see Made.
 func Held(ctx context.Context, store Store, id Identity, now time.Time) (Meta, error) {
 	h, err := hold(ctx, store, id, now)
 	return h.newest, err

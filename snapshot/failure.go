@@ -7,22 +7,22 @@ import (
 	"syscall"
 )
 
-// Reasons of a failed save: the label of holdfast_snapshot_failures_total; a change of the reason is logged.
+// The reasons of a failed save, the label of holdfast_snapshot_failures_total. A change of the reason is logged.
 const (
-	reasonSource      = "source"      // the member gave no transaction
+	reasonSource      = "source"      // the member provided no transaction
 	reasonDatabase    = "database"    // the database could not be read, or is damaged
-	reasonSpool       = "spool"       // the spool is not there, or refused
-	reasonFull        = "full"        // there is no room in the spool, or in the store
-	reasonStore       = "store"       // the store is not there, or refused
-	reasonMismatch    = "mismatch"    // what was read back is not what was sent
-	reasonScratch     = "scratch"     // there was no room to verify
+	reasonSpool       = "spool"       // the spool is missing, or refused
+	reasonFull        = "full"        // no room in the spool or the store
+	reasonStore       = "store"       // the store is missing, or refused
+	reasonMismatch    = "mismatch"    // what was read back is not what was written
+	reasonScratch     = "scratch"     // no room to verify
 	reasonInterrupted = "interrupted" // the caller gave up: no failure of the backup
 )
 
 var failureReasons = []string{reasonSource, reasonDatabase, reasonSpool, reasonFull, reasonStore, reasonMismatch,
 	reasonScratch}
 
-// failure is an error with the reason for it.
+// failure is an error with its reason.
 type failure struct {
 	reason string
 	err    error
@@ -34,8 +34,8 @@ func (f *failure) Unwrap() error { return f.err }
 func fail(reason string, err error) error { return &failure{reason, err} }
 
 // Damaged reports whether an error of Verify, Fetch or Copy is about the backup itself: what is stored is not what was
-// saved, is incomplete, or was never finished. Other errors say that it could not be read, that there was no room, or
-// that no identity decrypts it: they say nothing about the backup.
+// saved, is incomplete, or was never finished. Other errors say nothing about the backup: it could not be read, there
+// was no room, or no identity decrypts it.
 func Damaged(err error) bool {
 	if _, ok := errors.AsType[*problem](err); ok {
 		return true
@@ -44,7 +44,7 @@ func Damaged(err error) bool {
 	return ok && f.reason == reasonMismatch && !errors.Is(err, errNoIdentity)
 }
 
-// reasonOf returns the reason for err, as seen by a caller with this ctx: when that has ended, nothing else is known.
+// reasonOf returns the reason of err for a caller with this ctx. If ctx has ended, the reason is reasonInterrupted.
 func reasonOf(ctx context.Context, err error) string {
 	if f, ok := errors.AsType[*failure](err); ok && ctx.Err() == nil {
 		return f.reason
@@ -52,8 +52,8 @@ func reasonOf(ctx context.Context, err error) string {
 	return reasonInterrupted
 }
 
-// blame gives an error of a store without a reason of its own, or with the general one, the reason of this store:
-// reasonSpool or reasonStore. A disk without room is a reason by itself.
+// blame gives an error of a store the reason reasonSpool or reasonStore, unless the error has a more specific one. A
+// full disk is a reason of its own.
 func blame(reason string, err error) error {
 	switch f, own := errors.AsType[*failure](err); {
 	case err == nil, own && f.reason != reasonStore:

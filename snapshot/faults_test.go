@@ -14,12 +14,12 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// faulty is a store with faults to order.
+// faulty is a store with faults on demand.
 type faulty struct {
 	snapshot.Store
 	put func(ctx context.Context, name string, r io.Reader) error
 	get func(name string, r io.ReadCloser) (io.ReadCloser, error)
-	// reserve is what PutIfAbsent waits for, deaf to the end of its context.
+	// reserve is what PutIfAbsent waits for, ignoring its context.
 	reserve func()
 }
 
@@ -62,7 +62,7 @@ func (t shortTx) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// TestSaveFails orders a fault at each step. Whatever it is, the transaction is closed (the database's cleanup checks
+// TestSaveFails causes a fault at each step. In each case the transaction is closed (the database's cleanup checks
 // that), no backup is listed, and nothing is left in the store.
 func TestSaveFails(t *testing.T) {
 	boom := errors.New("boom")
@@ -106,7 +106,7 @@ func TestSaveFails(t *testing.T) {
 			store: func(s snapshot.Store) snapshot.Store {
 				return faulty{Store: s, put: func(ctx context.Context, name string, r io.Reader) error {
 					if strings.HasSuffix(name, ".json") {
-						return errors.Join(s.Put(ctx, name, r), boom) // it was, but the answer was lost
+						return errors.Join(s.Put(ctx, name, r), boom) // it succeeded, but the answer was lost
 					}
 					return s.Put(ctx, name, r)
 				}}
@@ -181,13 +181,13 @@ func (b *breaksOnce) Read([]byte) (int, error) {
 	return 0, err
 }
 
-// TestSaveReleasesTx lets the store hang, deaf to everything, and wants the transaction closed all the same: when the
-// context ends, and when nothing has moved for a minute.
+// TestSaveReleasesTx lets the store hang and ignore everything. The transaction must still be closed when the context
+// ends, and when nothing has moved for a minute.
 func TestSaveReleasesTx(t *testing.T) {
 	for name, cancelled := range map[string]bool{"context ends": true, "store stalls": false} {
 		t.Run(name, func(t *testing.T) {
 			db := snapshottest.NewDB(t)
-			db.Fill(7000, 4000) // more than is under way at a time
+			db.Fill(7000, 4000) // more than is in progress at a time
 			dir, scratch := snapshot.NewDir(t.TempDir()), t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -227,7 +227,7 @@ func TestSaveReleasesTx(t *testing.T) {
 	}
 }
 
-// TestSaveReleasesTxEarly lets the store hang before the first byte. Nothing is left of a name that it reserves at last.
+// TestSaveReleasesTxEarly lets the store hang before the first byte. If a name is reserved late, nothing is left of it.
 func TestSaveReleasesTxEarly(t *testing.T) {
 	db := smallDB(t)
 	dir, scratch := snapshot.NewDir(t.TempDir()), t.TempDir()
@@ -255,7 +255,7 @@ func TestSaveReleasesTxEarly(t *testing.T) {
 	}
 }
 
-// TestSaveSlowStore takes minutes, but always moves: that is no stall.
+// TestSaveSlowStore takes minutes, but always makes progress: that is not a stall.
 func TestSaveSlowStore(t *testing.T) {
 	db := snapshottest.NewDB(t)
 	db.Fill(600, 1000)

@@ -8,9 +8,9 @@ import (
 )
 
 // Fetch writes the database of a backup, decompressed and without the trailer, to a new file at path, and proves on the
-// way all that Verify proves. When it returns nil the file is durable; on an error there is none. The result is the
-// sidecar, of a legacy backup what is known of it. For an encrypted backup opt needs an identity. opt.Rate bounds what
-// is written to the file.
+// way all that Verify proves. If it returns nil, the file is durable; after an error there is none. The result is the
+// sidecar, or what is known of a legacy backup. An encrypted backup needs an identity in opt. opt.Rate limits the
+// writing to the file.
 func Fetch(ctx context.Context, store Store, name, path string, opt Options) (meta Meta, err error) {
 	meta, err = readMeta(ctx, store, name)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// contentOf is what db holds, and whole its bytes.
+// contentOf returns the content of db, and whole its bytes.
 func contentOf(t testing.TB, db *snapshottest.DB) (c snapshot.Content, whole []byte) {
 	t.Helper()
 	tx := db.Begin()
@@ -61,7 +61,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestManagerFormat wants what etcd-manager reads: gzip of the database and its SHA-256, and its own mark.
+// TestManagerFormat checks what etcd-manager reads: gzip of the database and its SHA-256, and its own mark.
 func TestManagerFormat(t *testing.T) {
 	db := smallDB(t)
 	root := t.TempDir()
@@ -77,7 +77,7 @@ func TestManagerFormat(t *testing.T) {
 	f, err := os.Open(filepath.Join(dir, "etcd.backup.gz"))
 	must(t, err)
 	defer f.Close()
-	r, err := gzip.NewReader(f) // the standard library's, as etcd-manager has it
+	r, err := gzip.NewReader(f) // of the standard library, which etcd-manager uses
 	must(t, err)
 	raw, err := io.ReadAll(r)
 	must(t, err)
@@ -96,7 +96,7 @@ func TestManagerFormat(t *testing.T) {
 	}
 }
 
-// managers makes of a backup one that etcd-manager alone wrote, and returns the file with its data.
+// managers turns a backup into one that etcd-manager alone wrote, and returns the file with its data.
 func managers(t testing.TB, db *snapshottest.DB) (store snapshot.Store, meta snapshot.Meta, data string) {
 	t.Helper()
 	root := t.TempDir()
@@ -181,8 +181,8 @@ func TestFetchFails(t *testing.T) {
 	}
 }
 
-// TestRate saves a database of 2 MiB that cannot be compressed at 4 MiB a second, of which the first second's worth may
-// come at once.
+// TestRate saves an incompressible database of 2 MiB at 4 MiB a second. The amount of the first second may come at
+// once.
 func TestRate(t *testing.T) {
 	db := snapshottest.NewDB(t)
 	db.Fill(500, 4000)

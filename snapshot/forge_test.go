@@ -17,10 +17,10 @@ import (
 	"holdfast/snapshot"
 )
 
-// midday is when the tests' first backup is made.
+// midday is the time of the first backup in tests.
 var midday = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// forged returns a sidecar as Save would make it for data that are these bytes, of a backup made at created.
+// forged returns a sidecar as Save would make it for this data, of a backup made at created.
 func forged(created time.Time, data string) snapshot.Meta {
 	m := identity
 	m.Name, m.Created, m.Verified = snapshot.FormatName(created), created, created.Add(time.Second)
@@ -32,7 +32,7 @@ func forged(created time.Time, data string) snapshot.Meta {
 	return m
 }
 
-// gzipped makes m one in the format of etcd-manager.
+// gzipped turns m into one in etcd-manager's format.
 func gzipped(m snapshot.Meta) snapshot.Meta {
 	m.Stored.Codec = "gzip"
 	return m
@@ -83,7 +83,7 @@ func objects(t testing.TB, store snapshot.Store, prefix string) (names []string)
 	return names
 }
 
-// written sets when everything below a directory was written.
+// written sets the modification time of everything below a directory.
 func written(t testing.TB, dir string, at time.Time) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
@@ -94,11 +94,11 @@ func written(t testing.TB, dir string, at time.Time) {
 	}))
 }
 
-// observed is a store that writes down what is changed, and lets a test refuse or alter it.
+// observed is a store that records changes, and lets a test refuse or alter them.
 type observed struct {
 	snapshot.Store
 	refuse func(op, name string) error
-	alter  func(name string, data []byte) []byte // of what Put is given
+	alter  func(name string, data []byte) []byte // of the data for Put
 
 	mu  sync.Mutex
 	log []string
@@ -116,7 +116,7 @@ func (o *observed) note(op, name string) error {
 	return nil
 }
 
-// did returns what was changed since the last call.
+// did returns the changes since the last call.
 func (o *observed) did() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

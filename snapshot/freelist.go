@@ -8,13 +8,13 @@ import (
 
 const (
 	freelistPage = 0x10
-	noFreelist   = math.MaxUint64 // in place of the page of a freelist that is not stored, as etcd has it
-	manyFree     = 0xffff         // as count: the count is the first of the numbers
+	noFreelist   = math.MaxUint64 // as page number: no freelist is stored, as in etcd's databases
+	manyFree     = 0xffff         // as count: the real count is the first number in the list
 )
 
-// freelist checks the list of free pages, if one is stored. Anyone who opens the database to write believes it: a page
-// of the tree in it would be overwritten, a count beyond the page would be memory to allocate. The tree was walked
-// before.
+// freelist checks the list of free pages, if one is stored. A program that opens the database to write trusts it: it
+// would overwrite a page of the tree that is in the list, and allocate memory for a count beyond the page. Call it
+// after the tree was walked.
 func (p *pages) freelist() error {
 	id := p.freelistAt()
 	if id == noFreelist {
@@ -42,8 +42,8 @@ func (p *pages) freelist() error {
 	return nil
 }
 
-// freelistAt is the page of the freelist, by the meta page that bbolt goes by: of those that are sound, the one of the
-// last transaction.
+// freelistAt returns the page of the freelist from the meta page that bbolt uses: of the sound ones, that of the last
+// transaction.
 func (p *pages) freelistAt() uint64 {
 	at, last := uint64(noFreelist), uint64(0)
 	for i := range 2 {

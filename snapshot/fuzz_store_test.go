@@ -14,7 +14,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// FuzzBegin wants that what is accepted can be written again, and names no path.
+// FuzzBegin checks that what is accepted can be written again, and contains no path.
 func FuzzBegin(f *testing.F) {
 	good, err := snapshot.EncodeBegin(snapshot.Begin{Cluster: "prod", Lineage: "l-1", Node: "n1", Since: midday, SHA256: strings.Repeat("0", 64)})
 	must(f, err)
@@ -38,7 +38,7 @@ func FuzzBegin(f *testing.F) {
 	})
 }
 
-// FuzzManagerMeta wants an answer that can be listed as JSON and written again.
+// FuzzManagerMeta checks that the result can be listed as JSON and written again.
 func FuzzManagerMeta(f *testing.F) {
 	for _, s := range []string{
 		`{"etcdVersion":"3.6.11","timestamp":"1782864903","clusterSpec":{"memberCount":3,"etcdVersion":"3.6.11"}}`,
@@ -65,7 +65,7 @@ func FuzzManagerMeta(f *testing.F) {
 	})
 }
 
-// FuzzCommand wants that whatever is queued is listed, and that what is to be restored has a name that can be one.
+// FuzzCommand checks that every command in the store is listed, and that a backup to be restored has a valid name.
 func FuzzCommand(f *testing.F) {
 	for _, s := range []string{
 		`{"timestamp":"1557253681000000000","restoreBackup":{"clusterSpec":{"memberCount":3,"etcdVersion":"3.5.9"},"backup":"2019-05-07T18:28:01Z-000977"}}`,
@@ -96,7 +96,7 @@ func FuzzCommand(f *testing.F) {
 	})
 }
 
-// FuzzBackupName wants that a name is one part of a path, and reaches nothing outside of its directory.
+// FuzzBackupName checks that a name is one part of a path, and reaches nothing outside its directory.
 func FuzzBackupName(f *testing.F) {
 	for _, s := range []string{"2026-07-01T00:15:03Z-000042", "", ".", "..", "control", "a/../control", "holdfast-store-id", "a\x00", "A:b_c.d-e"} {
 		f.Add(s)
@@ -111,8 +111,8 @@ func FuzzBackupName(f *testing.F) {
 	})
 }
 
-// FuzzStore fills a store with objects in any combination, reads and prunes it. Each three bytes choose a name, a file
-// and what is in it; the last content is the input itself.
+// FuzzStore fills a store with objects in any combination, then reads and prunes it. Each three bytes choose a name, a
+// file and its content; the last content is the input itself.
 func FuzzStore(f *testing.F) {
 	own, other := forged(midday, "data"), gzipped(forged(midday.Add(time.Hour), "data"))
 	foreign := forged(midday.Add(2*time.Hour), "data")
@@ -148,11 +148,11 @@ func FuzzStore(f *testing.F) {
 				text = contents[i]
 			}
 			if os.MkdirAll(filepath.Dir(file), 0o700) == nil {
-				os.WriteFile(file, text, 0o600) // refused where a directory is a file, or the reverse
+				os.WriteFile(file, text, 0o600) // fails if a directory is a file, or the reverse
 			}
 		}
 		written(t, root, time.Now().Add(-48*time.Hour))
-		if len(input)%2 == 0 { // then somebody writes, and what is unfinished is old
+		if len(input)%2 == 0 { // then there is a recent write, and unfinished backups are old
 			must(t, os.WriteFile(filepath.Join(root, "written-since"), nil, 0o600))
 		}
 		list, err := snapshot.List(t.Context(), store, ours)
@@ -185,7 +185,7 @@ func FuzzStore(f *testing.F) {
 	})
 }
 
-// wantSupported fails unless the files say that a backup listed as good is one.
+// wantSupported fails unless the files show that a backup listed as good is good.
 func wantSupported(t *testing.T, root string, b snapshot.Backup) {
 	t.Helper()
 	dir := filepath.Join(root, b.Name)

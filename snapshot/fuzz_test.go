@@ -15,7 +15,7 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// FuzzSidecar wants that what is accepted is exactly what would be written.
+// FuzzSidecar checks that an accepted sidecar is exactly what would be written.
 func FuzzSidecar(f *testing.F) {
 	_, _, meta := saved(f, smallDB(f))
 	good, err := snapshot.EncodeMeta(meta)
@@ -40,7 +40,7 @@ func FuzzSidecar(f *testing.F) {
 	})
 }
 
-// FuzzName wants that what is accepted names one time and is one part of an object's name.
+// FuzzName checks that an accepted name stands for one time and is one part of an object's name.
 func FuzzName(f *testing.F) {
 	for _, s := range []string{
 		"2026-07-01T00:15:03Z-000042", "2026-07-01T00:15:03Z-42", "2026-07-01T00:15:03+00:00-000042", "2026-02-30T00:15:03Z-000042",
@@ -83,8 +83,8 @@ func TestNamesOrderByTime(t *testing.T) {
 	}
 }
 
-// FuzzPages changes a sound database anywhere, repairing the checksum of its meta pages so that bbolt opens it, and
-// wants an answer: no panic, no fault in mapped memory, no endless walk.
+// FuzzPages changes a sound database anywhere, and repairs the checksum of its meta pages so that bbolt opens it. There
+// must be a result: no panic, no fault in mapped memory, no endless walk.
 func FuzzPages(f *testing.F) {
 	db := snapshottest.NewDB(f)
 	db.Fill(150, 100)

@@ -12,27 +12,27 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// kvHash computes what etcd's HashKV would answer for a database that is opened (server/storage/mvcc: hash.go,
+// kvHash computes the answer that etcd's HashKV would give after the database is opened (server/storage/mvcc: hash.go,
 // kvHasher; kvstore.go, hashByRev; key_index.go, keep).
 //
-// That is the CRC-32C of the bucket's name and its entries, except some up to the compacted revision: a tombstone at
-// that very revision, and any that is not the newest of its key, unless there is no live key at all. So an entry that
-// the compaction has kept drops out as soon as its key is written again, and the keys written since must be known
-// before the first entry is hashed.
+// It is the CRC-32C of the bucket's name and its entries, with exceptions up to the compacted revision: a tombstone at
+// exactly that revision is left out, and so is any entry that is not the newest of its key, unless there is no live key
+// at all. So an entry that the compaction has kept is left out as soon as its key is written again. That is why the
+// keys written since must be known before the first entry is hashed.
 type kvHash struct {
 	compacted int64
 	known     bool
 	sum       uint32 // with the exceptions
-	all       uint32 // but for the tombstones at the compacted revision, until a live key is found
+	all       uint32 // only without the tombstones at the compacted revision, until a live key is found
 	seed      maphash.Seed
-	newer     map[uint64]bool // the keys written since the compaction, by their hash, and whether they live
-	live      bool            // a key that was not written since
+	newer     map[uint64]bool // by the hash of a key written since the compaction: whether it is live
+	live      bool            // there is a live key that was not written since
 }
 
-// maxNewer bounds newer, to about 20 MiB. Two of a million keys meet in 64 bits once in thirty million databases.
+// maxNewer limits newer, to about 20 MiB. Two of a million keys have the same hash in one of thirty million databases.
 const maxNewer = 1 << 20
 
-// newKVHash looks at the entries after the compacted revision. finished says that no compaction is under way.
+// newKVHash reads the entries after the compacted revision. finished says that no compaction is in progress.
 func newKVHash(ctx context.Context, keys *bbolt.Bucket, compacted int64, finished bool) (*kvHash, error) {
 	name := crc32.Checksum([]byte("key"), castagnoli)
 	h := &kvHash{compacted: compacted, known: finished, sum: name, all: name, seed: maphash.MakeSeed(),
@@ -53,7 +53,7 @@ func newKVHash(ctx context.Context, keys *bbolt.Bucket, compacted int64, finishe
 	return h, err
 }
 
-// add takes in an entry, in the order of the bucket.
+// add adds an entry; the entries come in the order of the bucket.
 func (h *kvHash) add(k, v []byte, rev int64) error {
 	if !h.known || rev == h.compacted && tombstone(k) {
 		return nil
@@ -75,7 +75,7 @@ func (h *kvHash) add(k, v []byte, rev int64) error {
 	return nil
 }
 
-// result is the hash, 0 if it is not known.
+// result returns the hash, or 0 if it is not known.
 func (h *kvHash) result() uint32 {
 	if !h.known {
 		return 0
@@ -89,8 +89,9 @@ func (h *kvHash) result() uint32 {
 	return h.sum
 }
 
-// id tells keys apart. v is an mvccpb.KeyValue, whose first field is the key (api/mvccpb/kv.proto). A restore that has
-// raised the revision, ours as well as etcdutl's, has left one without a value: to etcd that is a key without a name.
+// id returns an ID for a key. v is an mvccpb.KeyValue, whose first field is the key (api/mvccpb/kv.proto). A restore
+// that raised the revision, by holdfast or etcdutl, leaves an entry without a value: to etcd it is a key with an empty
+// name.
 func (h *kvHash) id(v []byte) (uint64, error) {
 	if len(v) == 0 {
 		return maphash.Bytes(h.seed, nil), nil
@@ -104,5 +105,5 @@ func (h *kvHash) id(v []byte) (uint64, error) {
 	return 0, fmt.Errorf("entry of bucket key holds no key but %.40x", v)
 }
 
-// tombstone says that an entry of bucket "key" marks the deletion of a key.
+// tombstone reports whether an entry of bucket "key" marks the deletion of a key.
 func tombstone(k []byte) bool { return bytes.HasSuffix(k, []byte("t")) && len(k) == 18 }

@@ -21,8 +21,8 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// TestHashKV compares our reading of a live member's database with what the member answers itself, and again when it
-// has been restarted.
+// TestHashKV compares the hash computed from a live member's database with the member's own answer, also after a
+// restart.
 func TestHashKV(t *testing.T) {
 	many := func(c *history) {
 		for i := range 300 {
@@ -67,8 +67,8 @@ func TestHashKV(t *testing.T) {
 	}
 }
 
-// TestHashKVRaised reads the database of a member whose revision a restore has raised, which leaves an entry without a
-// value, and of one that was restored twice.
+// TestHashKVRaised reads the database of a member whose revision was raised by a restore, which leaves an entry without
+// a value, and of one that was restored twice.
 func TestHashKVRaised(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 2 {
@@ -102,7 +102,7 @@ func raise(t *testing.T, path string, bump int64) {
 	}), db.Close()))
 }
 
-// compareCompacted does, once the compaction that etcd begins with is over, if there is to be one.
+// compareCompacted compares the hashes after the compaction with which etcd begins, if there is one.
 func compareCompacted(t *testing.T, etcd *embed.Etcd, compacts bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); compacts; time.Sleep(5 * time.Millisecond) {
@@ -155,7 +155,7 @@ func start(t *testing.T, dir string) (etcd *embed.Etcd, stop func()) {
 	return etcd, stop
 }
 
-// history writes one.
+// history writes a history.
 type history struct {
 	t      *testing.T
 	client *clientv3.Client
@@ -181,13 +181,13 @@ func (h *history) removeAll(prefix string) {
 	h.rev = r.Header.Revision
 }
 
-// compact compacts the history before the last so many revisions, and returns when that is done.
+// compact compacts everything before the last revisions, and returns when that is done.
 func (h *history) compact(before int64) {
 	_, err := h.client.Compact(context.Background(), h.rev-before, clientv3.WithCompactPhysical())
 	must(h.t, err)
 }
 
-// TestHashKVUnknown wants 0 while a compaction is under way: what it will leave cannot be told.
+// TestHashKVUnknown wants 0 while a compaction is in progress: its result cannot be known.
 func TestHashKVUnknown(t *testing.T) {
 	db := snapshottest.NewDB(t)
 	db.Put("a", "1")

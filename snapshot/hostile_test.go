@@ -23,16 +23,16 @@ import (
 	"holdfast/snapshot"
 )
 
-// What follows is made by somebody who knows the formats and means harm. It must end in an error, soon.
+// The tests below use data of an attacker who knows the formats. Every result must be an error, soon.
 
-// Of a forged database: the size of a page, and no freelist.
+// For a forged database: the size of a page, and no freelist.
 const (
 	forgedPage = 4096
 	noFreelist = 1<<64 - 1
 )
 
-// forgedDB is a database whose root page, number 2, is made of these bytes, as many pages as they need. Its meta pages
-// are sound, so bbolt opens it.
+// forgedDB is a database whose root page, number 2, consists of these bytes, on as many pages as they need. Its meta
+// pages are sound, so bbolt opens it.
 func forgedDB(root []byte, freelist uint64) []byte {
 	native := binary.NativeEndian
 	count := max(1, (len(root)+forgedPage-1)/forgedPage)
@@ -59,8 +59,8 @@ func forgedDB(root []byte, freelist uint64) []byte {
 	return b
 }
 
-// laughs is a leaf page of n elements that all have one value, a bucket within it, which is such a page again: n to the
-// power of levels. The keys end where the value begins, and differ in where they begin.
+// laughs is a leaf page of n elements that share one value: a bucket in it, which is such a page again. The walk would
+// visit n to the power of levels elements. The keys end where the value begins, and differ in where they begin.
 func laughs(n, levels int) []byte {
 	var value []byte
 	if levels > 0 {
@@ -85,7 +85,7 @@ func laughs(n, levels int) []byte {
 	return append(b, value...)
 }
 
-// checkSoon checks a database and fails when that takes long.
+// checkSoon checks a database and fails if that takes long.
 func checkSoon(t *testing.T, database []byte) error {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "db")
@@ -101,7 +101,7 @@ func checkSoon(t *testing.T, database []byte) error {
 	}
 }
 
-// TestPagesThatNest wants an end where elements share what they hold, level by level.
+// TestPagesThatNest checks that the walk ends if elements share their content, level by level.
 func TestPagesThatNest(t *testing.T) {
 	if err := checkSoon(t, forgedDB(laughs(1, 0), noFreelist)); err == nil || !strings.Contains(err.Error(), "not an etcd database") {
 		t.Errorf("a sound page: want only that it is no etcd database, got %v", err)
@@ -116,12 +116,12 @@ func TestPagesThatNest(t *testing.T) {
 	}
 }
 
-// TestFreelist wants a list of free pages, which etcd does not store and others do, to be sound.
+// TestFreelist checks the list of free pages, which etcd does not store but other programs do.
 func TestFreelist(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: forgedPage, NoSync: true}) // it does store one
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: forgedPage, NoSync: true}) // bbolt then stores a freelist
 	must(t, err)
-	for _, size := range []int{100, 50000, 10} { // what was large before is free after
+	for _, size := range []int{100, 50000, 10} { // the large value's pages are free afterwards
 		must(t, db.Update(func(tx *bbolt.Tx) error {
 			for _, name := range []string{"key", "meta"} {
 				b, err := tx.CreateBucketIfNotExists([]byte(name))
@@ -166,7 +166,7 @@ func TestFreelist(t *testing.T) {
 	}
 }
 
-// FuzzRoot makes the root page of a database of any bytes and wants an answer.
+// FuzzRoot makes the root page of a database from any bytes and wants a result.
 func FuzzRoot(f *testing.F) {
 	f.Add(laughs(1, 0), uint64(noFreelist))
 	f.Add(laughs(3, 2), uint64(noFreelist))
@@ -189,14 +189,14 @@ func FuzzRoot(f *testing.F) {
 	})
 }
 
-// crafted puts a database into a store as etcd-manager does, with a trailer that is right.
+// crafted puts a database into a store as etcd-manager does, with a correct trailer.
 func crafted(t *testing.T, store snapshot.Store, database []byte) string {
 	t.Helper()
 	sum := sha256.Sum256(database)
 	return bomb(t, store, bytes.NewReader(append(bytes.Clone(database), sum[:]...)))
 }
 
-// bomb puts what a stream decompresses to into a store as etcd-manager does.
+// bomb puts the compressed form of a stream into a store as etcd-manager does.
 func bomb(t *testing.T, store snapshot.Store, r io.Reader) string {
 	t.Helper()
 	const name = "2026-07-01T00:15:03Z-000042"
@@ -209,8 +209,8 @@ func bomb(t *testing.T, store snapshot.Store, r io.Reader) string {
 	return name
 }
 
-// TestVerifyCrafted wants that a backup whose every digest is right and whose database is not is damaged, in whatever
-// process it is opened; and that one that could not be examined is not.
+// TestVerifyCrafted checks that a backup with correct digests but a bad database is damaged, in whatever process it is
+// opened, and that one that could not be examined is not.
 func TestVerifyCrafted(t *testing.T) {
 	store := snapshot.NewDir(t.TempDir())
 	for _, database := range [][]byte{
@@ -251,22 +251,22 @@ func TestVerifyCrafted(t *testing.T) {
 	}
 }
 
-// padded is a head and n bytes of nothing.
+// padded is a head followed by n zero bytes.
 func padded(head []byte, n int64) io.Reader {
 	return io.MultiReader(bytes.NewReader(head), io.LimitReader(zeros{}, n))
 }
 
-// TestBombs wants that no more is written than there is to be, and than there is room for.
+// TestBombs checks that no more is written than the backup declares, and than there is room for.
 func TestBombs(t *testing.T) {
 	root := t.TempDir()
 	store := snapshot.NewDir(root)
 	head := forgedDB(laughs(1, 0), noFreelist)
-	name := bomb(t, store, padded(head, 32<<20)) // three pages by its own account
+	name := bomb(t, store, padded(head, 32<<20)) // three pages, according to its meta page
 	if _, err := snapshot.Verify(t.Context(), store, name, snapshot.Options{Scratch: t.TempDir()}); !snapshot.Damaged(err) || !strings.Contains(err.Error(), "more than 12320 bytes") {
 		t.Errorf("more than the database tells: got %v", err)
 	}
 
-	large := bytes.Clone(head) // a page number short of 2^40, with a sound checksum: terabytes
+	large := bytes.Clone(head) // 2^40 minus one pages with a correct checksum: terabytes
 	meta := large[16:]
 	binary.NativeEndian.PutUint64(meta[40:], 1<<40)
 	sum := fnv.New64a()
@@ -285,8 +285,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestTooManyObjects wants that a store which somebody has filled with objects is an error to all that list it, and
-// that nothing is pruned by what was seen of it.
+// TestTooManyObjects checks that a store that someone has filled with objects is an error for everything that lists it,
+// and that nothing is pruned because of a partial listing.
 func TestTooManyObjects(t *testing.T) {
 	store := snapshot.NewDir(t.TempDir())
 	for i := range 4 {
@@ -316,7 +316,7 @@ func TestTooManyObjects(t *testing.T) {
 	}
 }
 
-// TestHeaders wants that an encrypted backup with as much of a header as is read, or with a work factor that would take
+// TestHeaders checks that an encrypted backup with the longest accepted header, or with a work factor that would take
 // years, is refused soon. No identity is ever a passphrase.
 func TestHeaders(t *testing.T) {
 	id, err := age.GenerateX25519Identity()
@@ -336,14 +336,14 @@ func TestHeaders(t *testing.T) {
 		defer file.Close()
 		m := snapshot.Meta{Content: snapshot.Content{Size: 4096}, Trailer: "some", Stored: snapshot.Stored{Codec: "zstd", Encrypted: true}}
 		_, err = snapshot.Decode(t.Context(), strings.NewReader(header), file, m, snapshot.Options{Identities: []age.Identity{id}})
-		if took := time.Since(begun); err == nil || took > 20*time.Second { // a second, for 10,000 keys that are tried
+		if took := time.Since(begun); err == nil || took > 20*time.Second { // a second, for trying 10,000 keys
 			t.Errorf("%s: want an error soon, got %v after %s", name, err, took)
 		}
 	}
 }
 
-// TestSmallObjects wants that whatever is small by its nature is an error, or is listed with a problem, when it is
-// huge, deep or of other types.
+// TestSmallObjects checks that small objects that are huge, too deep or of other types are an error, or are listed with
+// a problem.
 func TestSmallObjects(t *testing.T) {
 	for name, text := range map[string]string{
 		"huge":     strings.Repeat(" ", 2<<20) + "{}",

@@ -10,10 +10,10 @@ import (
 	"holdfast/snapshot"
 )
 
-// usual is the default.
+// usual is the default configuration.
 var usual = snapshot.Default().Keep
 
-// at is a good backup of our own.
+// at is a good backup of this cluster.
 func at(created time.Time) snapshot.Backup {
 	return snapshot.Backup{Meta: snapshot.Meta{
 		Name: snapshot.FormatName(created), Created: created, Cluster: ours.Cluster, Lineage: ours.Lineage, Verified: created.Add(time.Second),
@@ -27,7 +27,7 @@ func namesOf(backups []snapshot.Backup) (names []string) {
 	return names
 }
 
-// without is what is left of backups when some are removed.
+// without returns the backups that remain after some are removed.
 func without(backups, removed []snapshot.Backup) []snapshot.Backup {
 	gone := map[string]bool{}
 	for _, b := range removed {
@@ -42,7 +42,7 @@ func TestExpired(t *testing.T) {
 	for i := range 4 * 48 { // two days, every 15 minutes from 00:05
 		all = append(all, at(start.Add(time.Duration(i)*15*time.Minute)))
 	}
-	now := all[len(all)-1].Created.Add(time.Minute) // the newest is of 23:50
+	now := all[len(all)-1].Created.Add(time.Minute) // the newest is from 23:50
 	for name, test := range map[string]struct {
 		keep snapshot.Keep
 		want []string // the times that stay
@@ -68,7 +68,7 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestExpiredSpares gives each kind of backup that is never pruned its best chance.
+// TestExpiredSpares tests each kind of backup that is never pruned under the worst conditions.
 func TestExpiredSpares(t *testing.T) {
 	keep := snapshot.Keep{Newest: 2}
 	for name, change := range map[string]func(*snapshot.Backup){
@@ -88,7 +88,7 @@ func TestExpiredSpares(t *testing.T) {
 		if got := namesOf(keep.Expired(append(rest, old), midday)); !slices.Equal(got, []string{rest[0].Name}) {
 			t.Errorf("%s: want only the third newest, got %q", name, got)
 		}
-		// Nor does it take the place of a good one.
+		// It does not take the place of a good one either.
 		recent := at(midday)
 		change(&recent)
 		if got := namesOf(keep.Expired(append(rest, recent), midday)); name != "pinned" && !slices.Equal(got, []string{rest[0].Name}) {
@@ -97,14 +97,14 @@ func TestExpiredSpares(t *testing.T) {
 	}
 }
 
-// TestExpiredWrongClock wants that the newest by generation and revision stay, whatever the clock said that made them.
+// TestExpiredWrongClock checks that the newest by generation and revision stay, whatever clock they were made with.
 func TestExpiredWrongClock(t *testing.T) {
 	held := func(created time.Time, generation uint64, revision int64) snapshot.Backup {
 		b := at(created)
 		b.Generation, b.Content.Revision = generation, revision
 		return b
 	}
-	newest := held(midday.Add(-10*365*24*time.Hour), 2, 5) // by a clock ten years behind
+	newest := held(midday.Add(-10*365*24*time.Hour), 2, 5) // made with a clock ten years behind
 	before := held(midday.Add(-9*365*24*time.Hour), 2, 4)
 	old := held(midday.Add(-8*365*24*time.Hour), 2, 3)
 	last := held(midday.Add(-time.Hour), 1, 1000)
@@ -132,7 +132,7 @@ func TestExpiredYear(t *testing.T) {
 	}
 	now := all[len(all)-1].Created
 	kept = without(kept, usual.Expired(kept, now))
-	// The last hour has 4 of 15 minutes, of which the last is its hour's; the week 168 hours; 358 days are before it.
+	// The last hour has 4 backups, the last of which is also its hour's. The week has 168 hours. 358 days are before it.
 	if got, want := len(kept), 3+7*24+358; got != want {
 		t.Errorf("after a year: want %d, got %d", want, got)
 	}
@@ -141,7 +141,7 @@ func TestExpiredYear(t *testing.T) {
 	}
 }
 
-// TestExpiredJump lets a clock jump a year ahead after three months of backups, and many be made by it.
+// TestExpiredJump lets a clock jump a year ahead after three months of backups, and makes many with it.
 func TestExpiredJump(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var all []snapshot.Backup
@@ -167,7 +167,7 @@ func TestExpiredJump(t *testing.T) {
 	if len(days) < 90 {
 		t.Errorf("a year ahead and ten new backups: want one of each of 90 days, got %d days, %d backups of %d", len(days), len(all), before)
 	}
-	// The clock is set right. What was made while it was wrong is the future's, and stays.
+	// The clock is corrected. What was made while it was wrong is in the future, and stays.
 	future := len(all)
 	save(last.Add(time.Hour), 10*96)
 	if got := len(without(all, usual.Expired(all, last.Add(11*24*time.Hour)))); got < future {
@@ -176,7 +176,7 @@ func TestExpiredJump(t *testing.T) {
 }
 
 // TestExpiredAlways simulates stores of several clusters over months: gaps, clocks that jump, failed saves, pins, and
-// people who delete.
+// deletions by people.
 func TestExpiredAlways(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keep := snapshot.Keep{
@@ -191,14 +191,14 @@ func TestExpiredAlways(t *testing.T) {
 			switch step := rapid.IntRange(0, 19).Draw(t, "step"); step {
 			case 0: // a gap
 				clock = clock.Add(time.Duration(rapid.IntRange(1, 24*100).Draw(t, "gap")) * time.Hour)
-			case 1: // a jump, also back
+			case 1: // a jump, forward or back
 				clock = clock.Add(time.Duration(rapid.IntRange(-24*400, 24*400).Draw(t, "jump")) * time.Hour)
 			case 2: // a person deletes
 				if n := len(all); n > 0 {
 					i := rapid.IntRange(0, n-1).Draw(t, "deleted")
 					all = slices.Delete(all, i, i+1)
 				}
-			case 3: // a person pins, or takes it back
+			case 3: // a person pins or unpins
 				if n := len(all); n > 0 {
 					b := &all[rapid.IntRange(0, n-1).Draw(t, "pinned")]
 					b.Pinned = !b.Pinned
@@ -225,9 +225,9 @@ func TestExpiredAlways(t *testing.T) {
 	})
 }
 
-// wantSpared prunes, checks all that must always hold, and returns what is left.
+// wantSpared prunes, checks the invariants, and returns what is left.
 func wantSpared(t *rapid.T, keep snapshot.Keep, all []snapshot.Backup, now time.Time) []snapshot.Backup {
-	var good []snapshot.Backup // that may be pruned, newest first
+	var good []snapshot.Backup // those that may be pruned, newest first
 	for _, b := range all {
 		if b.Problem == "" && !b.Foreign && !b.Legacy && !b.Verified.IsZero() && !b.Created.After(now) {
 			good = append(good, b)
@@ -256,7 +256,7 @@ func wantSpared(t *rapid.T, keep snapshot.Keep, all []snapshot.Backup, now time.
 		}
 		hours[b.Created.Truncate(time.Hour)], days[b.Created.Truncate(24*time.Hour)] = true, true
 	}
-	for _, b := range expired { // its hour or its day is still there
+	for _, b := range expired { // another backup of its hour or its day is still there
 		age := good[0].Created.Sub(b.Created)
 		if age < keep.Hourly && !hours[b.Created.Truncate(time.Hour)] || age < keep.Daily && !days[b.Created.Truncate(24*time.Hour)] {
 			t.Fatalf("pruned %s, the last of its hour or day, at the age of %s", b.Name, age)
@@ -268,7 +268,7 @@ func wantSpared(t *rapid.T, keep snapshot.Keep, all []snapshot.Backup, now time.
 	return left
 }
 
-// TestExpiredOnceOrOften wants that what is left does not depend on how often it is pruned, gaps of days included.
+// TestExpiredOnceOrOften checks that the result does not depend on how often pruning runs, even with gaps of days.
 func TestExpiredOnceOrOften(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keep := snapshot.Keep{
@@ -280,8 +280,8 @@ func TestExpiredOnceOrOften(t *testing.T) {
 		clock := midday
 		var once, often []snapshot.Backup
 		for range rapid.IntRange(1, 300).Draw(t, "saves") {
-			// A gap and the day before it together stay below what counts in full, or ages would depend on what is
-			// left.
+			// A gap plus the day before it must be less than the longest gap that counts in full. Otherwise ages would depend
+			// on what is left.
 			clock = clock.Add(time.Duration(rapid.OneOf(rapid.IntRange(1, 90), rapid.IntRange(1, 23*60)).Draw(t, "minutes")) * time.Minute)
 			once, often = append(once, at(clock)), append(often, at(clock))
 			if rapid.Bool().Draw(t, "prune") {

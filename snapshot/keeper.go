@@ -11,34 +11,34 @@ import (
 	"go.uber.org/zap"
 )
 
-// Source gives a Keeper what to save.
+// Source provides what a Keeper saves.
 type Source interface {
 	// Leader reports whether this node's member is the raft leader. It must not block.
 	Leader() bool
-	// Begin opens a read transaction of the local member, and tells whose it is: the fields of Meta from Cluster to
-	// EtcdVersion. The Keeper closes the transaction.
+	// Begin opens a read transaction of the local member. It also returns the fields of Meta from Cluster to EtcdVersion.
+	// The Keeper closes the transaction.
 	Begin(ctx context.Context) (Tx, Meta, error)
-	// Identity says whose backups are ours. It must not block.
+	// Identity returns the cluster whose backups are pruned and restored. It must not block.
 	Identity() Identity
-	// Hold says why no backup may be pruned now, "" if nothing is in the way. It must not block.
+	// Hold returns why no backup may be pruned now, or "". It must not block.
 	Hold() string
 }
 
-// Stores are where a Keeper keeps backups.
+// Stores are the stores of a Keeper.
 type Stores struct {
-	// Main keeps them: only what is there counts.
+	// Main keeps the backups: only those in Main count.
 	Main Store
-	// Spool, nil for none, is a directory of this machine in which each is made first. It is this Keeper's alone: what
-	// is unfinished there is removed as garbage.
+	// Spool, which may be nil, is a directory of this machine in which each backup is made first. Only this Keeper may use
+	// it: it removes anything unfinished in it as garbage.
 	Spool Store
 }
 
-// Keeper saves a backup whenever one is due, on the node whose member leads, and any time on request. It prunes what
-// need not be kept, and drills the newest backup now and then.
+// Keeper saves a backup when one is due, on the node whose member leads, and at any time on request. It prunes backups
+// that need not be kept, and drills the newest backup now and then.
 //
-// The schedule is kept only in the store: a backup is due one interval after the last one that was made there, a drill
-// one interval after the last one recorded there. So neither a restart nor a change of leader makes one early or late.
-// If two nodes both believe that they lead, both may save; that is one backup more.
+// The schedule is only based on the store: a backup is due one interval after the last one made there, a drill one
+// interval after the last one recorded there. So a restart or a change of leader makes neither early or late. If two
+// nodes both believe that they lead, both may save, which only makes one backup more.
 type Keeper struct {
 	cluster string
 	stores  Stores
@@ -57,10 +57,10 @@ type Keeper struct {
 	state    state
 }
 
-// turn holds a token while a save or a drill is under way.
+// turn holds a token while a save or a drill is in progress.
 type turn chan struct{}
 
-// wait waits until nothing is under way and returns the function to call when this is over.
+// wait waits until nothing is in progress, and returns the function that gives the turn back.
 func (t turn) wait(ctx context.Context) (release func(), err error) {
 	select {
 	case t <- struct{}{}:
@@ -70,31 +70,31 @@ func (t turn) wait(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// state is what a Keeper knows of its saves, under its mu.
+// state is what a Keeper knows of its saves. Its mu guards it.
 type state struct {
-	leading    time.Time // since when, zero if not
-	known      bool      // holds is what the store holds as far as we can know: read or written since we lead
+	leading    time.Time // since when this node leads, or zero
+	known      bool      // holds is as complete as it can be: read or written since this node leads
 	holds      holdings
 	learned    int       // how often holds was learned
-	asked      time.Time // when the main store told holds, zero if never
-	storeError string    // why it did not, the last time it was asked
+	asked      time.Time // when the main store returned holds, or zero
+	storeError string    // why the main store did not answer the last time
 	spooled    []string
-	distrusted string    // what is in the spool under this name could not be copied as it is
-	saving     time.Time // since when a save is under way, zero if none is
+	distrusted string    // the backup in the spool that could not be copied as it is
+	saving     time.Time // since when a save is in progress, or zero
 	attempted  time.Time
 	failures   int
 	lastError  string
-	logged     string // the reason that was logged last, in a row of failures
+	logged     string // the last logged reason in a series of failures
 }
 
-// poll is how often a Keeper looks whether it leads and whether a backup is due.
+// poll is how often a Keeper checks whether it leads and whether a backup is due.
 const poll = time.Second
 
-// NewKeeper returns a keeper of the backups of one cluster. cfg is one that Validate accepts.
+// NewKeeper returns a keeper of the backups of one cluster. Validate must accept cfg.
 //
 // opt says how backups are written and read; the Keeper sets its Scratch, Rate, Format and Level from cfg. drill
-// restores a backup in a process of its own and compares it with its sidecar; the error means that this could not be
-// tried. It returns soon after its context ends. Without a drill there are none.
+// restores a backup in a separate process and compares it with its sidecar. Its error means that this could not be
+// tried. It must return soon after its context ends. If drill is nil, there are no drills.
 func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Options,
 	drill func(ctx context.Context, name string) (Drill, error),
 	lg *zap.Logger, reg prometheus.Registerer) *Keeper {
@@ -120,14 +120,14 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 	return k
 }
 
-// Run keeps the schedule, and looks at the main store now and then, until ctx ends, and then returns nil. A failed
-// backup never ends it.
+// Run runs the schedule, and reads the main store now and then, until ctx ends. Then it returns nil. A failed backup
+// never ends it.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	watching.Go(func() { k.watch(ctx) }) // a store that hangs holds up no backup
+	watching.Go(func() { k.watch(ctx) }) // in its own goroutine, so that a store that hangs delays no backup
 	k.cleanSpool(ctx)
 	for {
 		switch save, drill := k.look(); {
@@ -144,8 +144,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Reconfigure changes Every, Cron, Retry, Drill, Rate and Keep, from the next second on; what is under way continues as
-// it began. The other keys of cfg need a new Keeper and are ignored.
+// Reconfigure changes Every, Cron, Retry, Drill, Rate and Keep within a second; an operation in progress is not
+// changed. The other keys of cfg need a new Keeper and are ignored.
 func (k *Keeper) Reconfigure(cfg Config) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -154,8 +154,8 @@ func (k *Keeper) Reconfigure(cfg Config) {
 	k.schedule = k.cfg.schedule()
 }
 
-// Save saves a backup now, whether this node leads or not, after one that is under way; a drill gives way to it.
-// progress may be nil. With a spool, an error may leave a backup there, which the error names.
+// Save saves a backup now, whether this node leads or not. It waits for a save in progress, and interrupts a drill.
+// progress may be nil. With a spool, a failed Save may leave a backup there, which the error names.
 func (k *Keeper) Save(ctx context.Context, progress func(Progress)) (Meta, error) {
 	release, err := k.urgent(ctx)
 	if err != nil {
@@ -166,8 +166,8 @@ func (k *Keeper) Save(ctx context.Context, progress func(Progress)) (Meta, error
 	return k.attempt(ctx, time.Now(), "", progress)
 }
 
-// Fresh makes sure that there is a verified backup made at most within ago, and saves one if there is none. Call it
-// before a change of the cluster, with a bounded ctx. The result is that backup's sidecar.
+// Fresh returns a verified backup that is at most within old, and saves one if there is none. Call it before a change
+// of the cluster, with a bounded ctx. It returns the backup's sidecar.
 func (k *Keeper) Fresh(ctx context.Context, within time.Duration) (Meta, error) {
 	release, err := k.urgent(ctx)
 	if err != nil {
@@ -187,7 +187,7 @@ func (k *Keeper) Fresh(ctx context.Context, within time.Duration) (Meta, error) 
 	return k.attempt(ctx, now, "", nil)
 }
 
-// look checks whether this node leads, and reports whether it is time to attempt a backup, or a drill.
+// look checks whether this node leads, and reports whether a backup or a drill is due.
 func (k *Keeper) look() (save, drill bool) {
 	leads := k.source.Leader()
 	now := time.Now()
@@ -196,7 +196,7 @@ func (k *Keeper) look() (save, drill bool) {
 	s := &k.state
 	if !leads {
 		if !s.leading.IsZero() {
-			// The failures are now another node's to overcome, and the store's newest backup its to know.
+			// Another node now has to overcome the failures, and to know the store's newest backup.
 			s.leading, s.failures, s.logged = time.Time{}, 0, ""
 			k.series.consecutive.Set(0)
 		}
@@ -210,8 +210,8 @@ func (k *Keeper) look() (save, drill bool) {
 	return !k.schedule.off() && !now.Before(s.due(k.schedule, now)), ok && !now.Before(at)
 }
 
-// due returns when the next attempt is to be made: in the past if that is not known, or no longer known after the clock
-// was set back to before the last backup.
+// due returns when the next attempt is due. That is in the past if the last backup is not known, or is later than now
+// because the clock was set back.
 func (s *state) due(sched schedule, now time.Time) time.Time {
 	switch {
 	case s.failures > 0:
@@ -222,8 +222,8 @@ func (s *state) due(sched schedule, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// scheduled makes one attempt of the schedule, and prunes after a backup unless the source holds that up. A failure is
-// logged when its reason is a new one.
+// scheduled makes one scheduled attempt, and prunes after a backup unless the source holds pruning. It logs a failure
+// if its reason differs from the last one.
 func (k *Keeper) scheduled(ctx context.Context) {
 	release, err := k.turn.wait(ctx)
 	if err != nil {
@@ -234,7 +234,7 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	end()
 	release()
 	reason := reasonOf(ctx, err)
-	// In a full store less is kept when snapshot.keep says so from now on: that must not wait for a backup to succeed.
+	// Also prune a full store: a smaller snapshot.keep must take effect although no backup succeeds.
 	hold := k.source.Hold()
 	switch due := made || err != nil && reason == reasonFull; {
 	case due && hold != "":
@@ -254,8 +254,8 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	}
 }
 
-// begin notes that a save is under way until the function that it returns is called, which is never if the store hangs.
-// The caller has the turn.
+// begin records that a save is in progress until end is called. If the store hangs, end is never called. The caller has
+// the turn.
 func (k *Keeper) begin() (end func()) {
 	set := func(at time.Time) {
 		k.mu.Lock()
@@ -266,9 +266,9 @@ func (k *Keeper) begin() (end func()) {
 	return func() { set(time.Time{}) }
 }
 
-// saveIfDue asks the store whether a backup is due, which another node or an operator may have made meanwhile, and
-// saves one if it is. What still waits in the spool is taken for it while it is not old itself. When the store does not
-// answer, a backup is made in the spool, if there is one, and the attempt has failed all the same.
+// saveIfDue asks the store whether a backup is due, because another node or an operator may have made one meanwhile,
+// and saves one if so. A backup that waits in the spool is used instead of a new one if it is not old. If the store
+// does not answer, a backup is made in the spool, if there is one, and the attempt still counts as failed.
 func (k *Keeper) saveIfDue(ctx context.Context) (made bool, err error) {
 	start := time.Now()
 	h, storeErr := hold(ctx, k.stores.Main, k.source.Identity(), start.Add(skew))
@@ -295,15 +295,14 @@ func (k *Keeper) saveIfDue(ctx context.Context) (made bool, err error) {
 	return err == nil, err
 }
 
-// plan returns the configuration as it is now, and its schedule.
+// plan returns the current configuration and its schedule.
 func (k *Keeper) plan() (Config, schedule) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.cfg, k.schedule
 }
 
-// attempt brings a backup into the main store: what waits in the spool under that name, or a new one. The caller has
-// the turn.
+// attempt brings a backup into the main store: the one that waits in the spool, or a new one. The caller has the turn.
 func (k *Keeper) attempt(ctx context.Context, start time.Time, waiting string, progress func(Progress)) (Meta, error) {
 	m, err := k.bring(ctx, waiting, progress)
 	if err != nil {
@@ -353,7 +352,7 @@ func (k *Keeper) save(ctx context.Context, store Store, progress func(Progress))
 	return Save(ctx, store, tx, meta, k.options(progress))
 }
 
-// options returns the options of what is about to be done.
+// options returns the options for the next operation.
 func (k *Keeper) options(progress func(Progress)) Options {
 	cfg, _ := k.plan()
 	opt := k.opt
@@ -361,7 +360,7 @@ func (k *Keeper) options(progress func(Progress)) Options {
 	return opt
 }
 
-// know records that the main store holds h.
+// know records the content of the main store.
 func (k *Keeper) know(h holdings) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -371,7 +370,7 @@ func (k *Keeper) know(h holdings) {
 	k.series.newest.know(h)
 }
 
-// saved adds a backup that was just made to what the main store is known to hold.
+// saved adds a new backup to the known content of the main store.
 func (k *Keeper) saved(m Meta) {
 	k.mu.Lock()
 	h := k.state.holds.saved(m)

@@ -17,11 +17,11 @@ func TestKeeperSchedule(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.pass(t, time.Hour, 0) // it does not lead
 		b.member.leader.Store(true)
-		// Nobody may read between an election and the next look that no node makes backups, or that none is planned.
+		// Between an election and the next look, the status must not say that no node makes backups, or that none is due.
 		if s := b.Status(); !s.Leading || s.Due.IsZero() || s.Overdue {
 			t.Errorf("status of a leader just elected: got %+v", s)
 		}
-		b.pass(t, 2*time.Second, 1) // at once, there is none
+		b.pass(t, 2*time.Second, 1) // at once, because there is none
 		first := b.Status().Newest
 		if due := first.Created.Add(15 * time.Minute); !b.Status().Due.Equal(due) {
 			t.Errorf("due: want %s, got %s", due, b.Status().Due)
@@ -44,8 +44,8 @@ func TestKeeperSchedule(t *testing.T) {
 	})
 }
 
-// TestKeeperPhase changes the leader, restarts, and lets others save: a backup is due 15 minutes after the newest one
-// in the store, no matter who made it.
+// TestKeeperPhase changes the leader, restarts, and lets other nodes save: a backup is due 15 minutes after the newest
+// one in the store, no matter who made it.
 func TestKeeperPhase(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
@@ -70,19 +70,19 @@ func TestKeeperPhase(t *testing.T) {
 	})
 }
 
-// TestKeeperFuture finds a backup by a node whose clock is a year ahead, and does not wait a year.
+// TestKeeperFuture finds a backup of a node whose clock is a year ahead, and does not wait a year.
 func TestKeeperFuture(t *testing.T) {
 	_, _, meta := saved(t, smallDB(t))
 	keeper(t, func(t *testing.T, b *bench) {
 		forgeAt(t, b.store, meta, time.Now().Add(365*24*time.Hour))
 		b.member.leader.Store(true)
 		b.pass(t, 2*time.Second, 2)
-		b.pass(t, 10*time.Minute, 2) // nor does it save all the time
+		b.pass(t, 10*time.Minute, 2) // but it does not save all the time either
 		b.pass(t, 6*time.Minute, 3)
 	})
 }
 
-// TestKeeperUnfinished finds only an unfinished backup: that is none.
+// TestKeeperUnfinished finds only an unfinished backup: it does not count.
 func TestKeeperUnfinished(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		name := snapshot.FormatName(time.Now())
@@ -116,7 +116,7 @@ func TestKeeperFailures(t *testing.T) {
 			t.Errorf("status: want 8 failures, overdue, the error, the backup there is, got %+v", s)
 		}
 		b.wantMetrics(t, 1, 8, 8)
-		b.member.refuses.Store(true) // two faults at once: the first one seen stays the reason
+		b.member.refuses.Store(true) // two faults at once: the first one remains the reason
 		if got := b.logs.FilterMessage("backup was not saved").Len(); got != 1 {
 			t.Errorf("errors logged for one reason: want 1, got %d", got)
 		}
@@ -150,7 +150,7 @@ func (b *bench) wantMetrics(t *testing.T, saves, failures, consecutive int) {
 	})
 }
 
-// TestKeeperMetricsFromTheStart wants every series before anything has happened.
+// TestKeeperMetricsFromTheStart checks that every series exists before anything has happened.
 func TestKeeperMetricsFromTheStart(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.wantSeries(t, map[string]float64{
@@ -169,7 +169,7 @@ func TestKeeperMetricsFromTheStart(t *testing.T) {
 	})
 }
 
-// TestKeeperLosesLead fails, and then another node leads: what is left to do is no longer this node's alarm.
+// TestKeeperLosesLead fails, then another node leads: the failure is no longer this node's alarm.
 func TestKeeperLosesLead(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.store.off.Store(true)
@@ -188,8 +188,8 @@ func TestKeeperLosesLead(t *testing.T) {
 	})
 }
 
-// TestKeeperTakesOver leads again after a day in which others did. What it remembers is a day old, which is not the
-// same as a day without a backup.
+// TestKeeperTakesOver leads again after a day in which others led. Its information is a day old, which does not mean a
+// day without a backup.
 func TestKeeperTakesOver(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)

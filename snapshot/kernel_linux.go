@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowerThread gives the calling thread a niceness. If a sandbox refuses that, the member is slower meanwhile.
+// lowerThread gives the calling thread a niceness. If a sandbox refuses it, the member is slower meanwhile.
 func lowerThread(niceness int) { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness) }
 
 // forget makes the kernel drop its cache of a file that is on the disk. It is advice, and may be refused.
 func forget(f *os.File) { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }
 
-// writeOut sends the bytes between from and at to the disk, and waits for those between before and from.
+// writeOut starts writing the bytes from from to at to the disk, and waits for those from before to from.
 func writeOut(f *os.File, before, from, at int64) error {
 	fd := int(f.Fd())
 	err := unix.SyncFileRange(fd, from, at-from, unix.SYNC_FILE_RANGE_WRITE)
@@ -21,7 +21,7 @@ func writeOut(f *os.File, before, from, at int64) error {
 		err = unix.SyncFileRange(fd, before, from-before,
 			unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
 	}
-	// A file system or a sandbox that does not know it is no reason to fail: the sync at the end is what counts.
+	// A file system or sandbox without this call is no reason to fail: the sync at the end decides.
 	if err != nil && !slices.Contains([]error{unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP}, err) {
 		return os.NewSyscallError("sync_file_range", err)
 	}

@@ -4,7 +4,7 @@ package snapshot
 
 import "os"
 
-// On another system backups are looked at, and no member serves beside that: nothing has to give way.
+// On other systems backups are only inspected, and no member serves in the process, so nothing has to give way.
 
 func lowerThread(int) {}
 

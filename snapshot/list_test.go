@@ -13,7 +13,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// line shows what matters of an entry of a listing.
+// line shows the relevant parts of an entry of a listing.
 func line(b snapshot.Backup) string {
 	text := b.Name
 	for _, f := range []struct {
@@ -44,7 +44,7 @@ func wantList(t *testing.T, store snapshot.Store, id snapshot.Identity, wants ..
 	return list
 }
 
-// TestListEverything has one of each kind in a store, beside what is no backup.
+// TestListEverything has one backup of each kind in a store, and objects that are not backups.
 func TestListEverything(t *testing.T) {
 	root := t.TempDir()
 	store := snapshot.NewDir(root)
@@ -142,7 +142,7 @@ func TestListEverything(t *testing.T) {
 		t.Errorf("incomplete: want who began it, when, and its size, got %+v", b)
 	}
 
-	// Who does not know the founding goes by the name, who knows nothing sees nothing foreign.
+	// If the founding is not known, the name decides. If nothing is known, nothing is foreign.
 	for id, want := range map[snapshot.Identity]int{{Cluster: "prod"}: 2, {}: 0, {Cluster: "test"}: 11, {Cluster: "prod", Lineage: "l-2"}: 11} {
 		list, err := snapshot.List(t.Context(), store, id)
 		must(t, err)
@@ -158,7 +158,7 @@ func TestListEverything(t *testing.T) {
 	}
 }
 
-// TestListIsCheap wants one listing of the objects, and of each backup nothing read but what is small.
+// TestListIsCheap checks that listing lists the objects once, and only reads small objects.
 func TestListIsCheap(t *testing.T) {
 	store := &observed{Store: snapshot.NewDir(t.TempDir())}
 	for i := range 100 {
@@ -185,7 +185,7 @@ func TestListIsCheap(t *testing.T) {
 	}
 }
 
-// TestListFails wants that a store that cannot be read is an error, never an empty or a shorter list.
+// TestListFails checks that a store that cannot be read is an error, never an empty or a shorter list.
 func TestListFails(t *testing.T) {
 	down := errors.New("down")
 	for _, part := range []string{"", "/holdfast.meta.json", "/holdfast.pin.json", "/_etcd_backup.meta", "/holdfast.begin.json"} {
@@ -266,7 +266,7 @@ func TestLatest(t *testing.T) {
 	want("an earlier generation, however late", later)
 }
 
-// TestLatestOfTwoLineages wants that generations and revisions are compared within one lineage only.
+// TestLatestOfTwoLineages checks that generations and revisions are only compared within one lineage.
 func TestLatestOfTwoLineages(t *testing.T) {
 	store := snapshot.NewDir(t.TempDir())
 	now := time.Now().UTC().Truncate(time.Second)
@@ -289,7 +289,7 @@ func TestLatestOfTwoLineages(t *testing.T) {
 	}
 }
 
-// TestHeld is about what is drilled and shown: the newest by what it holds, whatever the clock said.
+// TestHeld tests the backup that is drilled and shown: the newest by content, whatever the clock said.
 func TestHeld(t *testing.T) {
 	store := snapshot.NewDir(t.TempDir())
 	old := forged(midday.Add(3*365*24*time.Hour), "x")
@@ -307,7 +307,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestMade is about what the schedule counts from.
+// TestMade tests the backup from which the schedule counts.
 func TestMade(t *testing.T) {
 	store := snapshot.NewDir(t.TempDir())
 	want := func(what, name string) {
@@ -395,7 +395,7 @@ func TestPin(t *testing.T) {
 	must(t, snapshot.Pin(t.Context(), store, "legacy", "x"))
 }
 
-// TestDeleteOrder wants that what makes a backup goes first, whatever step a deletion is cut short at.
+// TestDeleteOrder checks that the commit marks go first, at whatever step a deletion is interrupted.
 func TestDeleteOrder(t *testing.T) {
 	root := t.TempDir()
 	store := &observed{Store: snapshot.NewDir(root)}

@@ -12,12 +12,12 @@ import (
 	"github.com/coreos/go-semver/semver"
 )
 
-// createdObject is etcd-manager's mark of a cluster that it has created (kubernetes-sigs/etcd-manager,
-// pkg/commands/vfs.go). Its etcd-cluster-spec is no sign of one: kops writes that before there is a cluster.
+// createdObject is etcd-manager's mark that it has created a cluster (kubernetes-sigs/etcd-manager,
+// pkg/commands/vfs.go). Its etcd-cluster-spec proves nothing: kops writes that before there is a cluster.
 const createdObject = controlDir + "/etcd-cluster-created"
 
-// Managed says by which objects etcd-manager keeps a cluster in the store: its mark of one that it has created, and
-// backups that it alone has written. "" if it keeps none.
+// Managed returns the objects that show that etcd-manager keeps a cluster in the store, or "": its mark that it has
+// created one, and backups that it alone has written.
 func Managed(ctx context.Context, store Store) (string, error) {
 	c, err := scan(ctx, store, "")
 	if err != nil {
@@ -42,19 +42,19 @@ func Managed(ctx context.Context, store Store) (string, error) {
 	return strings.Join(signs, " and "), nil
 }
 
-// managerMeta is what etcd-manager writes beside the data of a backup as its commit mark: etcd.BackupInfo
-// (kubernetes-sigs/etcd-manager, pkg/apis/etcd/etcdapi.proto) in proto3's JSON. etcd-manager refuses a file with any
-// other key, so whatever else we know is in the sidecar.
+// managerMeta is etcd-manager's commit mark beside the data of a backup: etcd.BackupInfo (kubernetes-sigs/etcd-manager,
+// pkg/apis/etcd/etcdapi.proto) in proto3's JSON. etcd-manager refuses a file with any other key, so everything else is
+// in the sidecar.
 type managerMeta struct {
 	// EtcdVersion is the version that wrote the data. etcd-manager restores only with versions that it has.
 	EtcdVersion string
-	// Created is when, to the second; zero if the file does not say.
+	// Created is when it was made, to the second; zero if the file does not say.
 	Created time.Time
-	// Members is how many members a restored cluster is to have, 0 if the file does not say.
+	// Members is the number of members of a restored cluster, 0 if the file does not say.
 	Members int
 }
 
-// encodeManagerMeta returns etcd-manager's mark of a backup of a cluster with so many voters, 0 for unknown.
+// encodeManagerMeta returns etcd-manager's mark for a backup of a cluster with this many voters, 0 if unknown.
 func encodeManagerMeta(meta Meta, members int) ([]byte, error) {
 	if meta.EtcdVersion == "" {
 		return nil, fmt.Errorf("encode %s: etcd-manager cannot restore without the version of etcd, and it is not known",
@@ -75,10 +75,10 @@ func encodeManagerMeta(meta Meta, members int) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// managerVersion is the version of etcd that etcd-manager is to restore with: the one that ran, if the database is of
-// its minor. Otherwise the database has been kept at, or brought down to, another minor for programs of that, and tells
-// no more than its first version. That is enough: etcd-manager (pkg/etcdversions/mappings.go) restores with the patch
-// level that it has of 3.5 and 3.6; only of 3.7 it wants to have the very version.
+// managerVersion returns the version of etcd with which etcd-manager should restore: the one that ran, if the database
+// has its minor. Otherwise the database was kept at or downgraded to another minor, of which only the first version is
+// known. That is enough: for 3.5 and 3.6 etcd-manager (pkg/etcdversions/mappings.go) restores with the patch level that
+// it has; only for 3.7 it demands the exact version.
 func (m Meta) managerVersion() string {
 	ran, err := semver.NewVersion(m.EtcdVersion)
 	if err != nil {
@@ -91,8 +91,8 @@ func (m Meta) managerVersion() string {
 	return m.StorageVersion
 }
 
-// decodeManagerMeta reads etcd-manager's mark, of whatever age. It accepts what a protobuf parser accepts, names in
-// either style and numbers with or without quotes, and skips keys it does not know.
+// decodeManagerMeta decodes etcd-manager's mark, of any age. It accepts what a protobuf parser accepts: names in either
+// style, numbers with or without quotes, and unknown keys, which it skips.
 func decodeManagerMeta(text []byte) (managerMeta, error) {
 	type clusterSpec struct {
 		MemberCount  int `json:"memberCount"`

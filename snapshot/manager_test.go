@@ -15,8 +15,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// backupInfo is etcd-manager's message etcd.BackupInfo, built from its shape (kubernetes-sigs/etcd-manager,
-// pkg/apis/etcd/etcdapi.proto). The parser over it is the one etcd-manager has.
+// backupInfo is etcd-manager's message etcd.BackupInfo, rebuilt from its definition (kubernetes-sigs/etcd-manager,
+// pkg/apis/etcd/etcdapi.proto). Its parser is the one that etcd-manager uses.
 func backupInfo(t testing.TB) protoreflect.MessageDescriptor {
 	t.Helper()
 	field := func(name string, number int32, kind descriptorpb.FieldDescriptorProto_Type, message string) *descriptorpb.FieldDescriptorProto {
@@ -50,8 +50,8 @@ func backupInfo(t testing.TB) protoreflect.MessageDescriptor {
 	return file.Messages().ByName("BackupInfo")
 }
 
-// TestManagerMetaIsAccepted gives what we write to a protobuf parser that, as etcd-manager's, discards no unknown
-// field.
+// TestManagerMetaIsAccepted parses holdfast's mark with a protobuf parser that refuses unknown fields, as
+// etcd-manager's does.
 func TestManagerMetaIsAccepted(t *testing.T) {
 	info := backupInfo(t)
 	for members, want := range map[int]string{
@@ -66,7 +66,7 @@ func TestManagerMetaIsAccepted(t *testing.T) {
 			t.Errorf("%d members: want %s, got %s, %v", members, want, text, err)
 		}
 	}
-	// The control: our own keys would be refused.
+	// For comparison: holdfast's own keys would be refused.
 	if err := protojson.Unmarshal([]byte(`{"etcdVersion":"3.7.3","lineage":"l-1"}`), dynamicpb.NewMessage(info)); err == nil {
 		t.Error("unknown field: want an error")
 	}
@@ -88,7 +88,7 @@ func TestManagerMetaIsAccepted(t *testing.T) {
 	}
 }
 
-// TestManagerMetaIsRead reads what protobuf's own writer writes, in both styles, and what older ones have written.
+// TestManagerMetaIsRead reads marks of protobuf's own writer, in both styles, and those of older writers.
 func TestManagerMetaIsRead(t *testing.T) {
 	info := backupInfo(t)
 	want := snapshot.ManagerMeta{EtcdVersion: "3.6.11", Created: time.Unix(1782864903, 0).UTC(), Members: 3}

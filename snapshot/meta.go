@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Meta is what is known of one backup: its sidecar. Anyone who calls Save fills the fields from Cluster to EtcdVersion,
-// Save the others.
+// Meta is the sidecar of a backup. The caller of Save sets the fields from Cluster to EtcdVersion, Save sets the
+// others.
 type Meta struct {
-	// Name is the name of the backup, unique in its store. Save's names are ordered by time; those that etcd-manager or
-	// a person gave may be anything that is one part of a path.
+	// Name is the name of the backup, unique in its store. Names made by Save are ordered by time. Names made by
+	// etcd-manager or a person may be any single part of a path.
 	Name string `json:"name"`
-	// Created is the time of the snapshot, in UTC: exact to the microsecond and the same that Name tells, but of a
-	// legacy backup what etcd-manager says, to the second, and zero if it says nothing.
+	// Created is the time of the snapshot in UTC, exact to the microsecond, and the same as in Name. For a legacy backup
+	// it is etcd-manager's time, exact to the second, or zero if there is none.
 	Created time.Time `json:"created"`
 
 	// Cluster is the cluster's name, a single part of an object name.
@@ -26,32 +26,32 @@ type Meta struct {
 	Generation uint64 `json:"generation"`
 	// Record is the id of the generation's record.
 	Record string `json:"record"`
-	// Lineage is the id of the founding from which the generation descends: with Cluster, whose backup this is. It is
-	// "" where that is not known.
+	// Lineage is the ID of the founding from which the generation descends, or "" if it is not known. With Cluster it says
+	// whose backup this is.
 	Lineage string `json:"lineage"`
 	// EtcdClusterID is etcd's cluster ID in hex, as etcdctl prints it.
 	EtcdClusterID string `json:"etcdClusterID"`
-	// Slot is the member the database was read from.
+	// Slot is the slot of the member whose database was read.
 	Slot string `json:"slot"`
 	// Node is the node that held the slot.
 	Node string `json:"node"`
-	// Members is the number of voters of the cluster, 0 if not known. etcd-manager is told.
+	// Members is the number of voters of the cluster, 0 if not known. It is written into etcd-manager's mark.
 	Members int `json:"members"`
 	// Holdfast and Etcd are the versions of the programs that wrote it.
 	HoldfastVersion string `json:"holdfastVersion"`
 	EtcdVersion     string `json:"etcdVersion"`
 
-	// StorageVersion is what the database says of its schema: the first version of the minor of etcd whose it is, as
-	// 3.6.0. It is the minor before EtcdVersion's after a downgrade, and until the last member is upgraded. It is ""
-	// where the database says nothing, as before etcd 3.6.
+	// StorageVersion is the database's own schema version: the first version of the minor of etcd to which it belongs,
+	// such as 3.6.0. It is the minor before that of EtcdVersion after a downgrade, and until the last member is upgraded.
+	// It is "" if the database has none, as before etcd 3.6.
 	StorageVersion string `json:"storageVersion,omitempty"`
-	// Content is what the database holds.
+	// Content describes the content of the database.
 	Content Content `json:"content"`
 	// Trailer is the SHA-256 of the database file, in hex: the 32 bytes that follow it in the decompressed stream.
 	Trailer string `json:"trailer"`
 	// Stored describes the object that holds the data.
 	Stored Stored `json:"stored"`
-	// Verified is when the stored bytes had been read back and found equal.
+	// Verified is when the stored bytes were read back and found equal.
 	Verified time.Time `json:"verified"`
 }
 
@@ -73,11 +73,12 @@ const (
 	codecGzip = "gzip" // format etcd-manager
 )
 
-// sidecar is the whole text of a sidecar. Its sum covers the bytes of meta as they stand there, so that a change of
-// any byte is noticed, in a field that nothing else can check too; and meta may gain fields that older programs skip.
+// sidecar is the format of a sidecar's text. Its sum covers the bytes of meta exactly as they stand there. So a change
+// of any byte is noticed, even in a field that nothing else can check. And later versions may add fields to meta, which
+// older programs skip.
 const sidecar = "{\n  \"version\": 1,\n  \"sha256\": \"%x\",\n  \"meta\": %s\n}\n"
 
-// encodeMeta returns the sidecar of m.
+// encodeMeta returns the text of the sidecar m.
 func encodeMeta(m Meta) ([]byte, error) {
 	text, err := json.MarshalIndent(m, "  ", "  ")
 	if err != nil {
@@ -86,7 +87,7 @@ func encodeMeta(m Meta) ([]byte, error) {
 	return fmt.Appendf(nil, sidecar, sha256.Sum256(text), text), nil
 }
 
-// decodeMeta reads a sidecar and returns an error unless it is exactly as it was written.
+// decodeMeta decodes a sidecar. It returns an error unless the text is exactly as it was written.
 func decodeMeta(b []byte) (Meta, error) {
 	var file struct {
 		Version int             `json:"version"`
@@ -108,7 +109,7 @@ func decodeMeta(b []byte) (Meta, error) {
 	return m, m.check()
 }
 
-// check returns an error unless m describes data that Save could have written.
+// check returns an error unless Save could have written m.
 func (m Meta) check() error {
 	var errs []error
 	if t, err := parseName(m.Name); err != nil {
@@ -142,7 +143,7 @@ func (m Meta) check() error {
 	return nil
 }
 
-// checkOrigin returns an error unless what the caller of Save tells can stand in a sidecar.
+// checkOrigin returns an error unless the fields set by the caller of Save are valid.
 func (m Meta) checkOrigin() error {
 	errs := []error{checkCluster(m.Cluster)}
 	if m.Lineage != "" && !segment.MatchString(m.Lineage) {
@@ -154,7 +155,7 @@ func (m Meta) checkOrigin() error {
 	return errors.Join(errs...)
 }
 
-// checkCluster returns an error unless the name of a cluster can be a directory of the store.
+// checkCluster returns an error unless the name of a cluster is valid as a directory of the store.
 func checkCluster(cluster string) error {
 	if !segment.MatchString(cluster) {
 		return fmt.Errorf("cluster: must be 1-200 of A-Z a-z 0-9 . _ : - and not begin with a dot, got %q", cluster)

@@ -8,7 +8,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// TestSidecarChecks changes one field of a good sidecar at a time. The checksum is that of the changed one.
+// TestSidecarChecks changes one field of a good sidecar at a time, with a matching checksum.
 func TestSidecarChecks(t *testing.T) {
 	good := forged(midday, "data")
 	for name, change := range map[string]func(*snapshot.Meta){
@@ -45,7 +45,7 @@ func TestSidecarChecks(t *testing.T) {
 	}
 }
 
-// TestSidecarOfLaterProgram wants that fields of a later version are skipped, and are under the checksum all the same.
+// TestSidecarOfLaterProgram checks that fields of a later version are skipped, but covered by the checksum.
 func TestSidecarOfLaterProgram(t *testing.T) {
 	store := snapshot.NewDir(t.TempDir())
 	m := forge(t, store, forged(midday, "data"), "data")

@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// series are the keeper's metrics. All exist from the start, so that an alert can tell zero from absent.
+// series are the keeper's metrics. All of them exist from the start, so that an alert can distinguish zero from absent.
 //
-// They are what this node knows: ask for the best of all nodes, not for each (docs/alerts.md).
+// They show what this node knows: use the best value of all nodes, not each (docs/alerts.md).
 type series struct {
 	newest   newestSeries
 	duration prometheus.Gauge
@@ -25,7 +25,7 @@ type series struct {
 	drill drillSeries
 }
 
-// pruneSeries count what was pruned, and the prunings that left something.
+// pruneSeries count pruned backups, and incomplete prunings.
 type pruneSeries struct{ total, failures prometheus.Counter }
 
 // newestSeries describe the newest backup.
@@ -46,10 +46,10 @@ const (
 	resultInterrupted = "interrupted"
 
 	resultPassed  = "passed"
-	resultUntried = "untried" // it could not be found out whether the backup can be restored
+	resultUntried = "untried" // it could not be determined whether the backup can be restored
 )
 
-// newSeries registers all series; rpo gives the value of rpo_seconds.
+// newSeries registers all series; rpo returns the value of rpo_seconds.
 func newSeries(reg prometheus.Registerer, rpo func() float64) series {
 	auto := promauto.With(prometheus.WrapRegistererWithPrefix("holdfast_snapshot_", reg))
 	gauge := func(name, help string) prometheus.Gauge {
@@ -114,7 +114,7 @@ func newSeries(reg prometheus.Registerer, rpo func() float64) series {
 	}
 }
 
-// know shows the newest verified backup, and when one was made last.
+// know shows the newest verified backup, and when the last one was made.
 func (s newestSeries) know(h holdings) {
 	m := h.newest
 	s.created.Set(epoch(h.made.Created))
@@ -145,7 +145,7 @@ func epoch(t time.Time) float64 {
 	return float64(t.UnixMicro()) / float64(time.Second/time.Microsecond)
 }
 
-// ratio is the size of a backup's database by the size of what is stored, 0 if there is no backup.
+// ratio returns the size of a backup's database divided by the stored size, or 0 if there is no backup.
 func ratio(m Meta) float64 {
 	if m.Stored.Size == 0 {
 		return 0
@@ -153,7 +153,7 @@ func ratio(m Meta) float64 {
 	return float64(m.Content.Size) / float64(m.Stored.Size)
 }
 
-// rpo is the age of a backup in seconds, +Inf if there is none, 0 for one from the future.
+// rpo returns the age of a backup in seconds, +Inf if there is none, 0 for one from the future.
 func rpo(made Meta, now time.Time) float64 {
 	if made.Name == "" {
 		return math.Inf(1)

@@ -66,7 +66,7 @@ func TestKeeperOneAtATime(t *testing.T) {
 	})
 }
 
-// TestKeeperInterrupted gives up in the middle: that is no failure of the backup.
+// TestKeeperInterrupted ends the context midway: that is no failure of the backup.
 func TestKeeperInterrupted(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -80,7 +80,7 @@ func TestKeeperInterrupted(t *testing.T) {
 	})
 }
 
-// TestKeeperFresh saves only when there is nothing fresh, and says so when the store does not answer.
+// TestKeeperFresh only saves if there is nothing fresh, and returns an error if the store does not answer.
 func TestKeeperFresh(t *testing.T) {
 	for name, setup := range map[string][]func(*bench){"store": nil, "spool": {withSpool}} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestKeeperFresh(t *testing.T) {
 	}
 }
 
-// TestKeeperFreshWaits asks for a fresh backup while the schedule makes one: that one it is.
+// TestKeeperFreshWaits requests a fresh backup while the schedule makes one, and gets that one.
 func TestKeeperFreshWaits(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		wake := make(chan struct{})

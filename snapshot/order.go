@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Ordered reports whether the backup can be ordered without a clock: a verified one of our own, whose sidecar tells its
-// generation. Nothing tells that of a legacy backup. An etcd that we do not run has no generations, and after a restore
-// its revisions begin again at a lower one.
+// Ordered reports whether the backup can be ordered without a clock: it is verified and this cluster's, and its sidecar
+// has a generation. A legacy backup has none. Nor has a backup of an etcd that holdfast does not run, whose revisions
+// begin again at a lower one after a restore.
 func (b Backup) Ordered() bool { return b.own() && b.Generation > 0 }
 
-// ordered is Ordered whatever was proven since: that changes nothing of what the backup holds.
+// ordered is Ordered without regard to later proofs, which do not change what the backup holds.
 func (b Backup) ordered() bool {
 	b.Failed = nil
 	return b.Ordered()
 }
 
-// compare orders two backups of one lineage by what they hold: by generation, then by revision. Two that hold the same
-// are ordered by the time at which they were made, and by name.
+// compare orders two backups of one lineage by content: by generation, then by revision. If both are equal, it orders
+// them by the time at which they were made, then by name.
 func (m Meta) compare(n Meta) int {
 	return cmp.Or(
 		cmp.Compare(m.Generation, n.Generation),
@@ -29,27 +29,27 @@ func (m Meta) compare(n Meta) int {
 	)
 }
 
-// byTime orders backups from the oldest to the newest by the time at which they were made, those of one time by name.
+// byTime orders backups by the time at which they were made, oldest first, then by name.
 func byTime(a, b Meta) int {
 	return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
 }
 
-// disagreement is how far the clocks of nodes may be apart. A backup further in the future was made by a wrong one.
+// disagreement is how far apart the clocks of nodes may be. A backup further in the future was made with a wrong clock.
 const disagreement = time.Hour
 
-// Newest returns the newest of the backups that are good, which no proof speaks against, and not foreign, and whether
-// there is one. Of one lineage that is the one with the highest generation, of that the one with the highest revision:
-// no clock decides, so that a node whose clock is wrong makes no old backup the newest, nor hides a new one.
+// Newest returns the newest backup that is good, has no proof against it and is not foreign, and whether there is one.
+// Within a lineage it is the one with the highest generation, then with the highest revision. No clock decides: a node
+// with a wrong clock neither makes an old backup the newest nor hides a new one.
 //
-// Only time is left where nothing else tells: between lineages, where it is not known which is ours, and among backups
-// that are not [Backup.Ordered], which stand behind those that are. There one that is later than now counts only if
-// there is no other. A backup that does not tell its lineage is of the only one there is.
+// Time decides only where nothing else can: between lineages, if it is not known which is this cluster's, and among
+// backups that are not [Backup.Ordered], which come after those that are. There, a backup from the future counts only
+// if there is no other. A backup without a lineage belongs to the only lineage there is.
 func Newest(backups []Backup, now time.Time) (Backup, bool) {
 	return newest(slices.DeleteFunc(slices.Clone(backups), func(b Backup) bool { return b.Failed != nil }), now)
 }
 
-// Skipped returns the backups that a proof speaks against and that would be newer than what [Newest] returns, the
-// newest first.
+// Skipped returns the backups with a proof against them that would be newer than the result of [Newest], the newest
+// first.
 func Skipped(backups []Backup, now time.Time) (skipped []Backup) {
 	backups = slices.Clone(backups)
 	for {
@@ -62,7 +62,7 @@ func Skipped(backups []Backup, now time.Time) (skipped []Backup) {
 	}
 }
 
-// newest is Newest whatever was proven.
+// newest is Newest without regard to proofs.
 func newest(backups []Backup, now time.Time) (Backup, bool) {
 	backups = slices.DeleteFunc(slices.Clone(backups), func(b Backup) bool { return b.Foreign || b.Problem != "" })
 	only := onlyLineage(backups)
@@ -70,7 +70,7 @@ func newest(backups []Backup, now time.Time) (Backup, bool) {
 	for _, b := range backups {
 		lineage := cmp.Or(b.Lineage, only)
 		if !b.ordered() {
-			lineage = "\x00" + b.Name // comparable with nothing but by time
+			lineage = "\x00" + b.Name // only comparable by time
 		}
 		if best, ok := leaders[lineage]; !ok || b.compare(best.Meta) > 0 {
 			leaders[lineage] = b
@@ -87,7 +87,7 @@ func newest(backups []Backup, now time.Time) (Backup, bool) {
 	return newest, found
 }
 
-// onlyLineage returns the lineage of those that tell one, "" if they tell several.
+// onlyLineage returns the lineage of those that have one, or "" if they have several.
 func onlyLineage(backups []Backup) string {
 	only := ""
 	for _, b := range backups {
@@ -102,7 +102,7 @@ func onlyLineage(backups []Backup) string {
 	return only
 }
 
-// rank orders two backups of which neither is known to follow the other.
+// rank orders two backups if it is not known which follows the other.
 func rank(a, b Backup, horizon time.Time) int {
 	past := func(b Backup) bool { return !b.Created.After(horizon) }
 	return cmp.Or(
@@ -125,22 +125,22 @@ func truth(a, b bool) int {
 	return -1
 }
 
-// holdings is what a store holds of good backups of our own.
+// holdings describes the good backups of this cluster in a store.
 type holdings struct {
-	// made is the backup that was made last, until now: what the schedule counts from. One from the future, made by a
-	// node whose clock is ahead, must not hold up the schedule of those whose clock is right.
+	// made is the last backup made so far, from which the schedule counts. A backup from the future, of a node whose clock
+	// is ahead, must not delay the schedule of nodes whose clocks are right.
 	made Meta
 	// newest is the newest by generation and revision, whatever its time.
 	newest Meta
-	// count is how many there are.
+	// count is the number of good backups.
 	count int
-	// skipped are the bad ones that would be newer than newest, the newest first, and failed are all bad ones of our
-	// own: those that a proof stands against.
+	// skipped are the bad backups that would be newer than newest, the newest first. failed are all bad backups of this
+	// cluster, those with a proof against them.
 	skipped, failed []Backup
 }
 
-// hold returns what the store holds at the time now, with empty names if there is nothing. A legacy backup was not made
-// by the schedule and does not count.
+// hold returns the holdings of a store at the time now, with empty names if there are none. A legacy backup does not
+// count, because the schedule did not make it.
 func hold(ctx context.Context, store Store, id Identity, now time.Time) (holdings, error) {
 	backups, err := List(ctx, store, id)
 	if err != nil {
@@ -149,7 +149,7 @@ func hold(ctx context.Context, store Store, id Identity, now time.Time) (holding
 	return holdingsOf(backups, now), nil
 }
 
-// holdingsOf is hold of a listing.
+// holdingsOf is hold for a listing.
 func holdingsOf(backups []Backup, now time.Time) (h holdings) {
 	backups = slices.DeleteFunc(slices.Clone(backups),
 		func(b Backup) bool { return b.Foreign || b.Legacy || b.Problem != "" || b.Verified.IsZero() })

@@ -14,27 +14,27 @@ import (
 const (
 	headerSize  = 16
 	elementSize = 16
-	magic       = 0xed0cdaed // begins a meta page
+	magic       = 0xed0cdaed // at the start of a meta page
 	branchPage  = 0x01
 	leafPage    = 0x02
 	bucketLeaf  = 0x01 // flag of a leaf element whose value is a bucket: root page 8, sequence 8 bytes
 	maxPage     = 1 << 16
-	metaSize    = 64 // of what follows the header of a meta page
+	metaSize    = 64 // without the header of a meta page
 	maxDepth    = 64 // pages from the root to a leaf, nested buckets included; etcd's have under 10
 )
 
-// pages is a walk through all pages of a database that its buckets reach.
+// pages is a walk through all pages of a database that can be reached from its buckets.
 type pages struct {
 	data []byte
 	size int      // of a page
-	seen []uint64 // one bit a page
+	seen []uint64 // one bit per page
 }
 
-// checkPages returns an error unless all pages reached from the root bucket are sound: within the file, of a tree's
-// type, under their own number, reached once, their keys in order and within the bounds the page above sets. These are
-// the faults that bbolt's Tx.Check looks for, except that it also wants to know all unreached pages to be free: here
-// only what a list of free pages says is compared. The work is bounded by the size of the file, no matter who has made
-// it. The caller guards against a fault in data, which is mapped.
+// checkPages returns an error unless all pages reached from the root bucket are sound: within the file, of a type that
+// a tree has, under their own number, reached once, with keys in order and within the bounds of the page above. These
+// are the faults that bbolt's Tx.Check finds, except that Tx.Check also demands that all unreached pages are free. Here
+// only a stored list of free pages is compared. The work is bounded by the size of the file, whoever made it. The
+// caller guards against a fault in data, which is mapped.
 func checkPages(data []byte, pageSize int, root uint64) error {
 	size := int64(len(data))
 	if pageSize < 512 || pageSize > maxPage || pageSize&(pageSize-1) != 0 || size < 2*int64(pageSize) ||
@@ -49,7 +49,7 @@ func checkPages(data []byte, pageSize int, root uint64) error {
 	return p.freelist()
 }
 
-// tree checks the page id and all below it. Its keys must be at least low, and less than high if that is not nil.
+// tree checks the page id and all below it. Its keys must be at least low, and less than high unless high is nil.
 func (p *pages) tree(id uint64, low, high []byte, depth int) error {
 	page, err := p.take(id)
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *pages) tree(id uint64, low, high []byte, depth int) error {
 	return nil
 }
 
-// take returns the page id with those that it overflows into. None of them may have been reached before.
+// take returns the page id with its overflow pages. None of them may have been reached before.
 func (p *pages) take(id uint64) ([]byte, error) {
 	if err := p.mark(id); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (p *pages) take(id uint64) ([]byte, error) {
 	return page[:(overflow+1)*uint64(p.size)], nil
 }
 
-// mark notes that a page was reached, by the tree or as a free one, and returns an error if it was before.
+// mark records that a page was reached, in the tree or as a free one. It returns an error if it was reached before.
 func (p *pages) mark(id uint64) error {
 	if count := uint64(len(p.data) / p.size); id < 2 || id >= count { // 0 and 1 are the meta pages
 		return fmt.Errorf("page %d: not among the pages 2 to %d", id, count-1)
@@ -95,7 +95,7 @@ func (p *pages) mark(id uint64) error {
 	return nil
 }
 
-// node checks the elements of a page, or of the page inside a value that a small bucket is, and all below it.
+// node checks the elements of a page and all below it. The page may be a value: that of a small bucket.
 func (p *pages) node(page, low, high []byte, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("more than %d pages deep", maxDepth)
@@ -116,8 +116,8 @@ func (p *pages) node(page, low, high []byte, depth int) error {
 		if err != nil {
 			return err
 		}
-		// Nothing of bbolt's shares bytes with another element. A forged page could have a thousand elements with one
-		// value, which is a bucket with a thousand elements with one value, and so on: it would be walked forever.
+		// In a database of bbolt no two elements share bytes. In a forged page a thousand elements could have the same value,
+		// a bucket whose thousand elements have the same value, and so on: the walk would never end.
 		if room -= len(key) + len(value); room < 0 {
 			return fmt.Errorf("element %d: the elements share bytes: together they have %d more than the page", i, -room)
 		}
@@ -148,7 +148,7 @@ func (p *pages) node(page, low, high []byte, depth int) error {
 	return nil
 }
 
-// bucket checks the bucket a leaf element holds.
+// bucket checks the bucket in a leaf element.
 func (p *pages) bucket(value []byte, depth int) error {
 	if len(value) < 16 {
 		return fmt.Errorf("bucket of %d bytes", len(value))
@@ -176,8 +176,8 @@ func element(page []byte, i int) (key, value []byte, err error) {
 	return page[start : start+keySize], page[start+keySize : start+keySize+valueSize], nil
 }
 
-// databaseSize returns the size of the database that r begins with, as its first meta page tells: the number of its
-// pages is what bbolt copies (Tx.WriteTo), with the same meta page twice. It reads nothing.
+// databaseSize returns the size of the database at the start of r, from its first meta page: bbolt copies that number
+// of pages (Tx.WriteTo), with the same meta page twice. It consumes nothing.
 func databaseSize(r *bufio.Reader) (int64, error) {
 	head, err := r.Peek(headerSize + metaSize)
 	if err != nil {
@@ -194,7 +194,7 @@ func databaseSize(r *bufio.Reader) (int64, error) {
 	return int64(pages) * int64(pageSize), nil
 }
 
-// soundMeta says that these are the bytes of a meta page after its header: its magic and its checksum are right.
+// soundMeta reports whether the bytes after the header of a meta page have the right magic and checksum.
 func soundMeta(meta []byte) bool {
 	sum := fnv.New64a()
 	sum.Write(meta[:metaSize-8])

@@ -14,7 +14,7 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// TestPagesAgreeWithBolt walks databases of several shapes, which bbolt's own check finds sound.
+// TestPagesAgreeWithBolt walks databases of several shapes that bbolt's own check finds sound.
 func TestPagesAgreeWithBolt(t *testing.T) {
 	for name, fill := range map[string]func(db *snapshottest.DB){
 		"empty":         func(*snapshottest.DB) {},
@@ -40,8 +40,8 @@ func TestPagesAgreeWithBolt(t *testing.T) {
 	}
 }
 
-// TestPagesFindDamage does to the root of bucket "key", a branch, and to its first child, a leaf, what no program
-// should and a disk can. Several of these end a process in which bbolt's Tx.Check looks for them.
+// TestPagesFindDamage damages the root of bucket "key", a branch, and its first child, a leaf, as a disk can but no
+// program should. With several of these faults, bbolt's Tx.Check would end the process.
 func TestPagesFindDamage(t *testing.T) {
 	db := snapshottest.NewDB(t)
 	db.Fill(500, 100)
@@ -97,8 +97,8 @@ func keys(leaf []byte) (all [][]byte) {
 	return all
 }
 
-// TestContentOfDamage reads a tree with a child far outside the file, as a live database may come to have: an error,
-// where bbolt panics or faults.
+// TestContentOfDamage reads a tree with a child far outside the file, which can happen to a live database. The result
+// is an error; bbolt panics or faults.
 func TestContentOfDamage(t *testing.T) {
 	for name, wild := range map[string]uint64{"beyond the file": 1 << 24, "beyond the address space": 1 << 50, "a meta page": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestContentOfDamage(t *testing.T) {
 	}
 }
 
-// TestExamineCutFile examines a file that lost its end after its size was taken: bbolt maps what is there.
+// TestExamineCutFile examines a file that was truncated after its size was read: bbolt maps what is there.
 func TestExamineCutFile(t *testing.T) {
 	db := snapshottest.NewDB(t)
 	db.Fill(500, 100)

@@ -17,11 +17,11 @@ type pin struct {
 	Since   time.Time `json:"since"`
 }
 
-// maxWhy bounds the reason of a pin, in bytes: it is one column of a table.
+// maxWhy limits the reason of a pin, in bytes: it is shown in a column of a table.
 const maxWhy = 200
 
-// Pin keeps a backup from being pruned until Unpin. why is for people, one line of at most 200 bytes. Pinned again, a
-// backup has the new reason. It is ErrNotFound if there is no such backup.
+// Pin keeps a backup from being pruned until Unpin. why is for people, one line of at most 200 bytes. Pinning it again
+// replaces the reason. The error is ErrNotFound if there is no such backup.
 func Pin(ctx context.Context, store Store, name, why string) error {
 	if err := CheckReason(why); err != nil {
 		return fmt.Errorf("pin backup %s: %w", name, err)
@@ -43,7 +43,7 @@ func Pin(ctx context.Context, store Store, name, why string) error {
 	return nil
 }
 
-// CheckReason returns an error unless Pin takes why.
+// CheckReason returns an error unless why is a valid reason for Pin.
 func CheckReason(why string) error {
 	if len(why) > maxWhy || !utf8.ValidString(why) || strings.ContainsFunc(why, unicode.IsControl) {
 		return fmt.Errorf("the reason must be one line of at most %d bytes, got %d: %.40q", maxWhy, len(why), why)
@@ -51,7 +51,7 @@ func CheckReason(why string) error {
 	return nil
 }
 
-// Unpin takes back Pin. A backup that is not pinned is no error.
+// Unpin undoes Pin. Unpinning a backup that is not pinned is no error.
 func Unpin(ctx context.Context, store Store, name string) error {
 	if err := checkBackupName(name); err != nil {
 		return fmt.Errorf("unpin backup: %w", err)

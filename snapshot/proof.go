@@ -12,52 +12,52 @@ import (
 	"unicode"
 )
 
-// Proof is what a check of a backup found, long after it was saved. The last one of each kind is kept beside the
-// backup, so that anyone who lists the store knows of it, whichever machine made it.
+// Proof is the result of a check of a backup after it was saved. The last proof of each kind is stored beside the
+// backup, so that everyone who lists the store sees it.
 type Proof struct {
-	// Kind says how much was tried, one of ProofDigest, ProofVerify and ProofDrill.
+	// Kind says what was checked: ProofDigest, ProofVerify or ProofDrill.
 	Kind string `json:"kind"`
-	// Cluster and Lineage are the backup's: they tell whose the object is when nothing else is left of the backup.
+	// Cluster and Lineage are the backup's. They say whose the object is if nothing else is left of the backup.
 	Cluster string `json:"cluster,omitempty"`
 	Lineage string `json:"lineage,omitempty"`
-	// By is the node or the person that made it.
+	// By is the node or the person that made the check.
 	By string `json:"by,omitempty"`
-	// Time is when it ended by the clock of that machine. It is for people: At orders proofs.
+	// Time is when the check ended, by the clock of that machine. It is for people: At orders proofs.
 	Time time.Time `json:"time"`
-	// Compared names what was compared, or would have been had it come so far.
+	// Compared lists what was compared, or would have been if the check had got that far.
 	Compared []string `json:"compared,omitempty"`
-	// Error says why the backup is bad, "" if it is good.
+	// Error says why the backup is bad, or is "".
 	Error string `json:"error,omitempty"`
 
-	// At is when the proof was stored, by the store's clock. It is known of a listed one only.
+	// At is when the proof was stored, by the store's clock. Only a listed proof has it.
 	At time.Time `json:"at,omitzero"`
-	// Unknown says why a listed proof cannot be read, or that a newer program wrote it. It says nothing of the backup
-	// then.
+	// Unknown says why a listed proof cannot be read, for example because a newer program wrote it. Such a proof says
+	// nothing about the backup.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// The kinds of proofs, of which each proves all that those before it do.
+// The kinds of proofs. Each also proves all that the ones before it prove.
 const (
 	ProofDigest = "digest" // the stored bytes are those that were written
 	ProofVerify = "verify" // and they are a sound database with the recorded content
 	ProofDrill  = "drill"  // and etcd starts on it and serves what was saved
 )
 
-// proofKinds are the kinds from the weakest on.
+// proofKinds are the kinds, the weakest first.
 var proofKinds = []string{ProofDigest, ProofVerify, ProofDrill}
 
-// proofObject is the object with the last proof of a kind, in the directory of the backup.
+// proofObject returns the object with the last proof of a kind, in the directory of the backup.
 func proofObject(kind string) string { return "holdfast." + kind + ".json" }
 
-// maxProofText bounds each text of a proof, in bytes: it is shown in tables and told to other nodes.
+// maxProofText limits each text of a proof, in bytes: it is shown in tables and sent to other nodes.
 const maxProofText = 1000
 
-// good says that the proof speaks for the backup, bad that it speaks against it.
+// good reports whether the proof is for the backup, bad whether it is against it.
 func (p Proof) good() bool { return p.Unknown == "" && p.Error == "" }
 func (p Proof) bad() bool  { return p.Unknown == "" && p.Error != "" }
 
-// failed returns the bad proof that stands, nil if there is none: one that no later proof of the same kind, which would
-// have replaced it, or of a stronger one contradicts. What was stored at the same time is not later.
+// failed returns the bad proof that stands, or nil. A later proof of the same kind replaces a bad one, and a later good
+// proof of a stronger kind overrules it. A proof that was stored at the same time is not later.
 func failed(proofs []Proof) *Proof {
 	for i, p := range slices.Backward(proofs) { // the strongest first
 		stronger := func(q Proof) bool { return q.good() && q.At.After(p.At) }
@@ -68,8 +68,8 @@ func failed(proofs []Proof) *Proof {
 	return nil
 }
 
-// VerifyProof returns the proof that the outcome of a Verify with these options is, and whether it is one: what could
-// not be read proves nothing, and what is wrong with the sidecar itself shows in every listing.
+// VerifyProof returns the proof that results from a Verify with these options. ok is false if there is none: a failure
+// to read proves nothing, and a wrong sidecar shows in every listing anyway.
 func VerifyProof(v Verification, err error, opt Options) (Proof, bool) {
 	if v.Name == "" || err != nil && !Damaged(err) {
 		return Proof{}, false
@@ -86,13 +86,13 @@ func VerifyProof(v Verification, err error, opt Options) (Proof, bool) {
 	return p, true
 }
 
-// proof returns the proof that a drill is.
+// proof returns the proof that results from a drill.
 func (d Drill) proof(opt Options) Proof {
 	return Proof{Kind: ProofDrill, Lineage: d.Lineage, By: opt.By, Compared: d.Checked, Error: d.Error}
 }
 
-// Record stores a proof beside a backup, in place of the one of its kind. It sets Time. It is ErrNotFound if there is
-// no such backup any more.
+// Record stores a proof beside a backup and replaces the last one of its kind. It sets Time. The error is ErrNotFound
+// if there is no such backup.
 func Record(ctx context.Context, store Store, name string, p Proof) error {
 	if err := record(ctx, store, name, p); err != nil {
 		return fmt.Errorf("record the %s of backup %s: %w", p.Kind, name, err)
@@ -117,7 +117,7 @@ func record(ctx context.Context, store Store, name string, p Proof) error {
 	if err = store.Put(ctx, object(name, proofObject(p.Kind)), bytes.NewReader(text)); err != nil {
 		return err
 	}
-	// Pruned meanwhile, it must not leave this object behind. What slips through is an orphan to Prune.
+	// If the backup was pruned meanwhile, remove the object again. If that is missed, the object is an orphan for Prune.
 	if e, err = lookup(ctx, store, name); err == nil && !e.committed() {
 		err = errors.Join(ErrNotFound, store.Delete(ctx, object(name, proofObject(p.Kind))))
 	}
@@ -132,7 +132,7 @@ type proofFile struct {
 	Proof   Proof `json:"proof"`
 }
 
-// decodeProof reads what Record has written for a kind.
+// decodeProof decodes what Record has stored for a kind.
 func decodeProof(kind string, text []byte) (Proof, error) {
 	var head struct {
 		Version int `json:"version"`
@@ -168,7 +168,7 @@ func decodeProof(kind string, text []byte) (Proof, error) {
 	return p, nil
 }
 
-// oneLine makes one short line of a text.
+// oneLine shortens a text and puts it on one line.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -182,8 +182,8 @@ func oneLine(text string) string {
 	return text
 }
 
-// readProofs fills in b what was proven of it since. One that cannot be read, is gone by now or is a newer program's
-// is listed as unknown.
+// readProofs adds the proofs to b. A proof that cannot be read, has just been deleted or is a newer program's is listed
+// as unknown.
 func (e entry) readProofs(ctx context.Context, store Store, b *Backup) error {
 	for _, kind := range proofKinds {
 		listed, ok := e.files[proofObject(kind)]

@@ -11,14 +11,14 @@ import (
 	"holdfast/snapshot"
 )
 
-// proven stores a proof of a backup as of a time of the store's clock.
+// proven stores a proof of a backup with this time of the store's clock.
 func proven(t *testing.T, root, name, kind, problem string, at time.Time) {
 	t.Helper()
 	must(t, snapshot.Record(t.Context(), snapshot.NewDir(root), name, snapshot.Proof{Kind: kind, By: "n2", Error: problem}))
 	written(t, filepath.Join(root, name, "holdfast."+kind+".json"), at)
 }
 
-// TestProofStands wants that a bad proof stands until a later one of its own or of a stronger kind is good.
+// TestProofStands checks that a bad proof stands until a later good one of the same or a stronger kind.
 func TestProofStands(t *testing.T) {
 	type proof struct{ kind, problem string }
 	for name, tt := range map[string]struct {
@@ -53,7 +53,7 @@ func TestProofStands(t *testing.T) {
 			t.Errorf("%s: want %q to stand, got %q, good %t, problem %q", name, tt.want, got, b.Good(), b.Problem)
 		}
 	}
-	// Times that a store tells in whole seconds tell no order within one: then the bad one stands.
+	// If a store's times are in whole seconds, they do not order proofs within a second: then the bad one stands.
 	root := t.TempDir()
 	m := forge(t, snapshot.NewDir(root), forged(midday, "x"), "x")
 	proven(t, root, m.Name, "drill", "", midday)
@@ -63,7 +63,7 @@ func TestProofStands(t *testing.T) {
 	}
 }
 
-// TestProofUnknown wants that a proof that cannot be read is shown, and says nothing against the backup.
+// TestProofUnknown checks that a proof that cannot be read is shown, and does not count against the backup.
 func TestProofUnknown(t *testing.T) {
 	for name, text := range map[string]string{
 		"garbage":    "{",
@@ -84,7 +84,7 @@ func TestProofUnknown(t *testing.T) {
 	}
 }
 
-// TestProofText wants that what others wrote is one short line.
+// TestProofText checks that texts of others become one short line.
 func TestProofText(t *testing.T) {
 	store := snapshot.NewDir(t.TempDir())
 	m := forge(t, store, forged(midday, "x"), "x")
@@ -96,7 +96,7 @@ func TestProofText(t *testing.T) {
 	}
 }
 
-// TestProofGoesWithItsBackup removes it, also where that is pruned while it is proven.
+// TestProofGoesWithItsBackup checks that a proof is deleted with its backup, even if that is pruned while it is proven.
 func TestProofGoesWithItsBackup(t *testing.T) {
 	root := t.TempDir()
 	store := &observed{Store: snapshot.NewDir(root)}
@@ -115,7 +115,7 @@ func TestProofGoesWithItsBackup(t *testing.T) {
 	m = forge(t, store, forged(midday, "x"), "x")
 	store.refuse = func(op, name string) error {
 		if op == "put" && strings.HasSuffix(name, "verify.json") {
-			_ = snapshot.Delete(t.Context(), snapshot.NewDir(root), m.Name) // gone at the second call
+			_ = snapshot.Delete(t.Context(), snapshot.NewDir(root), m.Name) // it is gone at the second call
 		}
 		return nil
 	}
@@ -126,17 +126,17 @@ func TestProofGoesWithItsBackup(t *testing.T) {
 		t.Errorf("deleted meanwhile: got %q", left)
 	}
 
-	// What slips through all the same is an orphan of our own.
+	// A proof that is left in spite of this is an orphan of this cluster.
 	put(t, store, m.Name+"/holdfast.verify.json", `{"version":1,"proof":{"kind":"verify","cluster":"prod","lineage":"l-1"}}`)
 	written(t, root, midday)
-	put(t, store, "holdfast/prod/drill.json", "{}") // the store is alive
+	put(t, store, "holdfast/prod/drill.json", "{}") // the store's clock goes on
 	got, err := snapshot.Prune(t.Context(), store, ours, snapshot.Keep{Newest: 1}, time.Now(), false)
 	if err != nil || !slices.Equal(namesOf(got.Orphans), []string{m.Name}) {
 		t.Errorf("want the orphan %s, got %q, %v", m.Name, namesOf(got.Orphans), err)
 	}
 }
 
-// TestLatestIsGood passes over what a proof speaks against, and tells it.
+// TestLatestIsGood passes over backups with a proof against them, and reports them.
 func TestLatestIsGood(t *testing.T) {
 	root := t.TempDir()
 	store := snapshot.NewDir(root)
@@ -154,7 +154,7 @@ func TestLatestIsGood(t *testing.T) {
 	if m, err := snapshot.Held(t.Context(), store, ours, time.Now()); err != nil || m.Name != all[1] {
 		t.Errorf("held: want %s, got %s, %v", all[1], m.Name, err)
 	}
-	// The bad ones neither go, which are evidence, nor take the place of a good one.
+	// Bad backups are evidence, so they are not pruned. They do not take the place of a good one either.
 	got, err := snapshot.Prune(t.Context(), store, ours, snapshot.Keep{Newest: 1}, time.Now(), false)
 	if err != nil || len(got.Expired) != 0 {
 		t.Errorf("prune: want that all stay, got %q, %v", namesOf(got.Expired), err)
@@ -166,7 +166,7 @@ func TestLatestIsGood(t *testing.T) {
 	}
 }
 
-// TestCopyTellsWhatFailed copies the proof that stands, and no other.
+// TestCopyTellsWhatFailed copies only the proof that stands.
 func TestCopyTellsWhatFailed(t *testing.T) {
 	_, from, meta := saved(t, smallDB(t))
 	to := snapshot.NewDir(t.TempDir())
@@ -181,8 +181,8 @@ func TestCopyTellsWhatFailed(t *testing.T) {
 	}
 }
 
-// TestRecordDrillOfFailed wants a drill of the newest backup to be the last one that the schedule counts from, although a
-// proof stood against that backup until then.
+// TestRecordDrillOfFailed checks that a drill of the newest backup becomes the last one, from which the schedule
+// counts, although a proof stood against that backup until then.
 func TestRecordDrillOfFailed(t *testing.T) {
 	root := t.TempDir()
 	store := snapshot.NewDir(root)

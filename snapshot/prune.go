@@ -10,13 +10,13 @@ import (
 
 // Keep says which backups are kept: the section "snapshot.keep" of the configuration.
 //
-// Ages count from the verified backup that was made last, not from now, and a gap between two backups counts as at most
-// Hourly, or two days if that is more. So while no backups are made none grows old, and neither a year without backups
-// nor a clock that jumped a year ahead makes the whole history expire at once.
+// Ages count from the last verified backup, not from now, and a gap between two backups counts as at most Hourly, or
+// two days if that is longer. So while no backups are made, none gets older. Neither a year without backups nor a clock
+// that jumped a year ahead makes the whole history expire at once.
 type Keep struct {
 	// All is the age up to which every backup is kept.
 	All time.Duration `mapstructure:"all"`
-	// Hourly is the age up to which one backup of every hour is kept, Daily of every day. Hours and days are UTC's.
+	// Hourly is the age up to which one backup per hour is kept, Daily one per day. Hours and days are in UTC.
 	Hourly time.Duration `mapstructure:"hourly"`
 	Daily  time.Duration `mapstructure:"daily"`
 	// Newest is how many of the newest verified backups, by generation and revision, are kept whatever their age, at
@@ -24,23 +24,24 @@ type Keep struct {
 	Newest int `mapstructure:"newest"`
 }
 
-// Expired returns those of the backups that need not be kept at the time now, oldest first. It is pure. Never among
-// them are backups that are foreign, legacy, pinned, damaged, unverified or from the future, nor any of the Newest
+// Expired returns the backups that need not be kept at the time now, oldest first. It is a pure function. It never
+// returns backups that are foreign, legacy, pinned, damaged, unverified or from the future, or one of the Newest
 // verified ones.
 //
-// The newest are those of the highest generation and, of one generation, of the highest revision: what a clock that is
-// wrong says of their time does not matter. Ages, hours and days go by time.
+// The newest are those of the highest generation, then of the highest revision, so a wrong clock does not matter for
+// them. Ages, hours and days are based on time.
 //
-// Of an hour and of a day the last is kept, which is also the last of them to grow too old: were it another, the
-// next in line would take its place then, or not, depending on how often the rules are applied. The last of a day is
-// also the last of its hour. A pinned backup counts as one of its hour, of its day and of the Newest.
+// Of each hour and each day the last backup is kept, because it is also the last of them to get too old. If another one
+// were kept, its expiry would let the next one take its place or not, depending on how often the rules are applied. The
+// last backup of a day is also the last of its hour. A pinned backup counts as one of its hour, of its day and of the
+// Newest.
 func (k Keep) Expired(backups []Backup, now time.Time) []Backup {
 	judged := slices.DeleteFunc(slices.Clone(backups), func(b Backup) bool { return !b.own() || b.Created.After(now) })
 	slices.SortStableFunc(judged, func(a, b Backup) int { return byTime(a.Meta, b.Meta) })
 	ages := k.ages(judged)
 	newest := k.newest(judged)
 	var expired []Backup
-	var hour, day time.Time // of the backup after
+	var hour, day time.Time // of the next later backup
 	for i, b := range slices.Backward(judged) {
 		h, d := b.Created.UTC().Truncate(time.Hour), b.Created.UTC().Truncate(24*time.Hour)
 		keep := newest[b.Name] || b.Pinned || ages[i] < k.All ||
@@ -55,7 +56,7 @@ func (k Keep) Expired(backups []Backup, now time.Time) []Backup {
 	return expired
 }
 
-// newest returns the names of the newest, as many as are kept whatever their age.
+// newest returns the names of the newest backups, which are kept whatever their age.
 func (k Keep) newest(backups []Backup) map[string]bool {
 	ordered := slices.SortedFunc(slices.Values(backups), func(a, b Backup) int { return -a.compare(b.Meta) })
 	names := map[string]bool{}
@@ -65,7 +66,7 @@ func (k Keep) newest(backups []Backup) map[string]bool {
 	return names
 }
 
-// ages returns the age of each of the backups, which are sorted.
+// ages returns the ages of the backups, which must be sorted.
 func (k Keep) ages(backups []Backup) []time.Duration {
 	longest := max(k.Hourly, 48*time.Hour)
 	ages := make([]time.Duration, len(backups))
@@ -78,27 +79,27 @@ func (k Keep) ages(backups []Backup) []time.Duration {
 
 // Pruned is what Prune removed, or would remove.
 type Pruned struct {
-	// Expired are the backups that need not be kept, Orphans what failed saves left behind a day ago and more.
+	// Expired are the backups that need not be kept, Orphans what saves left behind that failed at least a day ago.
 	Expired []Backup `json:"expired"`
 	Orphans []Backup `json:"orphans"`
-	// Kept are those of them that are still there, by name: the store did not let them go, an object lock for one, or
-	// they were pinned or written to meanwhile.
+	// Kept are those of them that are still there, and why, by name: the store failed to delete them, for example because
+	// of an object lock, or they were meanwhile pinned or written to.
 	Kept map[string]string `json:"kept,omitempty"`
-	// Refused are the names of those in Kept whose deletion was tried and failed.
+	// Refused are the names in Kept whose deletion was tried and failed.
 	Refused []string `json:"refused,omitempty"`
 }
 
-// spared is why a backup that was to be pruned is left alone: it changed meanwhile. That is no failure.
+// spared says why a backup to be pruned is left alone: it changed meanwhile. That is no failure.
 type spared string
 
 func (s spared) Error() string { return string(s) }
 
-// Prune removes what keep does not keep of the backups of id, and orphans of failed saves. With dryRun nothing is
-// removed. The error is the store's; a single backup that cannot be removed is no error but in Kept. When the store is
-// gone half way, the result says what was removed before.
+// Prune removes the backups of id that keep does not keep, and orphans of failed saves. With dryRun it removes nothing.
+// An error is the store's; a single backup that cannot be removed is not an error but is listed in Kept. If the store
+// fails half way, the result says what was removed before.
 //
-// It wants to know whose backups it may remove: it refuses an empty cluster, and an unknown lineage where the store
-// holds backups of several. now is not trusted to be later than the store's own clock says.
+// Prune must know whose backups it may remove: it refuses an empty cluster, and an unknown lineage if the store holds
+// backups of several. If now is later than the store's own clock, Prune uses the store's.
 func Prune(ctx context.Context, store Store, id Identity, keep Keep, now time.Time, dryRun bool) (Pruned, error) {
 	if err := checkCluster(id.Cluster); err != nil {
 		return Pruned{}, fmt.Errorf("prune: %w", err)
@@ -115,7 +116,7 @@ func Prune(ctx context.Context, store Store, id Identity, keep Keep, now time.Ti
 	if err != nil {
 		return Pruned{}, fmt.Errorf("prune: %w", err)
 	}
-	// in JSON none is [], not null
+	// Non-nil, so that JSON has [] and not null.
 	p := Pruned{Expired: append([]Backup{}, keep.Expired(backups, now)...), Orphans: []Backup{}}
 	listed := make(map[string]entry, len(c.entries))
 	for i, e := range c.entries {
@@ -139,7 +140,7 @@ func Prune(ctx context.Context, store Store, id Identity, keep Keep, now time.Ti
 			continue
 		}
 		p.Refused = append(p.Refused, b.Name)
-		// Refused, or is the store gone? Then every other deletion would fail as well, each after a while.
+		// Was only this deletion refused, or is the store gone? Then every other deletion would fail too, each after a while.
 		if _, gone := store.List(ctx, b.Name+"/"); gone != nil {
 			for _, rest := range all[i+1:] {
 				p.Kept[rest.Name] = "the store did not answer any more"
@@ -151,7 +152,7 @@ func Prune(ctx context.Context, store Store, id Identity, keep Keep, now time.Ti
 	return p, nil
 }
 
-// unambiguous returns an error if the name of the cluster alone does not tell whose the backups are.
+// unambiguous returns an error if the cluster's name alone does not say whose the backups are.
 func (id Identity) unambiguous(backups []Backup) error {
 	if id.Lineage != "" {
 		return nil
@@ -170,7 +171,7 @@ func (id Identity) unambiguous(backups []Backup) error {
 	return nil
 }
 
-// prune removes a backup if nobody has pinned or written it since it was listed as e.
+// prune removes a backup unless it was pinned or written to since it was listed as e.
 func (e entry) prune(ctx context.Context, store Store) error {
 	now, err := lookup(ctx, store, e.name)
 	if err != nil {
@@ -185,9 +186,9 @@ func (e entry) prune(ctx context.Context, store Store) error {
 	return now.remove(ctx, store)
 }
 
-// Delete removes a backup, good or not, pinned or not, whose ever it is: its caller has decided. What makes it a backup
-// goes first: a deletion that is cut short leaves an unfinished backup, never one that seems good. It is ErrNotFound if
-// there is no such backup.
+// Delete removes any backup, even a good, pinned or foreign one: the caller has decided. The commit marks go first, so
+// an interrupted deletion leaves an unfinished backup, never one that seems good. The error is ErrNotFound if there is
+// no such backup.
 func Delete(ctx context.Context, store Store, name string) error {
 	e, err := lookup(ctx, store, name)
 	if err != nil {
@@ -199,7 +200,7 @@ func Delete(ctx context.Context, store Store, name string) error {
 	return e.remove(ctx, store)
 }
 
-// remove removes what there is of a backup.
+// remove removes all objects of a backup.
 func remove(ctx context.Context, store Store, name string) error {
 	e, err := lookup(ctx, store, name)
 	if err != nil {
@@ -208,8 +209,8 @@ func remove(ctx context.Context, store Store, name string) error {
 	return e.remove(ctx, store)
 }
 
-// remove deletes the objects of a backup in the order that keeps it from looking finished, and no others: in a bucket
-// with versions, the deletion of what is not there would leave a delete marker.
+// remove deletes the objects of a backup in the order of removal, and only objects that exist: in a versioned bucket,
+// deleting what does not exist would leave a delete marker.
 func (e entry) remove(ctx context.Context, store Store) error {
 	for _, file := range removal {
 		if !e.has(file) {

@@ -13,7 +13,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// begun puts what a save that failed leaves into a store.
+// begun puts the remains of a failed save into a store.
 func begun(t testing.TB, store snapshot.Store, m snapshot.Meta) string {
 	t.Helper()
 	forge(t, store, m, "x")
@@ -82,7 +82,7 @@ func TestPrune(t *testing.T) {
 func TestPruneWrongClock(t *testing.T) {
 	store := snapshot.NewDir(t.TempDir())
 	forge(t, store, forged(time.Now().Add(-2*time.Hour), "x"), "x")
-	made := forge(t, store, forged(time.Now().Add(3*365*24*time.Hour), "x"), "x") // by that very machine
+	made := forge(t, store, forged(time.Now().Add(3*365*24*time.Hour), "x"), "x") // made by this same machine
 	begun(t, store, forged(time.Now(), "x"))
 	got, err := snapshot.Prune(t.Context(), store, ours, snapshot.Keep{Newest: 1}, made.Created.Add(time.Hour), false)
 	if err != nil || len(got.Expired)+len(got.Orphans) != 0 {
@@ -90,7 +90,7 @@ func TestPruneWrongClock(t *testing.T) {
 	}
 }
 
-// TestPruneStoreAhead prunes where one object bears a time far ahead, as a file server with a wrong clock gives it.
+// TestPruneStoreAhead prunes a store in which one object's time is far ahead, as from a file server with a wrong clock.
 func TestPruneStoreAhead(t *testing.T) {
 	root := t.TempDir()
 	store := snapshot.NewDir(root)
@@ -103,7 +103,7 @@ func TestPruneStoreAhead(t *testing.T) {
 	}
 }
 
-// TestPruneRefused wants that what the store does not let go stops nothing else, and is told.
+// TestPruneRefused checks that a failed deletion stops nothing else, and is reported.
 func TestPruneRefused(t *testing.T) {
 	store := &observed{Store: snapshot.NewDir(t.TempDir())}
 	var all []snapshot.Meta
@@ -123,7 +123,7 @@ func TestPruneRefused(t *testing.T) {
 	}
 	wantList(t, store, ours, locked, all[3].Name)
 
-	// One that is pinned at the last moment stays, and is not half deleted.
+	// A backup that is pinned at the last moment stays, and is not half deleted.
 	store.refuse = func(op, name string) error {
 		if op == "list" && name == locked+"/" {
 			must(t, store.Store.Put(t.Context(), locked+"/holdfast.pin.json", strings.NewReader("{}")))
@@ -137,7 +137,7 @@ func TestPruneRefused(t *testing.T) {
 	wantList(t, store, ours, locked+" pinned", all[3].Name)
 	must(t, snapshot.Unpin(t.Context(), store, locked))
 
-	// A store that is gone is no list of locked objects.
+	// A store that is gone must not look like a list of locked objects.
 	gone := errors.New("gone")
 	down := false
 	store.refuse = func(op, name string) error {
@@ -164,7 +164,7 @@ func TestPruneWhose(t *testing.T) {
 		}
 	}
 	got, err := snapshot.Prune(t.Context(), store, ours, snapshot.Keep{}, time.Now(), true)
-	if err != nil || len(got.Expired) != 3 { // of l-1 and of no known founding, but the newest
+	if err != nil || len(got.Expired) != 3 { // those of l-1 and of no known founding, except the newest
 		t.Errorf("want 3 expired, got %q, %v", namesOf(got.Expired), err)
 	}
 }
@@ -190,7 +190,7 @@ func TestPruneRacesWithPruning(t *testing.T) {
 	}
 }
 
-// wholeSeconds is a store whose times are cut off to the second, as S3's are.
+// wholeSeconds is a store whose times are truncated to seconds, as S3's are.
 type wholeSeconds struct{ snapshot.Store }
 
 func (s wholeSeconds) List(ctx context.Context, prefix string) ([]snapshot.Object, error) {
@@ -201,7 +201,8 @@ func (s wholeSeconds) List(ctx context.Context, prefix string) ([]snapshot.Objec
 	return objects, err
 }
 
-// TestPruneWholeSeconds wants that a backup made and stored within one second counts at once, and one more may go.
+// TestPruneWholeSeconds checks that a backup made and stored within one second counts at once, so that one more
+// expires.
 func TestPruneWholeSeconds(t *testing.T) {
 	root := t.TempDir()
 	store := snapshot.NewDir(root)

@@ -14,7 +14,7 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// stagedTx is a transaction with other ways to read it.
+// stagedTx is a transaction whose reading a test controls.
 type stagedTx struct {
 	*snapshottest.Tx
 	writeTo func(w io.Writer) (int64, error)
@@ -38,7 +38,7 @@ func (t stagedTx) Bucket(name []byte) *bbolt.Bucket {
 	return t.keys()
 }
 
-// TestSaveSlowContent reads the content for minutes. No store waits meanwhile: that is no stall.
+// TestSaveSlowContent reads the content for minutes. No store waits meanwhile, so that is not a stall.
 func TestSaveSlowContent(t *testing.T) {
 	db := smallDB(t)
 	store, scratch := snapshot.NewDir(t.TempDir()), t.TempDir()
@@ -54,8 +54,8 @@ func TestSaveSlowContent(t *testing.T) {
 	})
 }
 
-// TestSaveStopsReading ends a save while the content is read, and wants that this ends before its next entry, and the
-// transaction with it. How much is read shows in the number of cursors.
+// TestSaveStopsReading ends a save while the content is read. The reading, and with it the transaction, must end before
+// the next entry. The number of cursors shows how much is read.
 func TestSaveStopsReading(t *testing.T) {
 	for name, test := range map[string]struct {
 		stops bool
@@ -67,7 +67,7 @@ func TestSaveStopsReading(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := smallDB(t)
 			db.Compact()
-			db.Put("d", "4") // so that entries are gone through twice
+			db.Put("d", "4") // so that entries are read twice
 			whole := db.Begin()
 			defer whole.Close()
 			before := cursors(whole)
@@ -107,7 +107,7 @@ func cursors(tx *snapshottest.Tx) int64 {
 	return stats.GetCursorCount()
 }
 
-// TestSaveDamagedContent finds the content damaged, and wants that nothing is copied and no store asked.
+// TestSaveDamagedContent finds damaged content. Nothing may be copied, and the store must not be asked.
 func TestSaveDamagedContent(t *testing.T) {
 	tx := stagedTx{Tx: smallDB(t).Begin()}
 	tx.keys = func() *bbolt.Bucket { return nil }

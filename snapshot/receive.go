@@ -9,8 +9,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Receive takes the database of a stream as etcd's Snapshot call sends it, with its SHA-256 at the end, into a scratch
-// file, and opens it to be saved. A stream that is cut short is an error. The caller closes the result.
+// Receive reads a database from a stream of etcd's Snapshot call, which ends with its SHA-256, into a scratch file, and
+// opens it to be saved. A truncated stream is an error. The caller closes the result.
 func Receive(ctx context.Context, stream io.Reader, opt Options) (_ Tx, err error) {
 	file, err := newScratch(opt.Scratch)
 	if err != nil {
@@ -21,8 +21,8 @@ func Receive(ctx context.Context, stream io.Reader, opt Options) (_ Tx, err erro
 			file.Close()
 		}
 	}()
-	opt.Rate = 0   // which bounds what goes to the store
-	var found Meta // known is only what the stream tells
+	opt.Rate = 0   // Rate limits writing to the store
+	var found Meta // only the stream tells what is known
 	background(func() { err = receive(ctx, stream, file, &found, "fetching", opt) })
 	if err != nil {
 		return nil, fmt.Errorf("receive the database: %w", err)
@@ -38,8 +38,8 @@ func Receive(ctx context.Context, stream io.Reader, opt Options) (_ Tx, err erro
 	return &received{tx, io.NewSectionReader(file, 0, found.Content.Size)}, nil
 }
 
-// received is a database in a file, as the transaction that a backup is made of. Its bytes are those that etcd sent, so
-// that their digest stays what etcd said.
+// received is a database in a file, as the transaction for a backup. Its bytes are those that etcd sent, so that their
+// digest stays the one that etcd sent.
 type received struct {
 	*bbolt.Tx
 	file *io.SectionReader

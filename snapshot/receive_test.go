@@ -11,7 +11,7 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// A snapshot stream is taken only whole, however it comes in pieces.
+// A truncated snapshot stream is refused, however it is split into pieces.
 func TestReceive(t *testing.T) {
 	source := snapshottest.NewDB(t)
 	source.Fill(100, 1000)

@@ -9,10 +9,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// pruneEvery is the least time between two prunings: each reads all sidecars.
+// pruneEvery is the least time between two prunings, since each reads all sidecars.
 const pruneEvery = 10 * time.Minute
 
-// pruner prunes the main store. Its lock may be taken under the Keeper's, never the other way round.
+// pruner prunes the main store. Its lock may be taken while the Keeper's is held, never the other way round.
 type pruner struct {
 	store  Store
 	series pruneSeries
@@ -22,18 +22,18 @@ type pruner struct {
 	status PruneStatus
 }
 
-// account is what the pruner says of itself.
+// account returns the status of the pruner.
 func (p *pruner) account() PruneStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status
 }
 
-// prune removes from the main store what need not be kept, unless it did so a moment ago. Its failure is no failure of
-// the backup that was just made.
+// prune prunes the main store, unless it did so less than pruneEvery ago. A failure does not affect the backup that was
+// just made.
 func (p *pruner) prune(ctx context.Context, id Identity, keep Keep) {
 	now := time.Now()
-	if last := p.account().Last; !last.IsZero() && now.Sub(last) < pruneEvery { // by the steady clock
+	if last := p.account().Last; !last.IsZero() && now.Sub(last) < pruneEvery { // by the monotonic clock
 		return
 	}
 	pruned, err := Prune(ctx, p.store, id, keep, now, false)
@@ -53,7 +53,7 @@ func (p *pruner) prune(ctx context.Context, id Identity, keep Keep) {
 	p.pruned(st, removed)
 }
 
-// pruned records and shows the outcome of a pruning, and logs what is new.
+// pruned records and shows the result of a pruning, and logs changes.
 func (p *pruner) pruned(st PruneStatus, removed int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// TestKeeperPrunes keeps the newest three, and continues when the store lets nothing go.
+// TestKeeperPrunes keeps the newest three, and continues if the store refuses all deletions.
 func TestKeeperPrunes(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
@@ -35,7 +35,7 @@ func TestKeeperPrunes(t *testing.T) {
 	}, func(b *bench) { b.cfg.Keep = snapshot.Keep{Newest: 3} })
 }
 
-// TestKeeperPrunesNothingWhileHeld keeps everything as long as the source says so.
+// TestKeeperPrunesNothingWhileHeld keeps everything while the source demands it.
 func TestKeeperPrunesNothingWhileHeld(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
@@ -63,7 +63,7 @@ func TestKeeperPrunesSeldom(t *testing.T) {
 	}, func(b *bench) { b.cfg.Keep, b.cfg.Every = snapshot.Keep{Newest: 3}, time.Minute })
 }
 
-// TestKeeperFollowerPrunesNothing saves on request where another node leads.
+// TestKeeperFollowerPrunesNothing saves on request while another node leads.
 func TestKeeperFollowerPrunesNothing(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		for range 3 {
@@ -75,7 +75,7 @@ func TestKeeperFollowerPrunesNothing(t *testing.T) {
 	}, func(b *bench) { b.cfg.Keep = snapshot.Keep{Newest: 1} })
 }
 
-// TestKeeperPrunesFullStore keeps less because the store is full: that alone makes room.
+// TestKeeperPrunesFullStore reduces what is kept because the store is full: only that makes room.
 func TestKeeperPrunesFullStore(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)

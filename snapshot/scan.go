@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// AbandonedAfter is the age at which a save or a copy that has written nothing since is taken for dead, and an
-	// unfinished file of a directory, or upload to a bucket, has no writer any more: what it left is removed. Save gives
-	// up after a minute without progress, so a day leaves room for clocks that disagree.
+	// AbandonedAfter is the age at which a save or a copy without further writes counts as dead, and at which an
+	// unfinished file in a directory, or an unfinished upload to a bucket, counts as abandoned. What it left is then
+	// removed. Save gives up after a minute without progress, so a day leaves room for clocks that disagree.
 	AbandonedAfter = 24 * time.Hour
-	// readers is how many small objects are read at once: on S3, the few hundred sidecars of a year take a second or
+	// readers is how many small objects are read at once. On S3 the few hundred sidecars of a year then take a second or
 	// two.
 	readers = 16
 )
 
-// catalogue is what a store holds of backups at one moment.
+// catalogue has the backups in a store at one moment.
 type catalogue struct {
 	entries []entry // ordered by name
 	// written is when anything in the store was last written, by the store's clock.
 	written time.Time
-	created bool // etcd-manager's mark of a cluster lies beside them
+	created bool // etcd-manager's mark of a cluster is in the store too
 }
 
-// clock is a time that is surely not later than the present, for judging what is old enough to be deleted. The local
-// clock may be ahead, and so may the clock of a file server that wrote one of the objects; both at once is not assumed.
-// In a store that nobody writes to, nothing ages. A store may tell its times in whole seconds, cut off, as S3 does: the
-// last write was at some time within that second, and what it wrote is not from the future.
+// clock returns a time that is certainly not later than the present, to judge what is old enough to be deleted. The
+// local clock may be ahead, or the clock of the file server that wrote one of the objects; both at once is not assumed.
+// In a store to which nobody writes, nothing ages. A store may truncate its times to seconds, as S3 does. So the last
+// write counts as up to a second later, and what it wrote is not from the future.
 func (c catalogue) clock(now time.Time) time.Time {
 	if written := c.written.Truncate(time.Second).Add(time.Second); written.Before(now) {
 		return written
@@ -41,7 +41,7 @@ func (c catalogue) clock(now time.Time) time.Time {
 	return now
 }
 
-// scan finds everything in the store that is or began as a backup. It is one listing, whatever the number of backups.
+// scan finds everything in the store that is or began as a backup, with a single listing.
 func scan(ctx context.Context, store Store, prefix string) (catalogue, error) {
 	objects, err := store.List(ctx, prefix)
 	if err != nil {
@@ -65,7 +65,7 @@ func scan(ctx context.Context, store Store, prefix string) (catalogue, error) {
 	return c, nil
 }
 
-// lookup finds what the store holds of one backup: nothing at all is an entry without files.
+// lookup finds the objects of one backup. If there are none, the entry has no files.
 func lookup(ctx context.Context, store Store, name string) (entry, error) {
 	if err := checkBackupName(name); err != nil {
 		return entry{}, err
@@ -77,7 +77,7 @@ func lookup(ctx context.Context, store Store, name string) (entry, error) {
 	return c.entries[0], nil
 }
 
-// find tells what there is to tell of one backup. It is ErrNotFound if the store holds nothing under that name.
+// find returns one backup. The error is ErrNotFound if the store has nothing under that name.
 func find(ctx context.Context, store Store, id Identity, name string) (Backup, error) {
 	e, err := lookup(ctx, store, name)
 	if err != nil {
@@ -89,7 +89,7 @@ func find(ctx context.Context, store Store, id Identity, name string) (Backup, e
 	return e.read(ctx, store, id, time.Now())
 }
 
-// readAll reads the sidecars and whatever else is small of some backups, in their order.
+// readAll reads the sidecars and other small objects of backups, in their order.
 func readAll(ctx context.Context, store Store, id Identity, entries []entry, clock time.Time) ([]Backup, error) {
 	backups := make([]Backup, len(entries))
 	group, ctx := errgroup.WithContext(ctx)
@@ -103,10 +103,10 @@ func readAll(ctx context.Context, store Store, id Identity, entries []entry, clo
 	return backups, group.Wait()
 }
 
-// entry is what the store holds of one backup.
+// entry has the objects of one backup.
 type entry struct {
 	name  string
-	files map[string]Object // by the last part of their name
+	files map[string]Object // by the last part of the name
 }
 
 func (e entry) has(file string) bool {
@@ -114,10 +114,10 @@ func (e entry) has(file string) bool {
 	return ok
 }
 
-// committed says that it is a backup to somebody, good or damaged: what is not was begun only.
+// committed reports whether it counts as a backup, good or damaged. Otherwise it was only begun.
 func (e entry) committed() bool { return e.has(metaObject) || e.has(managerObject) }
 
-// written is when anything of it was last written.
+// written returns when one of its objects was last written.
 func (e entry) written() time.Time {
 	var last time.Time
 	for _, o := range e.files {
@@ -128,10 +128,10 @@ func (e entry) written() time.Time {
 	return last
 }
 
-// abandoned says that nobody is writing it any more.
+// abandoned reports whether nobody can still be writing it.
 func (e entry) abandoned(clock time.Time) bool { return clock.Sub(e.written()) > AbandonedAfter }
 
-// read tells what there is to tell of a backup. Its error is the store's; what is wrong with the backup is a Problem.
+// read reads a backup. An error is the store's; an error of the backup is its Problem.
 func (e entry) read(ctx context.Context, store Store, id Identity, clock time.Time) (Backup, error) {
 	b := Backup{Meta: Meta{Name: e.name, Created: timeOf(e.name)}, Unfinished: !e.committed()}
 	for _, file := range dataObjects {
@@ -172,12 +172,12 @@ func (e entry) read(ctx context.Context, store Store, id Identity, clock time.Ti
 	return b, nil
 }
 
-// problem is an error that says something against a backup and nothing against the store.
+// problem is an error of a backup, not of the store.
 type problem struct{ error }
 
 func problemf(format string, args ...any) error { return &problem{fmt.Errorf(format, args...)} }
 
-// ofStore is err unless that is a problem.
+// ofStore returns err unless it is a problem.
 func ofStore(err error) error {
 	if _, ok := errors.AsType[*problem](err); ok {
 		return nil
@@ -185,7 +185,7 @@ func ofStore(err error) error {
 	return err
 }
 
-// readPart reads a small object of a backup. That it is gone, deleted while we look, or too large is a problem.
+// readPart reads a small object of a backup. If it is too large, or was just deleted, the error is a problem.
 func (e entry) readPart(ctx context.Context, store Store, file string) ([]byte, error) {
 	text, err := readSmall(ctx, store, object(e.name, file))
 	if errors.Is(err, ErrNotFound) || errors.As(err, new(tooLarge)) {
@@ -197,7 +197,7 @@ func (e entry) readPart(ctx context.Context, store Store, file string) ([]byte, 
 	return text, nil
 }
 
-// readSidecar fills in b what the sidecar tells.
+// readSidecar fills in b from the sidecar.
 func (e entry) readSidecar(ctx context.Context, store Store, b *Backup) error {
 	text, err := e.readPart(ctx, store, metaObject)
 	if err != nil {
@@ -212,7 +212,7 @@ func (e entry) readSidecar(ctx context.Context, store Store, b *Backup) error {
 	return e.checkData(m.Stored.dataObject(), m.Stored.Size)
 }
 
-// sidecarOf decodes the sidecar that was found under a name.
+// sidecarOf decodes the sidecar that was found in the directory of a name.
 func sidecarOf(name string, text []byte) (Meta, error) {
 	m, err := decodeMeta(text)
 	if err != nil {
@@ -224,7 +224,7 @@ func sidecarOf(name string, text []byte) (Meta, error) {
 	return m, nil
 }
 
-// readMark fills in b what etcd-manager's mark tells of a backup that has no sidecar.
+// readMark fills in b from etcd-manager's mark if there is no sidecar.
 func (e entry) readMark(ctx context.Context, store Store, b *Backup) error {
 	b.Legacy = true
 	b.Stored.Codec = codecGzip
@@ -244,7 +244,7 @@ func (e entry) readMark(ctx context.Context, store Store, b *Backup) error {
 	return e.checkData(gzipObject, 0)
 }
 
-// checkData compares the object with the data, as listed, with what is known of it: size 0 is not known.
+// checkData compares the listed data object with what is known of it. size is 0 if it is not known.
 func (e entry) checkData(file string, size int64) error {
 	switch data, ok := e.files[file]; {
 	case !ok:
@@ -257,7 +257,7 @@ func (e entry) checkData(file string, size int64) error {
 	return nil
 }
 
-// readBegin fills in b who began it. If that cannot be read it is nobody's.
+// readBegin fills in b from the begin object. If that cannot be decoded, b belongs to nobody.
 func (e entry) readBegin(ctx context.Context, store Store, b *Backup) error {
 	text, err := e.readPart(ctx, store, beginObject)
 	if err != nil {
@@ -269,7 +269,7 @@ func (e entry) readBegin(ctx context.Context, store Store, b *Backup) error {
 	return nil
 }
 
-// readPin fills in b that it is pinned, which the mere presence of the object says, and why.
+// readPin marks b as pinned, which the presence of the object alone says, and adds the reason.
 func (e entry) readPin(ctx context.Context, store Store, b *Backup) error {
 	b.Pinned = true
 	text, err := e.readPart(ctx, store, pinObject)

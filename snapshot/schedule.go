@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// skew is how far the clocks of two nodes may differ without one seeing the other's backups in the future.
+	// skew is how far the clocks of two nodes may differ before one takes the other's backups for backups from the future.
 	skew = time.Minute
-	// maxBackoff is the longest wait after a failure, unless Config.Retry is longer: a backup a day must not wait half
-	// a day for a store that is back.
+	// maxBackoff is the longest wait after a failure, unless Config.Retry is longer. A daily backup must not wait half a
+	// day for a store that is back.
 	maxBackoff = time.Hour
 )
 
@@ -23,7 +23,7 @@ type schedule struct {
 	retry time.Duration
 }
 
-// schedule returns the schedule of a configuration that Validate accepts. Of another one, cron is as if absent.
+// schedule returns the schedule of a configuration that Validate accepts. An invalid cron line is ignored.
 func (c Config) schedule() schedule {
 	s := schedule{every: c.Every, retry: c.Retry}
 	if parsed, err := parseCron(c.Cron); err == nil && c.Cron != "" {
@@ -35,7 +35,7 @@ func (c Config) schedule() schedule {
 // off reports whether no backup is ever due.
 func (s schedule) off() bool { return s.cron == nil && s.every == 0 }
 
-// next returns when the next backup is due after one that was made at t.
+// next returns when the next backup is due after one made at t.
 func (s schedule) next(t time.Time) time.Time {
 	if s.cron != nil {
 		return s.cron.Next(t.UTC())
@@ -43,8 +43,8 @@ func (s schedule) next(t time.Time) time.Time {
 	return t.Add(s.every)
 }
 
-// retryAt returns when to attempt again after a number of failures in a row, the last one begun at t: retry later,
-// doubled for each failure but the first, but not after the time at which a backup made at t would be old.
+// retryAt returns when to try again after a number of consecutive failures, the last attempt begun at t. The delay is
+// retry, doubled for each failure but the first. It ends at the latest when a backup made at t would be due again.
 func (s schedule) retryAt(t time.Time, failures int) time.Time {
 	at := t.Add(backoff(s.retry, failures))
 	if next := s.next(t); next.Before(at) {
@@ -53,10 +53,10 @@ func (s schedule) retryAt(t time.Time, failures int) time.Time {
 	return at
 }
 
-// overdue reports whether the second backup after one that was made at t should have been made by now.
+// overdue reports whether the second backup after one made at t should have been made by now.
 func (s schedule) overdue(t, now time.Time) bool { return now.After(s.next(s.next(t))) }
 
-// backoff is the wait after a number of failures in a row.
+// backoff returns the delay after a number of consecutive failures.
 func backoff(retry time.Duration, failures int) time.Duration {
 	longest := max(retry, maxBackoff)
 	for i := 1; i < failures && retry < longest; i++ {
@@ -65,10 +65,10 @@ func backoff(retry time.Duration, failures int) time.Duration {
 	return min(retry, longest)
 }
 
-// parseCron reads a line of five fields as cron(5) has them, or one of @hourly, @daily, @weekly, @monthly and @yearly.
+// parseCron parses a cron(5) line of five fields, or one of @hourly, @daily, @weekly, @monthly and @yearly.
 func parseCron(line string) (cron.Schedule, error) {
 	switch {
-	case strings.Contains(line, "TZ="): // the parser would take it, and panics at some (github.com/robfig/cron v3.0.1)
+	case strings.Contains(line, "TZ="): // the parser accepts a zone, and panics at some (github.com/robfig/cron v3.0.1)
 		return nil, errors.New("the time is always UTC, no other zone can be named")
 	case strings.HasPrefix(line, "@every"):
 		return nil, errors.New("set snapshot.every instead of @every")

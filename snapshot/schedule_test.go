@@ -8,7 +8,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// TestNextDue tells when the next attempt is made after a backup, for a clock that is right and for one that is not.
+// TestNextDue checks when the next attempt is made after a backup, with a correct clock and a wrong one.
 func TestNextDue(t *testing.T) {
 	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	berlin := time.FixedZone("CEST", 2*60*60)
@@ -16,7 +16,7 @@ func TestNextDue(t *testing.T) {
 		every        time.Duration
 		cron         string
 		created, now time.Time
-		want         time.Time // zero is at once
+		want         time.Time // zero means at once
 	}{
 		"every":            {every: 15 * time.Minute, created: noon, now: noon, want: noon.Add(15 * time.Minute)},
 		"long ago":         {every: 15 * time.Minute, created: noon.AddDate(-1, 0, 0), now: noon, want: noon.AddDate(-1, 0, 0).Add(15 * time.Minute)},
@@ -61,7 +61,7 @@ func TestRetryAt(t *testing.T) {
 	}
 }
 
-// TestKeeperCron keeps a schedule by the clock over two days, in which the leader changes every 100 minutes.
+// TestKeeperCron follows a cron schedule over two days, in which the leader changes every 100 minutes.
 func TestKeeperCron(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
@@ -94,8 +94,8 @@ func TestKeeperCron(t *testing.T) {
 	}, func(b *bench) { b.cfg.Cron = "30 6-18/6 * * *" })
 }
 
-// TestKeeperClockAhead finds that the newest backup is a year old, as it seems after the clock has jumped: that makes
-// one backup, not one for each that is missing, and takes none away.
+// TestKeeperClockAhead finds that the newest backup seems to be a year old, because the clock has jumped. That makes
+// one backup, not one for each that is missing, and removes none.
 func TestKeeperClockAhead(t *testing.T) {
 	_, _, meta := saved(t, smallDB(t))
 	keeper(t, func(t *testing.T, b *bench) {
@@ -115,8 +115,8 @@ func TestKeeperClockAhead(t *testing.T) {
 	}, func(b *bench) { b.cfg.Keep = snapshot.Default().Keep })
 }
 
-// TestKeeperFailover has two keepers on one store that both believe to lead, for an hour, and then only the second one
-// does. Each backup may be made twice, and all are good.
+// TestKeeperFailover has two keepers on one store that both believe that they lead for an hour, and then only the
+// second one does. Each backup may be made twice, and all are good.
 func TestKeeperFailover(t *testing.T) {
 	db, scratch := smallDB(t), t.TempDir()
 	keeper(t, func(t *testing.T, b *bench) {

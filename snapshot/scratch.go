@@ -15,17 +15,17 @@ import (
 	"holdfast/durable"
 )
 
-// target is the file that a database is written to, and in which it is checked.
+// target is a file that a database is written to and checked in.
 type target struct {
 	*os.File
 	path   string    // for errors
-	advice string    // what to do when there is no room
-	keep   bool      // it has a name and is to stay
-	to     io.Writer // the file, in the way that suits its size
-	size   int64     // of the database, once it is known
+	advice string    // what to do if there is no room
+	keep   bool      // it has a name and must stay
+	to     io.Writer // the file, written in the way that suits its size
+	size   int64     // of the database, once known
 }
 
-// newScratch makes a temporary file without a name: nothing is left of it, however this process ends.
+// newScratch makes a temporary file without a name, so that nothing is left of it when this process ends.
 func newScratch(dir string) (*target, error) {
 	f, err := os.CreateTemp(dir, "holdfast-verify-")
 	if err != nil {
@@ -39,7 +39,7 @@ func newScratch(dir string) (*target, error) {
 	return t, nil
 }
 
-// newTarget makes the file at path, which must not exist.
+// newTarget makes a new file at path.
 func newTarget(path string) (*target, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -48,8 +48,8 @@ func newTarget(path string) (*target, error) {
 	return &target{File: f, path: path, advice: "choose a directory with more room", keep: true, to: &steady{f: f}}, nil
 }
 
-// spare is what stays free, in bytes, or an eighth of a disk that is small: a member's log on the same disk grows by
-// pieces of 64 MB, and ends the member when there is no room. How large a database is, the backup itself says.
+// spare is how much stays free, in bytes, or an eighth of a small disk. A member's log on the same disk grows in pieces
+// of 64 MB, and the member ends if there is no room.
 const spare = 128 << 20
 
 // reserve checks that size bytes fit, before the file fills a disk that others share.
@@ -83,7 +83,7 @@ func (t *target) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// explain tells what to do about an error of the file.
+// explain adds to an error of the file what to do about it.
 func (t *target) explain(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		err = fmt.Errorf("%d bytes are needed there: %s: %w", t.size, t.advice, err)
@@ -91,7 +91,7 @@ func (t *target) explain(err error) error {
 	return fail(reasonScratch, fmt.Errorf("write %s: %w", t.path, err))
 }
 
-// durable makes a file that is to stay durable, and its name.
+// durable makes a file that must stay durable, including its name.
 func (t *target) durable() error {
 	if !t.keep {
 		return nil
@@ -106,18 +106,18 @@ func (t *target) durable() error {
 	return nil
 }
 
-// piece is how much of a file is written before it is sent to the disk.
+// piece is how much of a file is written, in bytes, before it is sent to the disk.
 const piece = 1 << 20
 
-// steady writes a file in pieces: each is sent to the disk at once, and the one before it waited for, so that no more
-// than two are under way. The member's log is on the same disk more often than not, and its fsync waits behind what the
-// kernel has collected of ours. Measured on a virtio disk with 192 MB at 50 MB/s, and 4 kB written and synced every 2
-// ms beside it: p99 0.4-0.7 ms alone, 3 ms in pieces of 8 MiB, 1.0-1.2 ms in pieces of 1 MiB, which take no longer, and
-// up to 55 ms where one fsync at the end has all to do. fdatasync(2) instead, which commits the journal each time, was
-// no better. The file is durable when it is synced at the end, which has little left to do.
+// steady writes a file in pieces. Each piece is sent to the disk at once, and the one before it is waited for, so that
+// at most two are in progress. The member's log is usually on the same disk, and its fsync waits for everything that
+// the kernel has collected from this file. Measured on a virtio disk with 192 MB at 50 MB/s, and 4 kB written and
+// synced every 2 ms beside it: p99 0.4-0.7 ms alone, 3 ms with pieces of 8 MiB, 1.0-1.2 ms with pieces of 1 MiB, which
+// take no longer, and up to 55 ms with a single fsync at the end. fdatasync(2) instead, which commits the journal each
+// time, was no better. The final sync makes the file durable, and has little left to do.
 type steady struct {
 	f                *os.File
-	before, from, at int64 // where the last piece began, where this one did, and where it ends
+	before, from, at int64 // the start of the last piece, the start of this one, and its end
 }
 
 func (s *steady) Write(p []byte) (int, error) {
@@ -133,8 +133,8 @@ func (s *steady) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// cacheable is how large a file may be that is soon removed again, so that it never gets to the disk: half of what the
-// kernel collects before it starts to write by itself, 0 where that is not known.
+// cacheable is the size up to which a temporary file never gets to the disk: half of what the kernel collects before it
+// starts to write, or 0 if that is not known.
 func cacheable() int64 {
 	text, err := os.ReadFile("/proc/vmstat")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"filippo.io/age/armor"
 )
 
-// Seal encrypts a small text to opt.Recipients, as age writes it in ASCII, so that `age -d` reads it, too. Without
-// recipients it returns the text as it is.
+// Seal encrypts a small text to opt.Recipients in age's ASCII format, so that `age -d` can read it too. Without
+// recipients it returns the text unchanged.
 func Seal(text []byte, opt Options) ([]byte, error) {
 	if len(opt.Recipients) == 0 {
 		return text, nil
@@ -30,7 +30,7 @@ func Seal(text []byte, opt Options) ([]byte, error) {
 // Sealed reports whether a text is encrypted.
 func Sealed(text []byte) bool { return bytes.HasPrefix(text, []byte(armor.Header)) }
 
-// Unseal is the inverse of Seal, with opt.Identities. Its result has at most limit bytes, or else there is an error.
+// Unseal is the inverse of Seal, with opt.Identities. A text of more than limit bytes is an error.
 func Unseal(text []byte, limit int64, opt Options) ([]byte, error) {
 	if !Sealed(text) {
 		return text, nil

@@ -12,9 +12,9 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// The benchmarks beside etcdctl, with 256 MiB and 1 GiB and clients that write, are in integration.
+// The benchmarks in comparison with etcdctl, with 256 MiB and 1 GiB and writing clients, are in package integration.
 
-// speedOf prepares a store with a backup of 64 MiB of Kubernetes' shape.
+// speedOf prepares a store with a backup of 64 MiB of Kubernetes-like data.
 func speedOf(b *testing.B) (*snapshottest.DB, snapshot.Store, snapshot.Meta, snapshot.Options) {
 	db := snapshottest.NewDB(b)
 	db.FillKubernetes(64 << 20)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spool makes a new backup in the spool. Before that it removes there all but the newest one, so that never more than
-// two are on the disk. The caller has the turn.
+// spool makes a new backup in the spool. Before that it removes all but the newest one there, so that there are never
+// more than two. The caller has the turn.
 func (k *Keeper) spool(ctx context.Context, progress func(Progress)) (m Meta, err error) {
 	if err = tidy(ctx, k.stores.Spool, k.source.Identity()); err == nil {
 		m, err = k.save(ctx, k.stores.Spool, progress)
@@ -27,7 +27,7 @@ func (k *Keeper) upload(ctx context.Context, name string, progress func(Progress
 	m, err := Copy(ctx, k.stores.Spool, k.stores.Main, name, k.options(progress))
 	if err != nil {
 		err = blame(reasonStore, fmt.Errorf("upload backup %s, which is in the spool: %w", name, err))
-		if reasonOf(ctx, err) == reasonMismatch { // no matter who changed a byte: the next attempt makes a new one
+		if reasonOf(ctx, err) == reasonMismatch { // whatever changed it, the next attempt makes a new one
 			k.mu.Lock()
 			k.state.distrusted = name
 			k.mu.Unlock()
@@ -40,8 +40,8 @@ func (k *Keeper) upload(ctx context.Context, name string, progress func(Progress
 	return m, nil
 }
 
-// waiting returns the last backup that was made in the spool, "" if there is none that is still good enough: not older
-// than one interval, and not known to be damaged.
+// waiting returns the last backup made in the spool if it is good enough: at most one interval old and not known to be
+// damaged. Otherwise it returns "".
 func (k *Keeper) waiting(ctx context.Context, now time.Time) (string, error) {
 	if k.stores.Spool == nil {
 		return "", nil
@@ -59,7 +59,7 @@ func (k *Keeper) waiting(ctx context.Context, now time.Time) (string, error) {
 	return m.Name, nil
 }
 
-// cleanSpool removes what an earlier run left unfinished in the spool. A failure shows when the next backup is made.
+// cleanSpool removes what an earlier run left unfinished in the spool. If that fails, making the next backup fails too.
 func (k *Keeper) cleanSpool(ctx context.Context) {
 	if k.stores.Spool == nil {
 		return
@@ -75,9 +75,9 @@ func (k *Keeper) cleanSpool(ctx context.Context) {
 	k.countSpooled(ctx)
 }
 
-// tidy removes from the spool all backups but the newest, and everything unfinished or damaged, whatever its age:
-// nobody but us makes anything there. The caller has the turn. What is pinned, another cluster's or etcd-manager's
-// stays.
+// tidy removes all backups from the spool but the newest, and everything unfinished or damaged, whatever its age:
+// nobody else writes there. Pinned backups, and those of another cluster or etcd-manager, stay. The caller has the
+// turn.
 func tidy(ctx context.Context, spool Store, id Identity) error {
 	if d, ok := spool.(*Dir); ok {
 		if err := d.sweepAll(); err != nil {
@@ -100,11 +100,11 @@ func tidy(ctx context.Context, spool Store, id Identity) error {
 	return nil
 }
 
-// countSpooled shows what waits in the spool.
+// countSpooled updates what waits in the spool.
 func (k *Keeper) countSpooled(ctx context.Context) {
 	backups, err := List(ctx, k.stores.Spool, k.source.Identity())
 	if err != nil {
-		return // the next attempt says so
+		return // the next attempt reports it
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,12 +118,12 @@ func (k *Keeper) countSpooled(ctx context.Context) {
 	k.series.spooled.Set(float64(len(names)))
 }
 
-// checkRoom returns an error unless a database of size bytes would fit into the spool. A backup is smaller, but the
+// checkRoom returns an error unless a database of size bytes would fit into the spool. A backup is smaller. But the
 // spool may share its disk with the member, and a member without room to write is worse than a missed backup.
 func checkRoom(spool Store, size int64) error {
 	d, ok := spool.(*Dir)
 	var free unix.Statfs_t
-	if !ok || unix.Statfs(d.path, &free) != nil { // anyone who writes there says it better
+	if !ok || unix.Statfs(d.path, &free) != nil { // the write reports it better
 		return nil
 	}
 	if have := int64(free.Bavail) * int64(free.Bsize); have < size {

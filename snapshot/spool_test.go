@@ -12,10 +12,10 @@ import (
 	"holdfast/snapshot"
 )
 
-// spooled is the spool of a bench, as a test sees it.
+// spooled is the spool of a bench for a test.
 func (b *bench) spooled() *switched { return b.spool.(*switched) }
 
-// TestKeeperSpool makes backups in the spool and has them in both stores, at most two of them in the spool.
+// TestKeeperSpool makes backups in the spool. They get into both stores, and at most two of them stay in the spool.
 func TestKeeperSpool(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
@@ -36,8 +36,8 @@ func TestKeeperSpool(t *testing.T) {
 	}, withSpool)
 }
 
-// TestKeeperSpoolStoreOff cuts the store off for hours. Backups are made all the same, at their time, the newest two
-// stay, and when the store is back the newest one is there soon, without another transaction.
+// TestKeeperSpoolStoreOff cuts off the store for hours. Backups are still made in time, and the newest two stay. When
+// the store is back, the newest one is soon there, without another transaction.
 func TestKeeperSpoolStoreOff(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
@@ -59,7 +59,7 @@ func TestKeeperSpoolStoreOff(t *testing.T) {
 		}
 		b.wantSeries(t, map[string]float64{
 			"spooled": 2, "failures_total/store": float64(s.Failures), "saves_total/saved": 1,
-			"rpo_seconds": time.Since(first.Created).Seconds(), // only what is in the store counts
+			"rpo_seconds": time.Since(first.Created).Seconds(), // only backups in the store count
 		})
 		waiting := s.Spooled[1]
 		b.store.off.Store(false)
@@ -73,12 +73,12 @@ func TestKeeperSpoolStoreOff(t *testing.T) {
 	}, withSpool)
 }
 
-// TestKeeperSpoolRetry lets one upload fail: the next attempt takes the same backup.
+// TestKeeperSpoolRetry lets one upload fail: the next attempt uploads the same backup.
 func TestKeeperSpoolRetry(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.store.full.Store(true)
 		b.member.leader.Store(true)
-		b.pass(t, 2*time.Second, 1) // begun, and not finished
+		b.pass(t, 2*time.Second, 1) // begun, but not finished
 		s := b.Status()
 		b.wantSeries(t, map[string]float64{"failures_total/full": 1})
 		if s.Failures != 1 || len(s.Spooled) != 1 || !strings.Contains(s.LastError, "which is in the spool") || s.Newest.Name != "" {
@@ -92,7 +92,7 @@ func TestKeeperSpoolRetry(t *testing.T) {
 	}, withSpool)
 }
 
-// TestKeeperSpoolFull fills the local disk: a reason of its own, nothing left behind, and the store untouched.
+// TestKeeperSpoolFull fills the local disk: that is a reason of its own, leaves nothing behind, and touches no store.
 func TestKeeperSpoolFull(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
@@ -123,7 +123,7 @@ func TestKeeperSpoolFull(t *testing.T) {
 	}, withSpool)
 }
 
-// TestKeeperSpoolGarbage starts on a spool in which processes were killed.
+// TestKeeperSpoolGarbage starts with a spool in which processes were killed.
 func TestKeeperSpoolGarbage(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		if got := files(t, filepath.Join(b.cfg.Spool, ".holdfast")); len(got) != 0 {
@@ -157,7 +157,7 @@ func TestKeeperSpoolGarbage(t *testing.T) {
 	})
 }
 
-// TestKeeperSpoolDamaged changes a byte of what waits in the spool. It is not uploaded, and not tried forever.
+// TestKeeperSpoolDamaged changes a byte of a waiting backup. It is not uploaded, and not tried again and again.
 func TestKeeperSpoolDamaged(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.store.off.Store(true)
@@ -188,5 +188,5 @@ func TestCheckRoom(t *testing.T) {
 	if err := snapshot.CheckRoom(spool, 1<<60); err == nil || !strings.Contains(err.Error(), "a backup may need 1152921504606846976") {
 		t.Errorf("a database larger than the disk: want an error, got %v", err)
 	}
-	must(t, snapshot.CheckRoom(snapshot.NewDir("/does/not/exist"), 1<<60)) // the save will say so
+	must(t, snapshot.CheckRoom(snapshot.NewDir("/does/not/exist"), 1<<60)) // the save will report it
 }

@@ -2,71 +2,69 @@ package snapshot
 
 import "time"
 
-// Status is a Keeper's account of itself.
+// Status is the status of a Keeper.
 type Status struct {
 	// Leading is whether this node leads, so that the schedule runs here.
 	Leading bool
-	// Newest is the newest good backup in the main store this node knows of, by generation and revision, with an empty
-	// Name if it knows none. Every node looks once a minute.
+	// Newest is the newest good backup in the main store that this node knows of, by generation and revision. Its Name is
+	// empty if the node knows none. Every node reads the store once a minute.
 	Newest Meta
-	// Count is how many good backups of the cluster the store holds.
+	// Count is the number of good backups of the cluster in the store.
 	Count int
-	// Failed are those that a verify or a drill has found to be bad, the last one made first; Skipped are those of them
-	// that would be newer than Newest.
+	// Failed are the backups that a verification or a drill has found to be bad, the last one made first. Skipped are
+	// those of them that would be newer than Newest.
 	Failed  []Backup
 	Skipped []Backup
-	// Asked is when the store told all that, zero if it never did, and StoreError why it did not when it was asked
-	// last.
+	// Asked is when the store last provided all this, or zero. StoreError is why it did not answer the last time, or "".
 	Asked      time.Time
 	StoreError string
-	// Due is when the next attempt is made, zero if the schedule is off or runs elsewhere; an attempt that is due at once,
-	// or under way, has a time that is not in the future.
+	// Due is when the next attempt is made, or zero if the schedule is off or runs on another node. If an attempt is due
+	// at once or in progress, Due is not in the future.
 	Due time.Time
-	// Overdue says that this node leads, and that the verified backup that was made last is older than two intervals.
+	// Overdue says that this node leads, and that the last verified backup is older than two intervals.
 	Overdue bool
-	// Saving is since when this node has been saving a backup, zero if it is not.
+	// Saving is since when this node has been saving a backup, or zero.
 	Saving time.Time
-	// Spooled are the backups in the spool of this node that are newer than Newest: they wait to be uploaded.
+	// Spooled are the backups in this node's spool that are newer than Newest: they wait to be uploaded.
 	Spooled []string
 
 	// LastError is the error of the last attempt, "" if it succeeded.
 	LastError string
-	// Failures counts the attempts that failed since the last one that did not, while this node leads.
+	// Failures counts the failed attempts since the last success, while this node leads.
 	Failures int
 
 	Drill DrillStatus
 	Prune PruneStatus
 }
 
-// DrillStatus is the part of a Status that tells of restore drills.
+// DrillStatus is the part of a Status about restore drills.
 type DrillStatus struct {
-	// Last is the last drill of the newest backup this node knows of, with an empty Name if it knows none. While it
-	// does not lead, that may be an old one.
+	// Last is the last drill of the newest backup that this node knows of, with an empty Name if it knows none. While the
+	// node does not lead, it may be outdated.
 	Last Drill
-	// Running is the backup that is being drilled, "" for none.
+	// Running is the backup that is being drilled, or "".
 	Running string
-	// Due is when the next one is made, zero if none is or there is nothing to drill yet.
+	// Due is when the next drill is made, or zero if none is planned or there is nothing to drill yet.
 	Due time.Time
-	// Off says why none are made by the schedule, "" if they are.
+	// Off says why the schedule makes no drills, or is "".
 	Off string
-	// Error says why the last one could not be tried, or its result not be stored, "" if all was well. What a drill
-	// found is in Last.
+	// Error says why the last drill could not be tried, or its result not be stored, or is "". The result is in Last.
 	Error string
 }
 
-// PruneStatus is the part of a Status that tells of pruning.
+// PruneStatus is the part of a Status about pruning.
 type PruneStatus struct {
-	// Last is when this node last pruned the store, zero if it did not.
+	// Last is when this node last pruned the store, or zero.
 	Last time.Time
-	// Kept are the backups the store did not let go the last time, with the reason by name.
+	// Kept are the backups that the store failed to delete the last time: the reasons by name.
 	Kept map[string]string
-	// Error is the store's of the last time, "" if there was none.
+	// Error is the store's error of the last time, or "".
 	Error string
 }
 
-// Status returns the keeper's account of itself.
+// Status returns the status of the keeper.
 func (k *Keeper) Status() Status {
-	leads := k.source.Leader() // the loop looks once a second only
+	leads := k.source.Leader() // the loop only asks once a second
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,12 +98,12 @@ func (k *Keeper) Status() Status {
 		leading = now
 	}
 	told := *s
-	told.known = true // the loop asks the store before it acts; until then what was heard last is the best there is
+	told.known = true // the loop asks the store before it acts; until then the last answer is the best information
 	if st.Due = told.due(k.schedule, now); st.Due.IsZero() {
 		st.Due = leading
 	}
 	since := s.holds.made.Created
-	if !s.known || s.holds.made.Name == "" { // then the time since we lead is what counts against us
+	if !s.known || s.holds.made.Name == "" { // then the time since this node leads counts
 		since = leading
 	}
 	st.Overdue = k.schedule.overdue(since, now)

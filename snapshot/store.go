@@ -16,11 +16,11 @@ import (
 
 // Errors of a Store that callers branch on.
 var (
-	// ErrNotFound says that there is no such object, and that the store itself is there and was asked.
+	// ErrNotFound says that the store has answered, and that there is no such object.
 	ErrNotFound = errors.New("object not found")
-	// ErrExists says that an object of that name was there before.
+	// ErrExists says that an object of that name already existed.
 	ErrExists = errors.New("object exists")
-	// ErrTooMany says that there are more than MaxObjects.
+	// ErrTooMany says that there are more than MaxObjects objects.
 	ErrTooMany = errors.New("too many objects")
 )
 
@@ -28,10 +28,10 @@ var (
 // pruned as by default, is about 2000 objects.
 const MaxObjects = 200_000
 
-// maxObjects is MaxObjects but for the tests.
+// maxObjects is MaxObjects, except in tests.
 var maxObjects = MaxObjects
 
-// CheckCount returns an error when a listing has come to n objects and that is too many. It is for the back ends.
+// CheckCount returns an error if a listing of n objects is too long. Implementations of Store use it.
 func CheckCount(n int) error {
 	if n > maxObjects {
 		return fmt.Errorf("more than %d: remove what is not holdfast's, or give the backups a directory or a prefix of "+
@@ -45,28 +45,28 @@ func CheckCount(n int) error {
 // Names are portable paths: segments of letters, digits and ".-_:", joined by "/", none beginning with a dot, at most
 // 200 bytes a segment and 900 in all. Every method refuses other names. No name may be the directory of another one.
 //
-// An error other than ErrNotFound and ErrExists says nothing about what is stored: the write may have happened, the
-// object may exist. A store that is gone or cannot be reached answers with such an error, never as if it were empty.
-// Methods return soon after ctx ends. All are safe for concurrent use, also by several processes.
+// An error other than ErrNotFound and ErrExists says nothing about what is stored: a write may have happened, an object
+// may exist. A store that is gone or cannot be reached returns such an error, and never looks empty. Methods return
+// soon after ctx ends. All are safe for concurrent use, even by several processes.
 //
-// The suite in snapshottest holds every back end to this.
+// The suite in snapshottest checks this for every implementation.
 type Store interface {
-	// Put stores what r gives until EOF, and replaces the object if there is one. Readers see the old object or the
-	// whole new one. When it returns nil the object is durable. When r returns an error nothing has changed.
+	// Put stores what r returns until EOF, and replaces the object if there is one. Readers see the whole old or the whole
+	// new object. If it returns nil, the object is durable. If r returns an error, nothing has changed.
 	Put(ctx context.Context, name string, r io.Reader) error
-	// PutIfAbsent stores data under a name that is free, and returns ErrExists when it is not. Of many concurrent
-	// callers exactly one gets nil.
+	// PutIfAbsent stores data under a free name. If the name is not free, it returns ErrExists. Of many concurrent callers
+	// exactly one gets nil.
 	PutIfAbsent(ctx context.Context, name string, data []byte) error
-	// Get opens an object, ErrNotFound if there is none. Reading fails when ctx ends. The caller closes it.
+	// Get opens an object, or returns ErrNotFound. Reading fails when ctx ends. The caller closes the object.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	// List returns the objects whose name begins with prefix, any string, sorted by name. More than MaxObjects are
-	// ErrTooMany: part of a listing is never taken for all of it.
+	// List returns the objects whose name begins with prefix, which may be any string, sorted by name. If there are more
+	// than MaxObjects, it returns ErrTooMany: a part of a listing must not be taken for all of it.
 	List(ctx context.Context, prefix string) ([]Object, error)
-	// Delete removes an object. Removing what is not there is no error.
+	// Delete removes an object, if it exists.
 	Delete(ctx context.Context, name string) error
 }
 
-// Object is what a store tells about one object.
+// Object describes a stored object.
 type Object struct {
 	Name string
 	// Size is in bytes.
@@ -77,7 +77,7 @@ type Object struct {
 
 var segment = regexp.MustCompile(`^[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,199}$`)
 
-// CheckName returns an error unless name is a name every store can keep. It is for the back ends.
+// CheckName returns an error if a store cannot keep an object of this name. Implementations of Store use it.
 func CheckName(name string) error {
 	if len(name) > 900 {
 		return fmt.Errorf("object name of %d bytes: at most 900 are allowed", len(name))
@@ -90,8 +90,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// StoreID returns the store's identity, 32 hex digits, and gives it one on first use. Two nodes that get the same
-// identity share one store.
+// StoreID returns the store's identity, 32 hex digits. The first call creates it. Two nodes that get the same identity
+// share one store.
 func StoreID(ctx context.Context, s Store) (string, error) {
 	id, err := readSmall(ctx, s, idObject)
 	if errors.Is(err, ErrNotFound) {
@@ -113,12 +113,12 @@ func StoreID(ctx context.Context, s Store) (string, error) {
 	return text, nil
 }
 
-// ErrUnconditional is wrapped when a store ignores the condition of a put.
+// ErrUnconditional is wrapped by errors that say that a store ignores the condition of a put.
 var ErrUnconditional = errors.New("it ignores conditions: a conditional put replaced an existing object; " +
 	"use a store that honors If-None-Match")
 
 // Probe returns an error unless the store's PutIfAbsent is conditional: a second put of the same name must be refused.
-// An object store behind a proxy or of an older make may ignore the condition, and then it can arbitrate nothing.
+// An object store that is old or behind a proxy may ignore the condition. Then it cannot decide between two writers.
 func Probe(ctx context.Context, s Store) (err error) {
 	name := probePrefix + rand.Text()
 	if err := s.PutIfAbsent(ctx, name, []byte("first\n")); err != nil {
@@ -141,7 +141,7 @@ func Probe(ctx context.Context, s Store) (err error) {
 	return nil
 }
 
-// maxSmall bounds the objects that are read into memory: ids, sidecars, marks, pins and commands.
+// maxSmall is the largest size in bytes of objects that are read into memory: IDs, sidecars, marks, pins and commands.
 const maxSmall = 1 << 20
 
 // readSmall reads an object that must be small.
@@ -149,12 +149,12 @@ func readSmall(ctx context.Context, s Store, name string) ([]byte, error) {
 	return ReadObject(ctx, s, name, maxSmall)
 }
 
-// tooLarge says that an object is larger than its reader allows, in bytes.
+// tooLarge says that an object is larger than its reader allows. Its value is that limit in bytes.
 type tooLarge int64
 
 func (most tooLarge) Error() string { return fmt.Sprintf("larger than %d bytes", int64(most)) }
 
-// ReadObject reads an object of at most limit bytes whole. The error wraps [ErrNotFound] if there is none.
+// ReadObject reads a whole object of at most limit bytes. The error wraps [ErrNotFound] if there is none.
 func ReadObject(ctx context.Context, s Store, name string, limit int64) (data []byte, err error) {
 	r, err := s.Get(ctx, name)
 	if err != nil {
@@ -168,14 +168,14 @@ func ReadObject(ctx context.Context, s Store, name string, limit int64) (data []
 	return data, err
 }
 
-// Version identifies what an object held when it was listed.
+// Version identifies the content of an object when it was listed.
 type Version struct {
 	name     string
 	size     int64
 	modified int64 // Unix time in ns
 }
 
-// Version identifies what the object holds, as far as a listing tells.
+// Version returns the version of the object, as far as a listing shows it.
 func (o Object) Version() Version { return Version{o.Name, o.Size, o.Modified.UnixNano()} }
 
 // ctxReader fails when ctx ends, between two reads of r.

@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	// watchEvery is how often a Keeper looks what the main store holds, whether it leads or not: what others saved,
-	// verified and drilled is known to every node within this time, above all where no node leads. On S3 it is one or
-	// two listings.
+	// watchEvery is how often a Keeper reads the main store, whether it leads or not. Within this time every node knows
+	// what others saved, verified and drilled, which matters most if no node leads. On S3 it is one or two listings.
 	watchEvery = time.Minute
-	// watchTime is how long the store may take to answer.
+	// watchTime is the limit for the store to answer.
 	watchTime = 30 * time.Second
 )
 
-// watch looks at the main store until ctx ends.
+// watch reads the main store until ctx ends.
 func (k *Keeper) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -34,7 +33,7 @@ func (k *Keeper) watch(ctx context.Context) {
 	}
 }
 
-// lookAtStore learns what the main store holds. told are the bad backups that were logged.
+// lookAtStore reads the main store. told has the bad backups that were already logged.
 func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]bool) {
 	late := fmt.Errorf("no answer within %s", watchTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, watchTime, late)
@@ -42,7 +41,7 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]
 	k.mu.Lock()
 	before := k.state.learned
 	k.mu.Unlock()
-	// A directory whose server is gone heeds no context: then this does not return, and somebody else must say it.
+	// A directory whose server is gone ignores the context. Then this function hangs, and the timer records it.
 	hangs := time.AfterFunc(watchTime, func() { k.silent(late) })
 	defer hangs.Stop()
 	start := time.Now()
@@ -59,7 +58,7 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]
 	}
 	h := holdingsOf(backups, start.Add(skew))
 	k.mu.Lock()
-	fresher := k.state.learned != before // by a save or a drill meanwhile, which this listing may not show
+	fresher := k.state.learned != before // a save or a drill learned more meanwhile than this listing may show
 	k.state.storeError = ""
 	k.mu.Unlock()
 	if !fresher {
@@ -76,15 +75,15 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]
 	}
 }
 
-// silent notes why the store does not tell what it holds.
+// silent records why the store did not answer.
 func (k *Keeper) silent(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.state.storeError = err.Error()
 }
 
-// memory is what was read of finished backups. While none of the objects of one changes, it is not read again: a
-// listing costs no more than the listing, however many backups there are.
+// memory has the backups that were read. While none of its objects changes, a finished backup is not read again. So
+// reading the store costs only the listing, however many backups there are.
 type memory map[string]remembered
 
 type remembered struct {
@@ -92,11 +91,11 @@ type remembered struct {
 	backup Backup
 }
 
-// settled is the age from which an object that changed would have another time, also where the store tells times in
-// whole seconds.
+// settled is the age from which a change of an object would show in its time, even if the store's times are in whole
+// seconds.
 const settled = 10 * time.Second
 
-// list is List but for the order.
+// list is List without the order.
 func (m *memory) list(ctx context.Context, store Store, id Identity) ([]Backup, error) {
 	c, err := scan(ctx, store, "")
 	if err != nil {

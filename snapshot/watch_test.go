@@ -11,8 +11,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// TestEveryNodeKnowsTheStore wants that a node that does not lead, as without a quorum, knows what the store holds, and
-// says so when it does not.
+// TestEveryNodeKnowsTheStore checks that a node that does not lead, for example without a quorum, knows what the store
+// holds, and reports if it does not.
 func TestEveryNodeKnowsTheStore(t *testing.T) {
 	_, _, meta := saved(t, smallDB(t))
 	keeper(t, func(t *testing.T, b *bench) {
@@ -42,8 +42,8 @@ func TestEveryNodeKnowsTheStore(t *testing.T) {
 	})
 }
 
-// A directory whose server is gone does not answer at all: every node says so, the leader says since when its save has
-// been under way, and both end with the silence.
+// A directory whose server is gone does not answer at all. Every node reports that, and the leader reports since when
+// its save has been in progress. Both end when the store answers.
 func TestStoreThatHangs(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
@@ -66,8 +66,8 @@ func TestStoreThatHangs(t *testing.T) {
 	})
 }
 
-// TestKeeperLearnsOfBadBackups wants that every node knows what was proven elsewhere, and that the leader saves another
-// one.
+// TestKeeperLearnsOfBadBackups checks that every node learns of proofs made elsewhere, and that the leader makes
+// another backup.
 func TestKeeperLearnsOfBadBackups(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
@@ -86,14 +86,14 @@ func TestKeeperLearnsOfBadBackups(t *testing.T) {
 			t.Errorf("errors logged: want 1, got %d", got)
 		}
 		b.member.leader.Store(true)
-		b.pass(t, 5*time.Second, 3) // what is bad is no backup: one is due
+		b.pass(t, 5*time.Second, 3) // a bad backup does not count: one is due
 		if s := b.Status(); s.Count != 2 || len(s.Failed) != 1 || len(s.Skipped) != 0 {
 			t.Errorf("after another one: got %+v", s)
 		}
 	})
 }
 
-// TestDrillIsRecorded wants the leader's drill beside the backup, but for one that was only too slow.
+// TestDrillIsRecorded checks that the leader's drill is stored beside the backup, unless it was only too slow.
 func TestDrillIsRecorded(t *testing.T) {
 	drilled(t, func(t *testing.T, b *bench, d *drills) {
 		b.member.leader.Store(true)
@@ -125,7 +125,7 @@ func TestDrillIsRecorded(t *testing.T) {
 	}, seldom)
 }
 
-// TestWatchIsCheap reads nothing again that has not changed.
+// TestWatchIsCheap checks that nothing unchanged is read again.
 func TestWatchIsCheap(t *testing.T) {
 	root := t.TempDir()
 	store := &observed{Store: snapshot.NewDir(root)}
@@ -158,7 +158,7 @@ func TestWatchIsCheap(t *testing.T) {
 	if n := gets(); n != 2 {
 		t.Errorf("want that of one that changed sidecar and proof are read, got %d", n)
 	}
-	// What is younger than a store's clock is exact may change unseen: it is read again.
+	// An object that is younger than the resolution of the store's clock may change unnoticed, so it is read again.
 	proven(t, root, name, "verify", "", time.Now())
 	if first, second := gets(), gets(); first != 2 || second != 2 {
 		t.Errorf("want that what was just written is read each time, got %d, then %d", first, second)

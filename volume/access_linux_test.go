@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The watch of a volume must not wait for the file system's journal, as an update of the time of access does.
+// Watching a volume must not wait for the file system's journal, as an update of the access time does.
 func TestReadSmallLeavesTheAccessTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claim")
 	if err := os.WriteFile(path, []byte("held"), 0o600); err != nil {

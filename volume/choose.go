@@ -16,15 +16,15 @@ import (
 	"holdfast/layout"
 )
 
-// sighting is what can be seen of a volume without locking it.
+// sighting is what a look at a volume shows without locking it.
 type sighting struct {
 	slot   string
 	locked bool
-	tag    *claimTag // nil when there is none or it is torn
-	err    error     // what kept us from seeing
+	tag    *claimTag // nil if there is none or it is torn
+	err    error     // why the volume could not be examined
 }
 
-// judged is a sighting and what to do about it.
+// judged is a sighting and the decision about it.
 type judged struct {
 	sighting
 	take bool
@@ -33,7 +33,7 @@ type judged struct {
 	why  string
 }
 
-// rules are the circumstances under which a sighting is judged.
+// rules are the circumstances for judging a sighting.
 type rules struct {
 	node  string
 	scope string
@@ -41,7 +41,7 @@ type rules struct {
 	after time.Duration // how long a volume is kept for the node that left it
 }
 
-// judge decides whether a volume may be taken that has been without a holder for idle.
+// judge decides whether a volume may be taken. idle is how long it has had no holder.
 func (r rules) judge(s sighting, idle time.Duration) judged {
 	j := judged{sighting: s}
 	named := s.tag != nil && s.tag.Phase != PhaseReleased
@@ -62,7 +62,7 @@ func (r rules) judge(s sighting, idle time.Duration) judged {
 	case j.own:
 		j.take, j.rank, j.why = true, 1, "this node was claiming it"
 	case r.scope == ScopeHost:
-		// What lies on this host's own root is this host's, and candidates has left out those to avoid.
+		// The data on this host's own root is this host's, and candidates has already left out the slots to avoid.
 		j.take, j.rank, j.why = true, 2, "it is this host's own"
 	case avoided:
 		j.why = avoid
@@ -89,7 +89,7 @@ func (l *Local) judgeAll(root string, slots []string, want Want) []judged {
 		}
 		j := r.judge(s, l.idle(s))
 		if lost != nil && lost.Slot == slot && lost.blank && !j.own {
-			j.rank, j.why = 1, j.why+"; "+lost.String() // the operator finds the node waiting where its disk should be
+			j.rank, j.why = 1, j.why+"; "+lost.String() // so that an operator finds the node waiting at its disk's slot
 		}
 		all = append(all, j)
 	}
@@ -113,7 +113,7 @@ func (l *Local) look(root, slot string) sighting {
 	return s
 }
 
-// candidates are the slots that this node may claim at all, in no order.
+// candidates returns the slots that this node may claim at all, unordered.
 func (l *Local) candidates(root string, want Want) ([]string, error) {
 	wanted := slices.Concat(want.Slots, want.Known)
 	if l.cfg.Slot != "" {
@@ -126,7 +126,7 @@ func (l *Local) candidates(root string, want Want) ([]string, error) {
 		return wanted, nil
 	}
 	for _, slot := range wanted {
-		// A volume that cannot be seen is not a volume without data.
+		// A volume that cannot be examined may hold data.
 		if err := l.mounts.check(l.cfg.Mount, l.place(root, slot).dir); err != nil {
 			return nil, err
 		}
@@ -143,7 +143,7 @@ func (l *Local) candidates(root string, want Want) ([]string, error) {
 		return nil, err
 	}
 	if lost != nil && lost.blank && len(data) == 0 && l.cfg.Slot == "" {
-		// The others must not take this host for one that never had a slot.
+		// Stay with that slot: the other nodes must not take this host for one that never had a slot.
 		if !slices.Contains(wanted, lost.Slot) {
 			return nil, noneFree("%s, and the slots are %s", lost, strings.Join(wanted, ","))
 		}
@@ -155,8 +155,8 @@ func (l *Local) candidates(root string, want Want) ([]string, error) {
 	return ofHost(root, data, wanted, want.Avoid)
 }
 
-// givenUp says why a host stands by although it has a volume: one that was released for any node and is to be avoided
-// now.
+// givenUp says why a host stands by although its root has a volume: the volume was released for any node, and must now
+// be avoided.
 func (l *Local) givenUp(root string, data []string, avoid map[string]string) string {
 	if len(data) != 1 || avoid[data[0]] == "" {
 		return ""
@@ -169,8 +169,8 @@ func (l *Local) givenUp(root string, data []string, avoid map[string]string) str
 
 func noneFree(format string, args ...any) error { return None{fmt.Sprintf(format, args...)} }
 
-// ofHost is the one slot of a host that has its root for itself: where its data is, and for a host
-// without any the lowest wanted slot that need not be avoided.
+// ofHost returns the one slot of a host that has its root for itself: the slot with data, or else the lowest wanted
+// slot that need not be avoided.
 func ofHost(root string, data, wanted []string, avoid map[string]string) ([]string, error) {
 	switch {
 	case len(data) > 1:
@@ -192,8 +192,8 @@ func ofHost(root string, data, wanted []string, avoid map[string]string) ([]stri
 	return nil, None{strings.Join(refused, "; ")}
 }
 
-// withData are the slots below root, wanted or not, that have an identity, and the wanted ones that
-// have anything, ordered.
+// withData returns the slots below root that have an identity, wanted or not, and the wanted ones that have any
+// content, ordered.
 func (l *Local) withData(root string, wanted []string) ([]string, error) {
 	if l.cfg.Directory != "" {
 		n, err := dataIn(root)
@@ -213,7 +213,7 @@ func (l *Local) withData(root string, wanted []string) ([]string, error) {
 	for _, e := range entries {
 		slot := e.Name()
 		if !label.MatchString(slot) {
-			continue // our own files have a dot in their names
+			continue // holdfast's own files have a dot in their names
 		}
 		dir := filepath.Join(root, slot)
 		has, err := layout.Exists(filepath.Join(dir, IdentityName))

@@ -12,9 +12,9 @@ const (
 
 // The values of LocalConfig.Scope.
 const (
-	// ScopeMachine is a root that all nodes of this machine see.
+	// ScopeMachine is a root that all nodes of one machine share.
 	ScopeMachine = "machine"
-	// ScopeHost is a root of this host's own: one node, hence at most one volume with data.
+	// ScopeHost is a root that belongs to one node, which holds at most one volume with data.
 	ScopeHost = "host"
 )
 
@@ -33,29 +33,28 @@ const (
 type Config struct {
 	// Provider is the kind of volumes: ProviderLocal or ProviderEBS.
 	Provider string `mapstructure:"provider"`
-	// Local counts when Provider is local.
+	// Local only matters if Provider is local.
 	Local LocalConfig `mapstructure:"local"`
 }
 
 // LocalConfig is the section `volume.local`.
 type LocalConfig struct {
-	// Root is the directory the volumes lie in. The empty string is filled in by the command line,
-	// which knows node.data-dir.
+	// Root is the directory that contains the volumes. If it is empty, the command line derives it from node.data-dir.
 	Root string `mapstructure:"root"`
-	// Directory, when set, is the only volume: this directory itself, with the slot Slot. Root is ignored then.
+	// Directory, if set, is the only volume: this directory itself, with the slot Slot. Root is then ignored.
 	Directory string `mapstructure:"directory"`
-	// Scope says who else sees Root: ScopeMachine or ScopeHost.
+	// Scope says who shares Root: ScopeMachine or ScopeHost.
 	Scope string `mapstructure:"scope"`
-	// Slot, when set, is the only slot this node claims.
+	// Slot, if set, is the only slot this node claims.
 	Slot string `mapstructure:"slot"`
-	// TakeoverAfter is how long, 0 to 1 h, a volume that another node left without releasing it is kept for that node.
-	// Only ScopeMachine waits: on a root of its own no other node can come back.
+	// TakeoverAfter is how long, 0 to 1 h, a volume is kept for a node that left without releasing it. It only matters
+	// with ScopeMachine: a root that is not shared has no other node to wait for.
 	TakeoverAfter time.Duration `mapstructure:"takeover-after"`
 	// Mount says how to make sure that Root is mounted: mountAuto, mountRequire or mountIgnore.
 	Mount string `mapstructure:"mount"`
 }
 
-// Default is the configuration of a node that has its host for itself.
+// Default is the configuration of a node that has its host to itself.
 func Default() Config {
 	return Config{
 		Provider: ProviderLocal,
@@ -67,7 +66,7 @@ func Default() Config {
 	}
 }
 
-// Validate calls wrong for every value out of range.
+// Validate calls wrong for every invalid value.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	if c.Provider != ProviderLocal && c.Provider != ProviderEBS {
 		wrong("volume.provider", "must be %s or %s, got %q", ProviderLocal, ProviderEBS, c.Provider)

@@ -12,20 +12,20 @@ import (
 	"holdfast/durable"
 )
 
-// tempSuffix is appended to a file's name while it is written. The name is fixed, so that a crash
-// leaves one such file at most and the next writer replaces it: writers hold the volume's lock.
+// tempSuffix is appended to a file's name while it is written. The name is fixed, so that a crash leaves at most one
+// such file and the next writer, which also holds the volume's lock, replaces it.
 const tempSuffix = ".tmp"
 
-// maxFile bounds what is read of the small files of this package, in bytes.
+// maxFile is the most that is read of this package's small files, in bytes.
 const maxFile = 64 << 10
 
-// ReplaceFile replaces a file: after a crash either the old or the new content is there, whole. It calls step, if not
-// nil, between the steps that a crash can separate. What a crash leaves has the name path + [tempSuffix].
+// ReplaceFile replaces a file: after a crash either the whole old or the whole new content is there. It calls step, if
+// not nil, between the steps that a crash can separate. A crash may leave a file named path + [tempSuffix].
 func ReplaceFile(path, content string, step func(string)) error {
 	return cure(durable.File{Temp: path + tempSuffix, Step: step}.Write(path, []byte(content)))
 }
 
-// MakeDirs creates a directory and its parents, durably.
+// MakeDirs creates a directory and its parents durably.
 func MakeDirs(path string) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
@@ -46,11 +46,11 @@ func MakeDirs(path string) error {
 	return cure(durable.SyncDir(parent))
 }
 
-// ReadSmall reads a file, at most its first 64 KiB: this package never writes more. It does not update the time of
-// access: that is a change of the file system, waits for its journal, and a slow disk would look like a lost one.
+// ReadSmall reads at most the first 64 KiB of a file; this package writes no larger ones. It does not update the access
+// time: that would be a write, which waits for the file system's journal, and a slow disk would look like a lost one.
 func ReadSmall(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|noAccessTime, 0)
-	if errors.Is(err, fs.ErrPermission) { // only the owner of a file may ask for that
+	if errors.Is(err, fs.ErrPermission) { // only a file's owner may open it so
 		f, err = os.Open(path)
 	}
 	if err != nil {
@@ -60,8 +60,8 @@ func ReadSmall(path string) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// readTag returns the tag at path. It is nil, without an error, when the file is missing or torn; torn says which. The
-// error is one of reading, or that a newer holdfast wrote the file.
+// readTag returns the tag at path, or nil if the file is missing or torn; torn then says why it is torn. err is a read
+// error, or ErrNewer if a newer holdfast wrote the file.
 func readTag(path string) (tag *claimTag, torn error, err error) {
 	data, err := ReadSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +80,7 @@ func readTag(path string) (tag *claimTag, torn error, err error) {
 	return &t, nil, nil
 }
 
-// cure adds to an error of the file system what an operator can do about it. Such errors name the path already.
+// cure adds to a file-system error, which already names the path, what an operator can do about it.
 func cure(err error) error {
 	var hint string
 	switch {

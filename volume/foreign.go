@@ -8,14 +8,13 @@ import (
 	"holdfast/layout"
 )
 
-// made are names that only holdfast makes at the top of a volume. Where one of them lies, what lies beside it is not
-// another program's cluster any more, even if the identity is gone.
+// made are names that only holdfast creates at the top of a volume. Data beside one of them no longer belongs to
+// another program's cluster, even if the identity is gone.
 var made = []string{layout.Own, "origin.json", "founding.json"}
 
-// foreignEtcd returns the data directories of etcd that another program made, relative to the volume: data/TOKEN of
-// etcd-manager, which keeps its file state beside data (kubernetes-sigs/etcd-manager, pkg/etcd/etcdserver.go), or . of
-// plain etcd. It returns nothing where holdfast has left traces, where there is no data of etcd's, and where only a
-// symbolic link leads to it, which may lead off the volume.
+// foreignEtcd returns the etcd data directories of another program, relative to the volume: data/TOKEN for
+// etcd-manager, which has a state file beside data (kubernetes-sigs/etcd-manager, pkg/etcd/etcdserver.go), or "." for
+// plain etcd. It ignores data beside files of holdfast, and data behind a symbolic link, which may lead off the volume.
 func foreignEtcd(dir string) (found []string, err error) {
 	for _, name := range made {
 		if has, err := layout.Exists(filepath.Join(dir, name)); has || err != nil {
@@ -36,7 +35,7 @@ func foreignEtcd(dir string) (found []string, err error) {
 	return found, cure(missing(err))
 }
 
-// noEtcd is nil while no etcd runs on a volume; else it wraps ErrBusy and says what to stop.
+// noEtcd returns nil while no etcd runs on a volume. Otherwise the error wraps ErrBusy and says what to stop.
 func noEtcd(dir string) error {
 	switch locked, err := layout.Running(dir); {
 	case err != nil:

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// managersFiles are those of a volume of etcd-manager's, as far as they are looked at.
+// managersFiles are the files of an etcd-manager volume that are checked here.
 var managersFiles = map[string]string{
 	"state":                             "\b\x01",
 	"data/x1/member/wal/0-0.wal":        "w",
@@ -49,7 +49,7 @@ func TestForeignEtcd(t *testing.T) {
 	const wal = "data/x1/member/wal/0.wal"
 	for name, c := range map[string]struct {
 		files []string
-		link  [2]string // a link, and what it leads to
+		link  [2]string // a link and its target
 		want  []string
 	}{
 		"nothing":                     {},
@@ -143,7 +143,7 @@ func TestAdoptedVolume(t *testing.T) {
 	}
 }
 
-// TestNotAdopted is what stays a mismatch although data of another program's etcd may be adopted.
+// TestNotAdopted has the cases that stay a mismatch although another program's etcd data may be adopted.
 func TestNotAdopted(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, root, marker string)
@@ -210,11 +210,11 @@ var lockers = map[string]func(t *testing.T, path string) (unlock func()){
 	},
 }
 
-// TestRunningEtcdKeepsItsVolume: while etcd-manager's etcd runs, a claim waits for its end and leaves no trace.
+// TestRunningEtcdKeepsItsVolume: while etcd-manager's etcd runs, a claim waits for its end and changes nothing.
 func TestRunningEtcdKeepsItsVolume(t *testing.T) {
 	for _, c := range []struct {
 		how, file string
-		adopted   bool // the volume has an identity already
+		adopted   bool // the volume already has an identity
 	}{
 		{how: "flock", file: "data/x1/member/snap/db"},
 		{how: "OFD", file: "data/x1/member/wal/0-0.wal"},

@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 )
 
-// Found is what lies in the directory of a volume.
+// Found is the content of a volume's directory.
 type Found struct {
-	Identity *Identity // nil: there is none, or it is damaged
+	Identity *Identity // nil if there is none or it is damaged
 	Damaged  string    // why the identity cannot be read
-	Entries  int       // beside the identity and what says nothing, see [Inspect]
-	Foreign  []string  // without an identity: directories with data of etcd's that another program made, from there
+	Entries  int       // without the identity and what Inspect does not count
+	Foreign  []string  // without an identity: etcd data directories of another program, relative to the volume
 }
 
-// Inspect reads what lies in the directory of a volume. What says nothing is not counted: what a crash left of writing
-// the identity, and an empty lost+found, which comes with a new file system. An identity that a newer holdfast wrote is
-// an error that wraps [ErrNewer], not damaged.
+// Inspect reads the content of a volume's directory. It does not count an empty lost+found, which comes with a new file
+// system, or the temporary file that a crash left while the identity was written. If a newer holdfast wrote the
+// identity, the result is an error that wraps [ErrNewer], not Damaged.
 func Inspect(dir string) (f Found, err error) {
 	if f.Entries, err = dataIn(dir); err != nil {
 		return f, err
@@ -30,8 +30,8 @@ func Inspect(dir string) (f Found, err error) {
 		return f, err
 	case err != nil:
 		return f, err
-	case !info.Mode().IsRegular(): // opening it could block, or lead off the volume
-		f.Damaged = fmt.Sprintf("%s is damaged: it is no regular file", path)
+	case !info.Mode().IsRegular(): // opening it could block, or follow a link off the volume
+		f.Damaged = fmt.Sprintf("%s is damaged: it is not a regular file", path)
 		return f, nil
 	}
 	data, err := ReadSmall(path)
@@ -50,7 +50,7 @@ func Inspect(dir string) (f Found, err error) {
 	return f, nil
 }
 
-// dataIn counts what lies in the directory of a volume beside its identity and what says nothing.
+// dataIn counts the entries of a volume's directory as Inspect does.
 func dataIn(dir string) (n int, err error) {
 	all, err := os.ReadDir(dir)
 	if err != nil {

@@ -23,16 +23,16 @@ type localClaim struct {
 	at    place
 	file  *lock // at.lock
 	dir   *lock // the volume
-	adopt bool  // data of etcd's that another program made is to be adopted
+	adopt bool  // adopt etcd data that another program made
 
-	asked atomic.Pointer[time.Time] // when the look that is under way began
+	asked atomic.Pointer[time.Time] // when the look in progress began
 
-	op sync.Mutex // held by what changes the volume or gives it up
+	op sync.Mutex // held by operations that change the volume or give it up
 
 	mu    sync.Mutex // guards what follows, never held over I/O
 	tag   claimTag
-	gone  *gone  // what this node held last and does not find
-	borne marker // as written by this claim
+	gone  *gone  // the disk that this node held last, if it is missing
+	borne marker // the marker as this claim has written it
 }
 
 func newLocalClaim(l *Local, root string, want Identity) *localClaim {
@@ -45,9 +45,9 @@ func (c *localClaim) Path() string { return c.at.dir }
 // Lock implements Locker.
 func (c *localClaim) Lock() string { return c.file.name() }
 
-// Watch implements Claim. That the disk does not answer is no evidence: this process has the lock all the same, the
-// member waits with the disk, and the others elect a leader. Ending would serve nobody, and where all disks stall for a
-// moment, as on one storage system, it would end every node at once. Problems tells of it meanwhile.
+// Watch implements Claim. A disk that does not answer is no evidence of a loss: this process still has the lock, the
+// member waits for the disk, and the others elect a leader. Ending the process would help nobody. If all disks stalled
+// for a moment, as on a shared storage system, it would even end every node at once. Problems reports the stall.
 //
 // A look that hangs in the kernel cannot be stopped: its goroutine outlives Watch until the disk answers.
 func (c *localClaim) Watch(ctx context.Context) error {
@@ -74,7 +74,7 @@ func (c *localClaim) Watch(ctx context.Context) error {
 	return c.Lose(evidence)
 }
 
-// stall says since when the disk has not answered, "" while it does.
+// stall says since when the disk has not answered, or returns "" while it does.
 func (c *localClaim) stall() string {
 	since := c.asked.Load()
 	if since == nil || time.Since(*since) < stalledAfter {
@@ -83,8 +83,8 @@ func (c *localClaim) stall() string {
 	return Stall("the disk of "+c.Path(), *since)
 }
 
-// evidence looks whether the volume still is ours; the error says what shows that it is not. What
-// only shows that this process is short of something is no evidence.
+// evidence checks that the volume is still ours. The error is the evidence that it is not. That this process lacks
+// memory or file descriptors is no evidence.
 func (c *localClaim) evidence() error {
 	err := c.look()
 	for _, own := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR, syscall.EAGAIN} {
@@ -109,23 +109,23 @@ func (c *localClaim) look() error {
 	case err != nil:
 		return err
 	case torn != nil:
-		// Not evidence of anything; the locks, just seen, are.
+		// A torn tag proves nothing. The locks, which were just checked, do.
 	case tag == nil:
 		return fmt.Errorf("%s is gone", path)
 	case tag.Nonce != nonce:
 		return fmt.Errorf("%s names node %s, epoch %d", path, tag.Owner, tag.Epoch)
 	}
 	if mismatch != "" {
-		return nil // there is no identity of ours to look at
+		return nil // there is no identity to compare
 	}
-	// Unless its content was set aside while we looked.
+	// A difference does not count if SetAside has changed the identity meanwhile.
 	if err := c.identified(id); err != nil && c.Mismatch() == "" && c.Volume() == id {
 		return err
 	}
 	return nil
 }
 
-// identified is nil when the volume has the identity id.
+// identified returns nil if the volume has the identity id.
 func (c *localClaim) identified(id Identity) error {
 	path := filepath.Join(c.Path(), IdentityName)
 	data, err := ReadSmall(path)
@@ -163,7 +163,7 @@ func (c *localClaim) Release(ctx context.Context, drop bool) error {
 	return err
 }
 
-// writable is nil while the volume and its tag may be written. The caller holds op.
+// writable returns nil while the volume and its tag may be written. The caller holds op.
 func (c *localClaim) writable(ctx context.Context) error {
 	if c.Released() {
 		return errors.New("it was released")
@@ -177,7 +177,7 @@ func (c *localClaim) writable(ctx context.Context) error {
 	return nil
 }
 
-// unlock lets others have the volume, after those who watch it were told to look away.
+// unlock ends Watch first, so that it does not see the next claim, and then gives up the locks.
 func (c *localClaim) unlock() {
 	c.End()
 	c.dir.release()
@@ -187,7 +187,7 @@ func (c *localClaim) unlock() {
 	c.local.mu.Unlock()
 }
 
-// missing is nil for the error of a file that is not there.
+// missing turns the error of a file that does not exist into nil.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

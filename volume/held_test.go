@@ -19,7 +19,7 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// losses are the ways to lose a volume; each also is what an evidence looks like.
+// losses are the ways to lose a volume, each with the text of its evidence.
 var losses = []struct {
 	name string
 	lose func(t *testing.T, c *localClaim)
@@ -74,7 +74,7 @@ func TestWatchIsQuickToSeeALoss(t *testing.T) {
 			c := mustClaim(t, newLocal(t, t.TempDir(), "n1"))
 			watched := make(chan error, 1)
 			go func() { watched <- c.Watch(t.Context()) }()
-			test.lose(t, c) // perhaps while Watch looks, so that it may see the loss half done
+			test.lose(t, c) // perhaps while Watch looks, so that it may see half of the loss
 			begin := time.Now()
 			if err := <-watched; !errors.Is(err, ErrLost) {
 				t.Errorf("got %v, want a loss", err)
@@ -109,7 +109,7 @@ func TestLostVolumeIsNotWritten(t *testing.T) {
 	}
 }
 
-// snapshot is every file below root with its content.
+// snapshot returns every file below root with its content.
 func snapshot(t *testing.T, root string) string {
 	t.Helper()
 	var all strings.Builder
@@ -125,13 +125,12 @@ func snapshot(t *testing.T, root string) string {
 	return all.String()
 }
 
-// A disk that hangs is not lost: the claim is kept, the operator is told, and when the disk answers what is lost is
-// seen.
+// A disk that hangs is not lost: the claim is kept and the operator is told. A loss is seen when the disk answers.
 func TestWatchWaitsForADiskThatHangs(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t, t.TempDir(), "n1")
 	c := mustClaim(t, l)
-	// Opening a FIFO that nobody writes hangs in the kernel like a dead disk.
+	// Opening a FIFO that nobody writes to hangs in the kernel like a dead disk.
 	fifo := filepath.Join(c.root, "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Skip(err)
@@ -155,7 +154,7 @@ func TestWatchWaitsForADiskThatHangs(t *testing.T) {
 	if err := c.Lost(); err != nil {
 		t.Errorf("got %v, want no loss", err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0) // the disk answers again, and what it says is not the identity
+	f, err := os.OpenFile(path, os.O_WRONLY, 0) // the disk answers again, but its answer is not the identity
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +180,7 @@ func TestNoEvidenceOfLoss(t *testing.T) {
 	if err := c.evidence(); err != nil {
 		t.Errorf("data of etcd: got %v, want nil", err)
 	}
-	// A path that cannot be opened for want of descriptors, without using them all up.
+	// The path cannot be opened for lack of file descriptors; the test does not use them all up.
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
@@ -201,7 +200,7 @@ func TestNoEvidenceOfLoss(t *testing.T) {
 	}
 }
 
-// While the content of a volume is set aside it has no identity for a moment, and that is no evidence that it was lost.
+// While the content of a volume is set aside it has no identity for a moment. That is no evidence of a loss.
 func TestSetAsideIsNoLoss(t *testing.T) {
 	root := t.TempDir()
 	l := newLocal(t, root, "n1")
@@ -224,7 +223,7 @@ func TestSetAsideIsNoLoss(t *testing.T) {
 	if err := c.evidence(); err != nil || c.Mismatch() != "" || c.Volume().Disk == id.Disk {
 		t.Errorf("afterwards: %v, mismatch %q, disk %s", err, c.Mismatch(), c.Volume().Disk)
 	}
-	// A look that began before it and ends after it.
+	// A look that began before SetAside and ends after it.
 	if err := c.identified(id); err == nil {
 		t.Error("the old identity is still there")
 	}

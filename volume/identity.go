@@ -9,12 +9,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// Identity says whose volume it is. It lies on the volume and travels with it.
+// Identity says to which cluster and slot a volume belongs. It is stored on the volume and moves with it.
 type Identity struct {
 	Cluster string    `json:"cluster"`
 	Slot    string    `json:"slot"`
-	Volume  string    `json:"volume"`  // the provider's name of it, such as local:a
-	Disk    string    `json:"disk"`    // UUID given when it was formatted, or its content set aside
+	Volume  string    `json:"volume"`  // the provider's name for the volume, such as local:a
+	Disk    string    `json:"disk"`    // UUID, given when the volume was formatted or set aside
 	Epoch   uint64    `json:"epoch"`   // of the last claim
 	Created time.Time `json:"created"` // when Disk was given
 }
@@ -24,8 +24,8 @@ type identityFile struct {
 	Identity
 }
 
-// parseIdentity reads what String wrote. The error means that the file is damaged, unless it says
-// that a newer holdfast wrote it.
+// parseIdentity parses the text of String. The error wraps ErrNewer if a newer holdfast wrote it; otherwise it means
+// that the file is damaged.
 func parseIdentity(data []byte) (Identity, error) {
 	var f identityFile
 	if err := Decode(data, &f); err != nil {
@@ -40,7 +40,7 @@ func parseIdentity(data []byte) (Identity, error) {
 	return f.Identity, nil
 }
 
-// String is the identity as one line of JSON with its version.
+// String returns the identity as one line of JSON with its version.
 func (id Identity) String() string {
 	return encode(identityFile{Version: 1, Identity: id})
 }
@@ -50,15 +50,15 @@ func (id Identity) Write(dir string, step func(string)) error {
 	return ReplaceFile(filepath.Join(dir, IdentityName), id.String(), step)
 }
 
-// Fresh is the identity of a volume that is formatted now, or whose content is set aside: with a new disk UUID.
+// Fresh returns the identity with a new disk UUID, for a volume that is being formatted or set aside.
 func (id Identity) Fresh() Identity {
 	id.Disk = uuid.NewString()
 	id.Created = time.Now().UTC().Truncate(time.Second)
 	return id
 }
 
-// Mismatch says why the identity found on a volume is not the one it should have, "" when it is. A
-// disk is compared only when it is known what it should be.
+// Mismatch says why the identity found on a volume is not the expected one, or returns "". A field that id leaves
+// empty, such as an unknown disk, is not compared.
 func (id Identity) Mismatch(found Identity) string {
 	for _, f := range []struct{ name, want, got string }{
 		{"cluster", id.Cluster, found.Cluster},

@@ -23,22 +23,22 @@ type Local struct {
 	step   func(string) // called between the steps of a change; tests end the process there
 
 	watched atomic.Pointer[localClaim]
-	unborne atomic.Value // string: why the held volume could not be remembered, "" if it could
+	unborne atomic.Value // string: why the marker could not be written, "" if it was
 
 	mu   sync.Mutex
 	held *localClaim     // the one claim of this process
 	left map[string]left // by slot: volumes seen without their holder
 }
 
-// left is when a volume was first seen unlocked, on this process's own monotonic clock, while its
-// tag said that another node holds it.
+// left records when a volume was first seen unlocked while its tag named another node as holder. since uses this
+// process's monotonic clock.
 type left struct {
 	nonce string
 	since time.Time
 }
 
-// NewLocal returns the provider for a node. What it held last is remembered in the file marker, see
-// [MarkerName]. It does no I/O; what is wrong with the root is told by Claim.
+// NewLocal returns the provider for a node. The file marker remembers the volume that the node held last, see
+// [MarkerName]. NewLocal does no I/O: Claim reports problems of the root.
 func NewLocal(cfg LocalConfig, node, marker string, lg *zap.Logger) *Local {
 	return &Local{
 		cfg:    cfg,
@@ -81,8 +81,8 @@ func (l *Local) claim(ctx context.Context, want Want) (*localClaim, error) {
 	return l.first(ctx, root, l.judgeAll(root, slots, want), want)
 }
 
-// first takes the first of the judged volumes that can be taken. One broken volume does not keep a
-// node from another, unless it is the node's own.
+// first takes the first of the judged volumes that can be taken. A broken volume does not keep the node from another
+// one, unless the broken volume is the node's own.
 func (l *Local) first(ctx context.Context, root string, judged []judged, want Want) (*localClaim, error) {
 	var refused []string
 	var broken []error
@@ -136,7 +136,7 @@ func (l *Local) List(ctx context.Context, want Want) ([]Info, error) {
 		return nil, fmt.Errorf("list volumes: %w", err)
 	}
 	candidates, choice := l.candidates(root, want)
-	if l.cfg.Directory == "" { // else there is only the one volume
+	if l.cfg.Directory == "" { // otherwise there is only the one volume
 		slots = append(slots, want.Slots...)
 	}
 	slots = append(slots, candidates...)
@@ -175,11 +175,11 @@ func (l *Local) info(j judged) Info {
 	return i
 }
 
-// localVolume is the volume id of a slot: a directory has no other name.
+// localVolume is the volume ID of a slot, since a directory has no other name.
 func localVolume(slot string) string { return "local:" + slot }
 
-// idle is how long a volume has been seen without the node its tag names. While the holder is there
-// nothing is counted: a node that is restarted after a year gets its time like any other.
+// idle returns how long this process has seen the volume without the node that its tag names. The time starts only when
+// the holder is gone, so a node that is restarted after a year gets its full time.
 func (l *Local) idle(s sighting) time.Duration {
 	if s.err != nil || s.locked || s.tag == nil || s.tag.Phase == PhaseReleased {
 		delete(l.left, s.slot)

@@ -16,7 +16,7 @@ import (
 
 var wantABC = Want{Cluster: "c", Slots: []string{"a", "b", "c"}}
 
-// newLocal is the provider of a node among others that see the same root.
+// newLocal returns the provider of a node that shares its root with others.
 func newLocal(t testing.TB, root, node string) *Local {
 	t.Helper()
 	cfg := Default().Local
@@ -88,7 +88,7 @@ func TestTakeoverCountsFromWhenTheHolderIsGone(t *testing.T) {
 		if err := try(9 * time.Second); err == nil {
 			t.Error("claimed a volume after 9s")
 		}
-		mustRelease(t, mustClaim(t, n1), false) // it was here in the meantime
+		mustRelease(t, mustClaim(t, n1), false) // it was here meanwhile
 		if err := try(2 * time.Second); err == nil {
 			t.Error("claimed a volume 11s after it was left first: another claim has another nonce")
 		}
@@ -269,7 +269,7 @@ func TestSecondLockKeepsHoldersApart(t *testing.T) {
 func TestClaimThatChangedIsLeftAlone(t *testing.T) {
 	root := t.TempDir()
 	l := newLocal(t, root, "n1")
-	// Another node claims and dies between our look at the volume and our lock.
+	// Another node claims and dies between the look at the volume and the lock.
 	other := claimTag{Epoch: 5, Owner: "n2", Nonce: "x", Phase: PhaseHeld}.String()
 	l.step = func(string) { writeFile(t, tagPath(root, "a"), other) }
 	_, err := l.Claim(t.Context(), Want{Cluster: "c", Slots: []string{"a"}})
@@ -302,7 +302,7 @@ func TestFailedClaimIsTakenBack(t *testing.T) {
 	root := t.TempDir()
 	mustRelease(t, mustClaim(t, newLocal(t, root, "n1")), true)
 	before := readFile(t, tagPath(root, "a"))
-	// A directory where the temporary file goes lets writing the identity fail.
+	// A directory at the path of the temporary file makes writing the identity fail.
 	if err := os.Mkdir(filepath.Join(root, "a", IdentityName+tempSuffix), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -401,8 +401,8 @@ func TestListChangesNothing(t *testing.T) {
 	}
 }
 
-// The name of a lock is the same for one volume in each claim, and another one for another volume, and for a copy. (Two
-// processes at once are not needed: that one alone has the lock is shown elsewhere.)
+// The name of a lock is the same for every claim of one volume, and different for another volume and for a copy. Other
+// tests show that only one process has the lock.
 func TestLockName(t *testing.T) {
 	root := t.TempDir()
 	c := mustClaim(t, newLocal(t, root, "n1"))

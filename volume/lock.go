@@ -13,19 +13,19 @@ import (
 	"holdfast/layout"
 )
 
-// ErrBusy means that another process, or another provider of this one, holds the lock.
+// ErrBusy means that another process, or another provider in this process, holds the lock.
 var ErrBusy = errors.New("held by another process")
 
-// lock is an open file or directory that is locked for as long as it is open. The open file also
-// keeps its inode from being used again, so that comparing inodes is safe.
+// lock is a file or directory that is locked for as long as it is open. While it is open, its inode is not reused, so
+// that inodes can safely be compared.
 type lock struct {
 	path string
 	file *os.File
 	info os.FileInfo
 }
 
-// LockFile locks a file, which it creates, until unlock is called or the process ends, however it ends. A symbolic link
-// is not followed. The error wraps [ErrBusy] when another process has the lock.
+// LockFile creates a file and locks it until unlock is called or the process ends in any way. It does not follow a
+// symbolic link. The error wraps [ErrBusy] if another process has the lock.
 func LockFile(path string) (unlock func(), err error) {
 	l, err := lockPath(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW)
 	if err != nil {
@@ -34,16 +34,20 @@ func LockFile(path string) (unlock func(), err error) {
 	return sync.OnceFunc(l.release), nil
 }
 
-// lockPath locks a file, which is created when flag says so, or a directory. Go opens every file
-// O_CLOEXEC: a child process does not inherit the lock. ErrBusy when it is held.
+// lockPath locks a directory, or a file, which it creates if flag says so. Go opens every file O_CLOEXEC: a child
+// process does not inherit the lock. The error is ErrBusy if the lock is held.
 func lockPath(path string, flag int) (*lock, error) {
 	f, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	err = flock(f, unix.LOCK_EX)
 	var info os.FileInfo
-	if err == nil {
+	switch err = layout.Flock(f, unix.LOCK_EX); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = ErrBusy
+	case err != nil:
+		err = fmt.Errorf("lock %s: %w", path, err)
+	default:
 		info, err = f.Stat()
 	}
 	if err != nil {
@@ -51,7 +55,7 @@ func lockPath(path string, flag int) (*lock, error) {
 		return nil, err
 	}
 	l := &lock{path: path, file: f, info: info}
-	// Between opening and locking the name may have been given to another file.
+	// The name may have been given to another file between opening and locking.
 	if why := l.moved(); why != nil {
 		closeLock(f)
 		return nil, fmt.Errorf("%w: %w", ErrBusy, why)
@@ -59,9 +63,9 @@ func lockPath(path string, flag int) (*lock, error) {
 	return l, nil
 }
 
-// name tells the lock from every other one, a copy of its file on this machine or another one too, but for a clone of
-// the machine with its memory: while the file is open nothing else has its inode. A kernel that names no boot may be
-// that of another machine: "".
+// name identifies the lock by the kernel's boot ID and the file's device and inode, which stays unique while the file
+// is open. No other lock has this name, on this machine or another, except on a clone of the machine with its memory.
+// Where the boot ID cannot be read, the name could be that of another machine's lock, so it is "".
 func (l *lock) name() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	st, ok := l.info.Sys().(*syscall.Stat_t)
@@ -71,8 +75,8 @@ func (l *lock) name() string {
 	return fmt.Sprintf("%s/%d/%d", strings.TrimSpace(string(boot)), st.Dev, st.Ino)
 }
 
-// isLocked reports whether somebody holds the lock at path. It takes the lock for an instant, shared, so
-// that two who look do not disturb each other; a Claim of that very instant sees it as held.
+// isLocked reports whether another process holds the lock at path. It takes a shared lock for a moment, so that two
+// processes that look do not disturb each other. A Claim at exactly that moment sees the lock as held.
 func isLocked(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -82,22 +86,7 @@ func isLocked(path string) (bool, error) {
 	return layout.Locked(f)
 }
 
-func flock(f *os.File, how int) error {
-	for {
-		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EWOULDBLOCK):
-			return ErrBusy
-		default:
-			return fmt.Errorf("lock %s: %w", f.Name(), err)
-		}
-	}
-}
-
-// moved is nil while the path still leads to what was locked.
+// moved returns nil while the path still leads to the locked file.
 func (l *lock) moved() error {
 	info, err := os.Stat(l.path)
 	if err != nil {
@@ -109,16 +98,16 @@ func (l *lock) moved() error {
 	return nil
 }
 
-// release gives the lock up. It is safe to call on nil.
+// release gives up the lock. It does nothing on nil.
 func (l *lock) release() {
 	if l != nil {
 		closeLock(l.file)
 	}
 }
 
-// closeLock unlocks before it closes: a child process that was forked this instant and has not come
-// to its exec holds a copy of the file, and with it the lock, which closing ours would not give up.
+// closeLock unlocks before it closes. A child process that was just forked has a copy of the open file, and with it the
+// lock, until its exec. So closing ours would not give up the lock.
 func closeLock(f *os.File) {
-	_ = flock(f, unix.LOCK_UN)
+	_ = layout.Flock(f, unix.LOCK_UN)
 	_ = f.Close()
 }

@@ -12,11 +12,11 @@ import (
 	"holdfast/durable"
 )
 
-// MarkerName is the file in node.data-dir that remembers the volume this node held last. It lies outside of the root,
-// so that it is still there when the root is not mounted.
+// MarkerName is the file in node.data-dir that remembers the volume this node held last. It is outside the root, so
+// that it is still readable when the root is not mounted.
 const MarkerName = "last-volume.json"
 
-// marker says which disk with data this node held last, and where. A blank disk leaves none: nothing is lost with it.
+// marker says which disk with data this node held last, and where. A blank disk leaves no marker, since it has no data.
 type marker struct {
 	Root   string `json:"root"`
 	Slot   string `json:"slot"`
@@ -31,8 +31,8 @@ type markerFile struct {
 
 func (m marker) String() string { return encode(markerFile{Version: 1, marker: m}) }
 
-// readMarker returns what is remembered at path, nil for nothing. A marker that cannot be read is an error: it may be
-// the only witness of a disk.
+// readMarker returns the marker at path, or nil if there is none. A marker that cannot be read is an error: it may be
+// the only evidence of a disk.
 func readMarker(path string) (*marker, error) {
 	if path == "" {
 		return nil, nil
@@ -63,7 +63,7 @@ type gone struct {
 	marker
 	dir   string // where it should be
 	moved bool   // it was held at another root
-	blank bool   // there is nothing in its place
+	blank bool   // dir holds nothing but an identity, if that
 }
 
 func (g gone) String() string {
@@ -74,9 +74,10 @@ func (g gone) String() string {
 	return text
 }
 
-// gone looks at a root for the disk that this node held last; nil when it is there, and when none is remembered. A tag
-// that names the disk lies on the root itself, and shows that the root is the one it was. It does not matter at which
-// root it was held: a configuration that names another one, on every node, would found the cluster again.
+// gone returns the marker if the disk that this node held last is not at this root, and nil if the disk is there or
+// there is no marker. A tag that names the disk is on the root itself, so it shows that this is still the same root. It
+// does not matter at which root the disk was held: otherwise, configuring a new root on every node would found the
+// cluster again.
 func (l *Local) gone(root string) (*gone, error) {
 	m, err := readMarker(l.marker)
 	if err != nil || m == nil {
@@ -98,7 +99,7 @@ func (l *Local) gone(root string) (*gone, error) {
 	return &gone{marker: *m, dir: at.dir, moved: m.Root != root, blank: blank}, err
 }
 
-// bare reports whether a volume holds nothing but its identity, if that.
+// bare reports whether a volume is empty or holds nothing but its identity.
 func bare(dir string) (bool, error) {
 	n, err := dataIn(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +108,7 @@ func bare(dir string) (bool, error) {
 	return n == 0, cure(err)
 }
 
-// forget removes the marker if it is of this slot.
+// forget removes the marker if it names this slot.
 func (l *Local) forget(slot string) error {
 	m, err := readMarker(l.marker)
 	if err != nil || m == nil || m.Slot != slot {
@@ -120,10 +121,10 @@ func (l *Local) forget(slot string) error {
 	return cure(durable.SyncDir(filepath.Dir(l.marker)))
 }
 
-// SetRecord remembers, outside of the root, that this node holds a disk of the record. It returns when that is
-// durable. What fails is tried again with the next call.
+// SetRecord implements RecordSetter with the marker. It returns when the marker is durable. If writing fails, the next
+// call tries again.
 func (c *localClaim) SetRecord(token string) {
-	if c.local.marker == "" || !c.op.TryLock() { // its content is being set aside, or it is released
+	if c.local.marker == "" || !c.op.TryLock() { // op is held while the volume is set aside or released
 		return
 	}
 	defer c.op.Unlock()
@@ -148,7 +149,7 @@ func (c *localClaim) SetRecord(token string) {
 	}
 }
 
-// Problems says that the disk stalls, and why an unmounted root could be taken for a blank disk here. It does no I/O.
+// Problems reports a stalled disk, and reasons why an unmounted root could be taken for a blank disk. It does no I/O.
 func (l *Local) Problems() []string {
 	var all []string
 	if top, err := l.top(); err == nil && l.marker != "" && within(l.marker, top) {
@@ -171,8 +172,8 @@ func (l *Local) Problems() []string {
 	return all
 }
 
-// Missing says which disk this node held last and does not find, "" for none. While the volume has nothing else that
-// was worth keeping, it is held without being touched, which Mismatch says, too.
+// Missing implements MissingReporter. While the volume holds nothing else that is worth keeping, it is held but not
+// touched, and has a Mismatch too.
 func (c *localClaim) Missing() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

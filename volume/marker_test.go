@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// machine is where nodes with one root live, each with a data directory outside of it.
+// machine is a place for nodes with one root, each with a data directory outside it.
 type machine struct {
 	t           *testing.T
 	scope, root string
@@ -28,7 +28,7 @@ func (m machine) node(name string) *Local {
 
 func (m machine) marker(name string) string { return filepath.Join(m.data, name, MarkerName) }
 
-// had has a node hold a slot with a member's data, and stop.
+// had makes a node hold a slot with a member's data, and stop.
 func (m machine) had(name, slot string) Identity {
 	m.t.Helper()
 	l := m.node(name)
@@ -40,7 +40,7 @@ func (m machine) had(name, slot string) Identity {
 	return c.Volume()
 }
 
-// unmount leaves what is below a root that is not mounted, and returns how to mount it again.
+// unmount leaves what is below a root that is not mounted, and returns a function that mounts it again.
 func (m machine) unmount() (mount func()) {
 	m.t.Helper()
 	disk := filepath.Join(m.data, "disk")
@@ -62,7 +62,7 @@ func (m machine) remembers(name, disk string) {
 	}
 }
 
-// misses checks that a claim waits for a disk and has touched nothing.
+// misses checks that a claim waits for a disk and has changed nothing.
 func misses(t *testing.T, c *localClaim, disk string) {
 	t.Helper()
 	why := c.Missing()
@@ -79,7 +79,7 @@ func TestRootThatIsNotMountedIsNotBlank(t *testing.T) {
 		m := newMachine(t, scope)
 		id := m.had("n1", "b")
 		mount := m.unmount()
-		for range 2 { // the second one finds what the first has left
+		for range 2 { // the second claim finds what the first has left
 			c := mustClaim(t, m.node("n1"))
 			if c.Want.Slot != "b" {
 				t.Errorf("%s: claimed slot %s, want b, where its disk should be", scope, c.Want.Slot)
@@ -165,7 +165,7 @@ func TestWhatEndsTheMemory(t *testing.T) {
 				m.t.Error(err)
 			}
 		},
-		// Its tag shows that the root is there: somebody has removed the directory.
+		// The tag shows that the root is there, so someone has removed the directory.
 		"removed": func(m machine, l *Local) {
 			remove(m.t, filepath.Join(m.root, "b"))
 			if c := mustClaim(m.t, l); c.Missing() != "" || c.Mismatch() != "" {
@@ -197,7 +197,7 @@ func TestDiskThatOthersHaveIsNotMissing(t *testing.T) {
 		t.Errorf("beside the new holder: got slot %s, missing %q, mismatch %q", got, first.Missing(), first.Mismatch())
 	}
 	mustRelease(t, first, false)
-	// The new holder replaces the disk. As long as that is blank it may be an unmounted directory; then it is not.
+	// The new holder replaces the disk. While the new disk is blank, the directory may be unmounted; later it cannot be.
 	mustRelease(t, c, false)
 	remove(t, filepath.Join(m.root, "a"))
 	c = mustClaim(t, second)
@@ -214,7 +214,7 @@ func TestMissingWhereAnotherWasFaster(t *testing.T) {
 	m := newMachine(t, ScopeMachine)
 	id := m.had("n1", "a")
 	m.unmount()
-	mustClaim(t, m.node("n4")) // which never held any
+	mustClaim(t, m.node("n4")) // it has never held a volume
 	c := mustClaim(t, m.node("n1"))
 	misses(t, c, id.Disk)
 	if err := c.SetAside(t.Context()); err != nil {
@@ -232,7 +232,7 @@ func TestAnotherDiskInPlaceOfTheMissing(t *testing.T) {
 	c := mustClaim(t, m.node("n1"))
 	misses(t, c, disk)
 	mustRelease(t, c, false)
-	// What it holds decides: anyone who knows how to read it is told.
+	// The content decides, for a reader that knows its format.
 	writeFile(t, filepath.Join(m.root, "b", "founding.json"), "{}")
 	c = mustClaim(t, m.node("n1"))
 	if got := c.Volume().Disk; !strings.Contains(c.Missing(), disk) || c.Mismatch() != "" || got != other.Disk {
@@ -262,7 +262,7 @@ func TestHostDoesNotChangeItsSlotForAMissingDisk(t *testing.T) {
 	}
 }
 
-// A configuration that names another root makes no blank disk of one with data. What was moved there is the disk.
+// A new root in the configuration does not turn a disk with data into a blank one. Data moved there is the disk.
 func TestMarkerOfAnotherRoot(t *testing.T) {
 	for _, scope := range []string{ScopeHost, ScopeMachine} {
 		m := newMachine(t, scope)

@@ -13,8 +13,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// mounts answers whether a directory is the one it should be, or only the place where a file system
-// is to be mounted.
+// mounts answers whether a directory is the one it should be, or only a mount point on which nothing is mounted.
 type mounts struct {
 	fstab string // path of fstab(5)
 	units func() units
@@ -29,12 +28,12 @@ func systemMounts() mounts {
 	}
 }
 
-// check returns an error when the directory, which need not exist, is not mounted as mode demands.
+// check returns an error if the directory, which need not exist, is not mounted as mode demands.
 func (m mounts) check(mode, dir string) error {
 	if mode == mountIgnore {
 		return nil
 	}
-	// Walking through the directory lets an automounter do its work first.
+	// Looking up a path in the directory triggers an automounter.
 	_, _ = os.Stat(dir + "/.")
 	dir = resolve(dir)
 	expected, err := m.expected(dir)
@@ -65,7 +64,7 @@ type point struct {
 	named string // the file that says so
 }
 
-// expected are the mount points of fstab and of systemd at or above dir, without / itself.
+// expected returns the mount points of fstab and of systemd at or above dir, except /.
 func (m mounts) expected(dir string) ([]point, error) {
 	all, err := m.inFstab()
 	if err != nil {
@@ -81,7 +80,7 @@ func (m mounts) expected(dir string) ([]point, error) {
 	return append(expected, inUnits...), err
 }
 
-// inFstab are the mount points of fstab, those with noauto as well.
+// inFstab returns the mount points of fstab, including those with noauto.
 func (m mounts) inFstab() ([]point, error) {
 	data, err := os.ReadFile(m.fstab)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +100,7 @@ func (m mounts) inFstab() ([]point, error) {
 	return points, nil
 }
 
-// mounted are the mount points of this moment.
+// mounted returns the current mount points.
 func (m mounts) mounted() (map[string]bool, error) {
 	list, err := m.now()
 	if err != nil {
@@ -109,14 +108,14 @@ func (m mounts) mounted() (map[string]bool, error) {
 	}
 	points := make(map[string]bool)
 	for _, info := range list {
-		if info.FSType != "autofs" { // only a promise to mount something
+		if info.FSType != "autofs" { // an automounter's place-holder, not a file system
 			points[info.Mountpoint] = true
 		}
 	}
 	return points, nil
 }
 
-// nearest is the mount point dir is on.
+// nearest returns the mount point of the file system that dir is on.
 func nearest(dir string, points map[string]bool) string {
 	for ; dir != "/"; dir = filepath.Dir(dir) {
 		if points[dir] {
@@ -130,7 +129,7 @@ func within(dir, parent string) bool {
 	return dir == parent || strings.HasPrefix(dir, parent+"/")
 }
 
-// resolve follows the symbolic links of the part of an absolute path that exists.
+// resolve follows the symbolic links in the part of an absolute path that exists.
 func resolve(path string) string {
 	path = filepath.Clean(path)
 	if path == "/" {
@@ -144,12 +143,12 @@ func resolve(path string) string {
 
 var octal = regexp.MustCompile(`\\[0-7]{3}`)
 
-// unescape reads a path of fstab, where a space is written \040.
+// unescape decodes a path of fstab, in which a space is written \040.
 func unescape(path string) string {
 	return octal.ReplaceAllStringFunc(path, func(s string) string {
 		n, err := strconv.ParseUint(s[1:], 8, 8)
 		if err != nil {
-			return s // above \377: no byte
+			return s // above \377: not a byte
 		}
 		return string([]byte{byte(n)})
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// fakeMounts is a machine whose fstab has the given text and where the points are mounted.
+// fakeMounts is a machine with this fstab and these mount points.
 func fakeMounts(t *testing.T, fstab string, points ...string) mounts {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fstab")
@@ -33,7 +33,7 @@ func TestMountCheck(t *testing.T) {
 	for _, test := range []struct {
 		name, mode, dir string
 		mounted         []string
-		want            string // part of the error
+		want            string // a part of the error
 	}{
 		{"not in fstab", mountAuto, "/no-such/other", nil, ""},
 		{"a name that only begins alike", mountAuto, "/no-such/database", nil, ""},

@@ -6,7 +6,7 @@ import (
 	"holdfast/integration/mutanttest"
 )
 
-// TestMutants shows what the guards around another program's data are for: without each of them a test fails.
+// TestMutants shows what the guards of another program's data are for: without each of them a test fails.
 func TestMutants(t *testing.T) {
 	mutanttest.Check(t, []mutanttest.Mutant{
 		{Name: "adopt without being asked", File: "take.go", Old: `case in.Foreign != nil && c.adopt:`,

@@ -10,18 +10,19 @@ import (
 	"holdfast/durable"
 )
 
-// ownName is the directory in a volume that is LocalConfig.Directory, for what lies beside a volume otherwise: its
-// parent may be read-only, or another's. etcd and etcd-manager ignore it, and it is never set aside.
+// ownName is the directory for the lock and the tag, inside a volume that is LocalConfig.Directory: its parent
+// directory may be read-only, or belong to another program. etcd and etcd-manager ignore ownName, and it is never set
+// aside.
 const ownName = ".holdfast"
 
-// place is where a volume and what belongs to it lie.
+// place has the paths of a volume and of the files that belong to it.
 type place struct {
 	dir  string // the volume
 	lock string
 	tag  string
 }
 
-// place is that of a slot. root is what top returned.
+// place returns the paths for a slot. root is what top returned.
 func (l *Local) place(root, slot string) place {
 	if l.cfg.Directory != "" {
 		own := filepath.Join(root, ownName)
@@ -33,7 +34,7 @@ func (l *Local) place(root, slot string) place {
 func lockFile(root, slot string) string { return filepath.Join(root, slot+".lock") }
 func tagPath(root, slot string) string  { return filepath.Join(root, slot+".claim") }
 
-// top is the absolute path of the directory below which the volumes lie, or of the one that is the volume.
+// top returns the absolute path of the directory that contains the volumes, or that is the volume.
 func (l *Local) top() (string, error) {
 	if l.cfg.Directory != "" {
 		return filepath.Abs(l.cfg.Directory)
@@ -41,14 +42,14 @@ func (l *Local) top() (string, error) {
 	return filepath.Abs(l.cfg.Root)
 }
 
-// Missing returns what keeps every volume of this configuration from being claimed: a root that is not mounted, or a
-// directory that is not there. Claim says the same; it changes nothing.
+// Missing returns why no volume of this configuration can be claimed: a root that is not mounted, or a directory that
+// does not exist. Claim returns the same error. Missing changes nothing.
 func (c LocalConfig) Missing() error {
 	_, err := (&Local{cfg: c, mounts: systemMounts()}).there()
 	return err
 }
 
-// there returns top, unless it should be mounted first, or is a volume that must be there and is not.
+// there returns top, unless top must be mounted first, or is a volume that does not exist.
 func (l *Local) there() (string, error) {
 	top, err := l.top()
 	if err != nil {
@@ -59,7 +60,8 @@ func (l *Local) there() (string, error) {
 	}
 	switch info, err := os.Stat(top); {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("volume.local.directory %s does not exist: mount its disk, or create it for a new volume", top)
+		return "", fmt.Errorf("volume.local.directory %s does not exist: mount its disk, or create it for a new volume",
+			top)
 	case err != nil:
 		return "", cure(err)
 	case !info.IsDir():
@@ -68,7 +70,7 @@ func (l *Local) there() (string, error) {
 	return top, nil
 }
 
-// open returns top, ready for locks and claims. A root is created unless it should be mounted first.
+// open returns top, ready for locks and claims. It creates the root unless the root must be mounted first.
 func (l *Local) open() (string, error) {
 	if l.cfg.Root == "" && l.cfg.Directory == "" || l.node == "" {
 		return "", errors.New("volume.local.root and node.name must be set")
@@ -82,7 +84,7 @@ func (l *Local) open() (string, error) {
 	}
 	if err := os.Mkdir(filepath.Join(top, ownName), 0o700); err == nil {
 		return top, cure(durable.SyncDir(top))
-	} else if !errors.Is(err, fs.ErrExist) { // a crash, or another process, may have been faster
+	} else if !errors.Is(err, fs.ErrExist) { // it is left from before a crash, or another process made it
 		return "", cure(err)
 	}
 	return top, nil

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// newDirectory is a provider whose one volume is the directory itself, and has slot a.
+// newDirectory returns a provider whose only volume is the directory itself, with slot a.
 func newDirectory(t testing.TB, dir, marker string) *Local {
 	t.Helper()
 	cfg := Default().Local

@@ -17,13 +17,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// script is what a child process of a test does with a volume: the test binary started again.
+// script says what a child process does with a volume. The child is the test binary itself.
 type script struct {
 	Root, Node string
 	Marker     string
-	Then       string // what follows the claim: hold, drop, set-aside, yield
-	Adopt      bool   // data of another program's etcd
-	KillAt     int    // the step at which the process kills itself, 0: never
+	Then       string // after the claim: hold, drop, set-aside or yield
+	Adopt      bool   // adopt another program's etcd data
+	KillAt     int    // the step at which the process kills itself; 0 for never
 }
 
 const scriptEnv = "HOLDFAST_VOLUME_SCRIPT"
@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// run is the life of the child. It says "held" when it holds a volume, and "done" at its end, which
-// comes for a holder when its standard input is closed.
+// run is what the child does. It prints "held" when it holds a volume, and "done" at its end. A holder ends when its
+// standard input is closed.
 func (s script) run() error {
 	ctx := context.Background()
 	cfg := Default().Local
@@ -79,7 +79,7 @@ func (s script) run() error {
 	return err
 }
 
-// command is the child that runs the script.
+// command returns the child process for the script.
 func (s script) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(s)
@@ -91,7 +91,7 @@ func (s script) command(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// holder starts a process and returns what it says about its claim.
+// holder starts a process and returns what it prints about its claim.
 func holder(t *testing.T, root, node string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := script{Root: root, Node: node, Then: "hold"}.command(t)
@@ -162,8 +162,8 @@ func TestKilledHolderFreesItsVolume(t *testing.T) {
 	mustClaim(t, l)
 }
 
-// TestKilledAtEveryStep kills a process at its first step, its second, and so on to its end, and has
-// another node take over what it left.
+// TestKilledAtEveryStep kills a process at its first step, then at its second, and so on to its end. Each time another
+// node takes over what is left.
 func TestKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -215,7 +215,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// held claims slot a for node n1 and lets go of it as a crash does.
+// held claims slot a for node n1 and drops it as a crash does.
 func held(t *testing.T, root string) *localClaim {
 	t.Helper()
 	c := mustClaim(t, newLocal(t, root, "n1"))
@@ -223,10 +223,10 @@ func held(t *testing.T, root string) *localClaim {
 	return c
 }
 
-// survivor is what must survive a crash.
+// survivor has what must survive a crash.
 type survivor struct {
 	epoch uint64
-	disk  string // as the tag and the identity agree on it
+	disk  string // from the tag and the identity, which agree
 	wal   bool
 }
 
@@ -247,7 +247,7 @@ func facts(t *testing.T, root string) survivor {
 	return s
 }
 
-// afterKill has another node take the volume and checks it.
+// afterKill claims the volume for another node and checks it.
 func afterKill(t *testing.T, name, root, then string, before survivor) {
 	t.Helper()
 	l := newLocal(t, root, "n2")

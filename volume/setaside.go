@@ -15,11 +15,11 @@ import (
 	"holdfast/durable"
 )
 
-// asideName is the directory of the volume that holds what was set aside.
+// asideName is the directory on the volume with everything that was set aside.
 const asideName = "aside"
 
-// SetAside implements SetAsider. Killed half-way it leaves a volume that still has a Mismatch, and can be
-// repeated; what was on the volume then lies in more than one directory below aside/.
+// SetAside implements SetAsider. If it is killed, the volume still has a Mismatch, and SetAside can be repeated. The
+// content is then in more than one directory below aside/.
 func (c *localClaim) SetAside(ctx context.Context) error {
 	c.op.Lock()
 	defer c.op.Unlock()
@@ -36,17 +36,17 @@ func (c *localClaim) SetAside(ctx context.Context) error {
 	return nil
 }
 
-// renew moves everything aside and makes the volume another, blank disk.
+// renew moves everything aside and makes the volume a new, blank disk.
 func (c *localClaim) renew() error {
 	return c.SetAsideWith(c.tag.Epoch, func() error { return SetAside(c.Path(), c.local.step) }, func(id Identity) error {
-		// The operator has said that what was here before is given up, this disk or one that is missing.
+		// The operator has given up the disk that was here before, or the one that is missing.
 		if err := c.forget(); err != nil {
 			return err
 		}
 		c.mu.Lock()
 		c.tag.Disk = id.Disk
 		c.mu.Unlock()
-		// The tag first: killed in between, it names a disk that is not there, which is a Mismatch.
+		// The tag is written first: if killed in between, it names a disk that is not there, which is a Mismatch.
 		if err := c.writeTag(PhaseHeld); err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (c *localClaim) renew() error {
 	})
 }
 
-// forget removes the marker of this volume, and of the one that is missing.
+// forget removes the marker of this volume, or of the missing one.
 func (c *localClaim) forget() error {
 	slot := c.Want.Slot
 	c.mu.Lock()
@@ -71,8 +71,8 @@ func (c *localClaim) forget() error {
 	return c.local.forget(slot)
 }
 
-// SetAside moves everything in a directory into a new directory below its aside/, durably, but for what was
-// set aside before and a lost+found. It calls step, if not nil, between the steps a crash can separate.
+// SetAside moves everything in a directory durably into a new directory below aside/, except aside/ itself, lost+found
+// and ownName. It calls step, if not nil, between the steps that a crash can separate.
 func SetAside(dir string, step func(string)) error {
 	names, err := movable(dir)
 	if err != nil || len(names) == 0 {
@@ -98,8 +98,8 @@ func SetAside(dir string, step func(string)) error {
 	return cure(errors.Join(durable.SyncDir(target), durable.SyncDir(dir)))
 }
 
-// movable are the entries of a volume that SetAside moves. What was set aside before stays where it
-// is, lost+found belongs to the file system, and ownName to the claim.
+// movable returns the entries of a volume that SetAside moves. aside/ stays where it is, lost+found belongs to the file
+// system, and ownName to the claim.
 func movable(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -114,7 +114,7 @@ func movable(dir string) ([]string, error) {
 	return names, nil
 }
 
-// nextAside is one more than the highest number a name below aside/ begins with.
+// nextAside returns the next free number for a directory below aside/.
 func nextAside(aside string) (int, error) {
 	entries, err := os.ReadDir(aside)
 	if err := missing(err); err != nil {
@@ -130,8 +130,8 @@ func nextAside(aside string) (int, error) {
 	return next, nil
 }
 
-// Yield implements Yielder. Killed half-way it leaves a released volume that is blank or holds
-// nothing but its identity; anyone who claims that one can yield again.
+// Yield implements Yielder. If it is killed, the volume is released, and is blank or holds only its identity. The next
+// claim can then yield it again.
 func (c *localClaim) Yield(ctx context.Context) error {
 	c.op.Lock()
 	defer c.op.Unlock()
@@ -149,7 +149,7 @@ func (c *localClaim) Yield(ctx context.Context) error {
 	return nil
 }
 
-// blank is nil when the volume holds nothing but its identity.
+// blank returns nil if the volume holds nothing but its identity.
 func (c *localClaim) blank() error {
 	if why := c.Mismatch(); why != "" {
 		return errors.New(why)
@@ -161,12 +161,12 @@ func (c *localClaim) blank() error {
 	return cure(err)
 }
 
-// wipe removes a blank volume, file by file: what is not known stays, and keeps the directory.
+// wipe removes a blank volume file by file. An unknown file stays, and with it the directory.
 func (c *localClaim) wipe() error {
 	if err := c.local.forget(c.Want.Slot); err != nil {
 		return err
 	}
-	c.End() // from here on the volume does not look like ours
+	c.End() // from here on the volume no longer looks like ours
 	c.mu.Lock()
 	c.tag.Disk = ""
 	c.mu.Unlock()
@@ -180,7 +180,7 @@ func (c *localClaim) wipe() error {
 		}
 		c.local.step("removed " + filepath.Base(name))
 	}
-	// A mount point, or one with a file system's lost+found or ownName, cannot be removed and need not be.
+	// A mount point, or a directory with lost+found or ownName, cannot be removed and need not be.
 	err := os.Remove(c.Path())
 	if err != nil && !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ENOTEMPTY) {
 		return cure(err)

@@ -6,24 +6,24 @@ import (
 	"fmt"
 )
 
-// maxEpoch bounds the epochs that are believed, so that a damaged file cannot use up all others.
+// maxEpoch bounds the epochs that are accepted, so that a damaged file cannot use up all epochs.
 const maxEpoch = 1 << 62
 
-// ErrNewer marks a file of a later version: it is whole, only this program cannot read it. It must
-// never be treated like a torn one, which may be replaced.
+// ErrNewer marks a file of a later version: it is whole, but this program cannot read it. It must never be treated like
+// a torn file, which may be replaced.
 var ErrNewer = errors.New("written by a newer holdfast; upgrade this node")
 
-// Phase is how far a claim has come.
+// Phase is the state of a claim.
 type Phase string
 
 // The phases of a claim.
 const (
 	PhaseClaiming Phase = "claiming" // the volume is being made ready
-	PhaseHeld     Phase = "held"     // the owner uses it, or did so until it went away
+	PhaseHeld     Phase = "held"     // the owner uses it, or used it until the owner went away
 	PhaseReleased Phase = "released" // anyone may take it
 )
 
-// claimTag is what is remembered about a volume outside of it: intent and history, never a lock.
+// claimTag is what is recorded about a volume outside it: a hint and a history, never a lock.
 type claimTag struct {
 	Epoch uint64 `json:"epoch"` // of this claim, 1 or more
 	Owner string `json:"owner"` // name of the node
@@ -38,8 +38,8 @@ type tagFile struct {
 	claimTag
 }
 
-// parseTag reads what String wrote. The error means the tag is torn, unless it says that a newer
-// holdfast wrote it.
+// parseTag parses the text of String. The error wraps ErrNewer if a newer holdfast wrote it; otherwise it means that
+// the tag is torn.
 func parseTag(data []byte) (claimTag, error) {
 	var f tagFile
 	if err := Decode(data, &f); err != nil {
@@ -59,12 +59,12 @@ func parseTag(data []byte) (claimTag, error) {
 	return f.claimTag, nil
 }
 
-// String is the tag as one line of JSON with its version.
+// String returns the tag as one line of JSON with its version.
 func (t claimTag) String() string {
 	return encode(tagFile{Version: 1, claimTag: t})
 }
 
-// encode writes a versioned file. The types of this package always have a JSON form.
+// encode encodes a versioned file. The types of this package can always be encoded as JSON.
 func encode(file any) string {
 	data, err := json.Marshal(file)
 	if err != nil {
@@ -73,8 +73,8 @@ func encode(file any) string {
 	return string(data) + "\n"
 }
 
-// Decode reads a versioned file, of version 1, into file. The error wraps [ErrNewer] if it has a later version, and
-// else means that the file is damaged.
+// Decode decodes a versioned file of version 1 into file. The error wraps [ErrNewer] if the version is later; otherwise
+// it means that the file is damaged.
 func Decode(data []byte, file any) error {
 	var head struct {
 		Version int `json:"version"`

@@ -14,20 +14,20 @@ import (
 	"holdfast/durable"
 )
 
-// IdentityName is the file on the volume that says whose it is.
+// IdentityName is the file on the volume with its Identity.
 const IdentityName = "identity.json"
 
-// found is what lies in the directory of a volume.
+// found is what inspect finds in the directory of a volume.
 type found struct {
-	dir      *lock    // nil when there is no directory
-	identity Identity // zero when there is none that can be read
+	dir      *lock    // nil if there is no directory
+	identity Identity // zero if there is none, or it cannot be read
 	blank    bool     // it may be formatted
-	foreign  []string // it has no identity yet, and data of etcd's that is to be adopted
-	mismatch string   // why it is not the volume it should be
+	foreign  []string // without an identity: the etcd data to adopt
+	mismatch string   // why it is not the expected volume
 }
 
-// take locks the volume that was seen as s, checks that it still is as it was seen, and makes it this
-// node's. ErrBusy when another process was faster.
+// take locks the volume, checks that it is unchanged since the sighting, and makes it this node's. The error is ErrBusy
+// if another process was faster.
 func (l *Local) take(ctx context.Context, root string, s sighting, want Want) (_ *localClaim, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (l *Local) take(ctx context.Context, root string, s sighting, want Want) (_
 		return nil, err
 	}
 	if !sameTag(tag, s.tag) {
-		return nil, fmt.Errorf("%w: its claim changed while it was looked at", ErrBusy)
+		return nil, fmt.Errorf("%w: its claim has just changed", ErrBusy)
 	}
 	if torn != nil {
 		l.log.Warn("replaced a torn claim", zap.String("slot", s.slot), zap.Error(torn))
@@ -63,8 +63,8 @@ func (l *Local) take(ctx context.Context, root string, s sighting, want Want) (_
 	return c, nil
 }
 
-// begin makes the locked volume ours: the tag as intent, the identity, the tag as fact. When that
-// fails the tag is put back, so that a volume we could not use does not name us.
+// begin makes the locked volume ours in three steps: the tag as claiming, the identity, the tag as held. If a step
+// fails, the old tag is restored, so that a volume that this node could not use does not name it.
 func (c *localClaim) begin(before *claimTag) (err error) {
 	if before == nil {
 		before = new(claimTag)
@@ -87,12 +87,12 @@ func (c *localClaim) begin(before *claimTag) (err error) {
 		return fmt.Errorf("slot %s has used up its epochs: remove %s", c.Want.Slot, c.at.tag)
 	}
 	if f.blank {
-		// The tag, or the root itself, shows that the disk remembered of this slot is no longer in use.
+		// The tag, or the root itself, shows that the disk in this slot's marker is no longer in use.
 		if err := c.local.forget(c.Want.Slot); err != nil {
 			return err
 		}
-		// Should we be killed before the identity is written, an empty directory must not look
-		// like the disk that was here before.
+		// If the process is killed before the identity is written, the empty directory must not look like the disk that
+		// was here before.
 		c.tag.Disk = ""
 	}
 	if f.foreign != nil {
@@ -130,8 +130,8 @@ func (c *localClaim) begin(before *claimTag) (err error) {
 	return c.writeTag(PhaseHeld)
 }
 
-// heedLost compares what was found with the disk that this node held last, if that is missing: neither a blank disk nor
-// one with another program's data takes its place by itself.
+// heedLost makes a volume a mismatch if the disk that this node held last is missing: neither a blank disk nor another
+// program's data may take that disk's place without an operator.
 func (c *localClaim) heedLost(f *found) error {
 	lost, err := c.local.gone(c.root)
 	if err != nil || lost == nil || !lost.blank && lost.Slot != c.Want.Slot {
@@ -150,8 +150,8 @@ func (c *localClaim) heedLost(f *found) error {
 	return nil
 }
 
-// inspect locks the directory, if there is one, and says what lies in it. disk is the UUID of the
-// disk formatted there as far as the tag knows. Nothing is written.
+// inspect locks the directory, if there is one, and examines its content. disk is the UUID of the disk that was
+// formatted there, as the tag has it. Nothing is written.
 func (c *localClaim) inspect(disk string) (f found, err error) {
 	f.dir, err = lockPath(c.Path(), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -209,7 +209,7 @@ func (c *localClaim) makeDir() (err error) {
 	return cure(err)
 }
 
-// putBack undoes the tag after a failed claim, as well as it can: the lock still is ours.
+// putBack restores the tag after a failed claim, if it can. The lock is still ours.
 func (c *localClaim) putBack(before *claimTag) {
 	path := c.at.tag
 	var err error
@@ -219,11 +219,11 @@ func (c *localClaim) putBack(before *claimTag) {
 		err = ReplaceFile(path, before.String(), c.local.step)
 	}
 	if err != nil {
-		c.local.log.Warn("left a claim that came to nothing", zap.String("slot", c.Want.Slot), zap.Error(err))
+		c.local.log.Warn("could not undo a failed claim", zap.String("slot", c.Want.Slot), zap.Error(err))
 	}
 }
 
-// writeTag brings the claim into a phase, on disk and here.
+// writeTag puts the claim into a phase, on disk and in memory.
 func (c *localClaim) writeTag(phase Phase) error {
 	c.mu.Lock()
 	c.tag.Phase, c.tag.Since = phase, time.Now().Unix()

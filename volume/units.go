@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// units are the directories in which the units of the machine lie, in the order of systemd.unit(5): the first that has
-// a name decides what it is.
+// units are the directories with the machine's unit files, in the order of systemd.unit(5): the first one that contains
+// a name decides.
 type units struct {
-	// admin is what an administrator or a generator wrote: it counts as a line of fstab does, which may say noauto.
+	// admin has the units of administrators and generators. Each counts, like a line of fstab, which may say noauto.
 	admin []string
-	// vendor is what packages bring: only what something pulls in is ever mounted.
+	// vendor has the units of packages. Such a unit counts only if another unit pulls it in: others are never mounted.
 	vendor []string
 }
 
-// systemUnits are those of a machine that systemd runs. Elsewhere, as in a container, units mount nothing.
+// systemUnits are the directories of a machine that runs systemd. Elsewhere, as in a container, units mount nothing.
 func systemUnits() units {
 	if info, err := os.Stat("/run/systemd/system"); err != nil || !info.IsDir() { // sd_booted(3)
 		return units{}
@@ -35,7 +35,7 @@ func systemUnits() units {
 	}
 }
 
-// points are the mount points at or above dir that mount and automount units name.
+// points returns the mount points at or above dir that mount and automount units name.
 func (u units) points(dir string) ([]point, error) {
 	dirs := slices.Concat(u.admin, u.vendor)
 	var all []point
@@ -66,7 +66,7 @@ func (u units) points(dir string) ([]point, error) {
 	return all, nil
 }
 
-// pulledIn reports whether another unit wants or requires this one, as the directories say.
+// pulledIn reports whether another unit in these directories wants, requires or upholds this one.
 func pulledIn(dirs []string, name string) bool {
 	for _, dir := range dirs {
 		for _, kind := range []string{"wants", "requires", "upholds"} {
@@ -78,18 +78,18 @@ func pulledIn(dirs []string, name string) bool {
 	return false
 }
 
-// escapeGlob is the pattern of a name, in which systemd writes a backslash for most of what is not a letter.
+// escapeGlob returns the glob pattern of a unit's name, in which systemd escapes most non-letters with a backslash.
 func escapeGlob(name string) string { return strings.ReplaceAll(name, `\`, `\\`) }
 
-// masked reports whether a unit's file is empty or leads to /dev/null: systemd takes it for none.
+// masked reports whether a unit's file is empty or links to /dev/null: systemd then ignores the unit.
 func masked(file string) bool {
 	info, err := os.Stat(file)
 	return err == nil && (info.Size() == 0 || !info.Mode().IsRegular())
 }
 
-// unitPath is the path that the name of a mount or automount unit stands for. systemd loads no such unit under a name
-// that differs from its Where=, so the name is all there is to read. go-systemd's UnitNamePathUnescape does not decode
-// bytes above \x7f.
+// unitPath returns the path that the name of a mount or automount unit stands for. systemd loads no such unit whose
+// name differs from its Where=, so the name is enough. go-systemd's UnitNamePathUnescape does not decode bytes above
+// \x7f.
 func unitPath(name string) (string, bool) {
 	escaped, ok := strings.CutSuffix(name, ".mount")
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// fakeUnits is a machine with units in four directories; a text that begins with -> is a link.
+// fakeUnits is a machine with units in four directories. A text that begins with -> is a link.
 func fakeUnits(t *testing.T, files map[string]string) units {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func TestMountUnits(t *testing.T) {
 		files   map[string]string
 		mounted []string
 		dir     string
-		want    string // part of the error
+		want    string // a part of the error
 	}{
 		{"none", nil, nil, "/no-such/data", ""},
 		{"an administrator's", map[string]string{"etc/no\\x2dsuch-data.mount": unit}, nil, "/no-such/data", "no\\x2dsuch-data.mount names but which is not mounted"},

@@ -1,5 +1,5 @@
-// Package etcdclient reads a snapshot of an etcd that is not ours, as any client does: [Choose] a member,
-// [Source.Fetch] its database. It is what `holdfast snapshot save --endpoints` saves.
+// Package etcdclient reads a snapshot of an etcd that holdfast does not run, as any client does: [Choose] a member, and
+// [Source.Fetch] its database. `holdfast snapshot save --endpoints` uses it.
 //
-// The stream is taken only whole: etcd ends it with the digest of what it sent.
+// A truncated stream is refused: etcd ends the stream with the digest of what it sent.
 package etcdclient

@@ -15,18 +15,18 @@ import (
 	"holdfast/snapshot"
 )
 
-// Timeout is how long a server may take to answer, and be silent.
+// Timeout is how long a server may take to answer, or send nothing.
 const Timeout = 10 * time.Second
 
 // Source is the member that a backup is read from.
 type Source struct {
 	Endpoint string // its URL
-	Member   string // its name; its ID if it has none or may not be asked
-	Voters   int    // of its cluster; 0 if it may not be asked
+	Member   string // its name, or its ID if it has no name or the client may not list the members
+	Voters   int    // of its cluster, or 0 if the client may not list the members
 	Status   *clientv3.StatusResponse
 }
 
-// Choose asks all endpoints and takes the first that follows, for the leader has enough to do; else the leader.
+// Choose asks all endpoints and takes the first follower, because the leader has enough to do; otherwise the leader.
 func Choose(ctx context.Context, cfg clientv3.Config) (Source, error) {
 	client, err := clientv3.New(cfg)
 	if err != nil {
@@ -38,7 +38,7 @@ func Choose(ctx context.Context, cfg clientv3.Config) (Source, error) {
 	for _, e := range cfg.Endpoints {
 		s, err := askEndpoint(ctx, client, e)
 		if err != nil {
-			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // which tells nobody why
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // this error does not say why
 				err = whySilent(ctx, e, cfg.TLS)
 			}
 			errs = append(errs, fmt.Errorf("ask %s: %w", e, err))
@@ -65,7 +65,7 @@ func Choose(ctx context.Context, cfg clientv3.Config) (Source, error) {
 	return all[best], nil
 }
 
-// whySilent finds out what is wrong with an endpoint that etcd's client got no answer from.
+// whySilent finds out why an endpoint gave no answer to etcd's client.
 func whySilent(ctx context.Context, endpoint string, config *tls.Config) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -99,7 +99,7 @@ func askEndpoint(ctx context.Context, client *clientv3.Client, endpoint string) 
 	}
 	s := Source{Endpoint: endpoint, Member: fmt.Sprintf("%x", status.Header.MemberId), Status: status}
 	list, err := client.MemberList(ctx)
-	if err != nil { // it only adds what people like to read
+	if err != nil { // the list is only used for display
 		return s, nil
 	}
 	for _, m := range list.Members {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What gives no answer is told apart.
+// The reasons why an endpoint does not answer are distinguished.
 func TestWhySilent(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

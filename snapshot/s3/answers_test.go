@@ -16,7 +16,7 @@ import (
 	"holdfast/snapshot/snapshottest/gateway"
 )
 
-// operations are the methods of a store, each with a name of its own.
+// operations are the methods of a store, each with a different object name.
 var operations = map[string]func(ctx context.Context, s *s3.Store) error{
 	"Put": func(ctx context.Context, s *s3.Store) error {
 		return s.Put(ctx, "c/put", strings.NewReader("x"))
@@ -46,7 +46,7 @@ func read(ctx context.Context, s snapshot.Store, name string) (string, error) {
 	return string(b), err
 }
 
-// wantTrouble holds all operations to an error that says want, and is no statement about what is stored.
+// wantTrouble checks that all operations return an error that contains want and says nothing about what is stored.
 func wantTrouble(t *testing.T, s *s3.Store, want string) {
 	t.Helper()
 	for name, do := range operations {
@@ -60,7 +60,7 @@ func wantTrouble(t *testing.T, s *s3.Store, want string) {
 	}
 }
 
-// hurried returns a store that does not wait long.
+// hurried returns a store with short timeouts.
 func hurried(t *testing.T, store, endpoint string) *s3.Store {
 	t.Helper()
 	s := connect(t, store, endpoint)
@@ -68,7 +68,7 @@ func hurried(t *testing.T, store, endpoint string) *s3.Store {
 	return s
 }
 
-// TestAnswers gives every operation every answer that a service has for trouble.
+// TestAnswers gives every operation every error answer of a service.
 func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		status     int
@@ -102,7 +102,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestOtherAnswers is what a URL that is no S3 service says.
+// TestOtherAnswers has the answers of URLs that are not an S3 service.
 func TestOtherAnswers(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"404 without a body":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) },
@@ -164,7 +164,7 @@ func TestNoRegion(t *testing.T) {
 	wantTrouble(t, hurried(t, "s3://bucket", ""), "set snapshot.s3.region")
 }
 
-// TestSilence connects to a service that never says a word, in the midst of a request or before it.
+// TestSilence connects to a service that sends nothing, in the middle of a request or before it.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := gateway.NewProxy(t, "")
@@ -173,7 +173,7 @@ func TestSilence(t *testing.T) {
 	s.Hurry(50 * time.Millisecond)
 	start := time.Now()
 	wantTrouble(t, s, "nothing moved on the connection for 50ms")
-	// A request that fits no buffer, so that it is sending which stalls.
+	// A request that is larger than all buffers, so that sending stalls.
 	if err := s.Put(t.Context(), "a", strings.NewReader(strings.Repeat("x", 7<<20))); err == nil || !strings.Contains(err.Error(), "nothing moved") {
 		t.Errorf("Put: want an error about silence, got %v", err)
 	}
@@ -207,7 +207,7 @@ func TestContextEndsWaiting(t *testing.T) {
 	}
 }
 
-// TestHalfListing meets a service that says there is more, and does not say how to get it.
+// TestHalfListing meets a service that says that there is more, but not how to get it.
 func TestHalfListing(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -219,7 +219,7 @@ func TestHalfListing(t *testing.T) {
 	}
 }
 
-// TestPlainListing meets a service that does not encode keys when it is asked to.
+// TestPlainListing meets a service that does not encode keys although it is asked to.
 func TestPlainListing(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -233,7 +233,7 @@ func TestPlainListing(t *testing.T) {
 	}
 }
 
-// TestEncodedListing meets a key that XML cannot say, so that it must be asked for encoded.
+// TestEncodedListing meets a key that XML cannot contain, so that it must be requested encoded.
 func TestEncodedListing(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -249,7 +249,7 @@ func TestEncodedListing(t *testing.T) {
 	}
 }
 
-// TestRequestHeaders looks at what goes with the data: encryption with every object, the class only with large ones.
+// TestRequestHeaders checks the headers: encryption for every object, the storage class only for large ones.
 func TestRequestHeaders(t *testing.T) {
 	t.Parallel()
 	p := gateway.NewProxy(t, "")

@@ -10,25 +10,26 @@ import (
 	"holdfast/snapshot"
 )
 
-// Config is the section "snapshot.s3" of the configuration: how the bucket of snapshot.store is reached. Credentials
-// come from the SDK's usual chain.
+// Config is the section "snapshot.s3" of the configuration: how to reach the bucket of snapshot.store. Credentials come
+// from the SDK's usual chain.
 type Config struct {
-	// Region is the bucket's; "" asks the environment, the shared config and the instance, in the SDK's order.
+	// Region is the bucket's region. With "" the SDK looks in the environment, the shared config and the instance
+	// metadata.
 	Region string `mapstructure:"region"`
 	// Endpoint is the URL of an S3-compatible service, "" for AWS.
 	Endpoint string `mapstructure:"endpoint"`
-	// PathStyle puts the bucket into the path instead of the host name, as most services but AWS want it.
+	// PathStyle puts the bucket into the path instead of the host name, as most services other than AWS need.
 	PathStyle bool `mapstructure:"path-style"`
-	// SSE is the server side encryption: "" for the bucket's own, "AES256" (SSE-S3) or "aws:kms" (SSE-KMS).
+	// SSE is the server-side encryption: "" for the bucket's default, "AES256" (SSE-S3) or "aws:kms" (SSE-KMS).
 	SSE string `mapstructure:"sse"`
-	// KMSKeyID is the key of "aws:kms", "" for the account's.
+	// KMSKeyID is the key for "aws:kms", "" for the account's default key.
 	KMSKeyID string `mapstructure:"kms-key-id"`
-	// StorageClass of the objects larger than 8 MiB, "" for the service's standard class. All others stay in the
-	// standard class: the classes for rare access bill small objects as if they were larger.
+	// StorageClass is for objects larger than 8 MiB, "" for the service's standard class. All others stay in the standard
+	// class: the classes for infrequent access bill small objects as if they were larger.
 	StorageClass string `mapstructure:"storage-class"`
 }
 
-// Default returns the configuration to begin with: AWS, the region found by the SDK, the bucket's own encryption.
+// Default returns the default configuration: AWS, the region found by the SDK, the bucket's default encryption.
 func Default() Config { return Config{} }
 
 var (
@@ -41,7 +42,7 @@ var (
 	mustBeThawed = []string{"GLACIER", "DEEP_ARCHIVE"}
 )
 
-// Validate returns all that is wrong with c.
+// Validate calls wrong for every invalid value.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	bad := func(key, format string, args ...any) { wrong("snapshot.s3."+key, format, args...) }
 	if c.Region != "" && !regionName.MatchString(c.Region) {
@@ -72,10 +73,10 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	}
 }
 
-// maxPrefix keeps the longest name within S3's 1024 bytes for a key: snapshot.CheckName allows 900, and a slash.
+// maxPrefix keeps the longest key within S3's 1024 bytes: snapshot.CheckName allows 900, plus a slash.
 const maxPrefix = 1024 - 900 - 1
 
-// ParseURL splits s3://bucket/prefix. The prefix, which may be missing, has no slash at either end.
+// ParseURL splits s3://bucket/prefix. The prefix, which may be missing, is returned without a slash at either end.
 func ParseURL(text string) (bucket, prefix string, err error) {
 	rest, ok := strings.CutPrefix(text, "s3://")
 	if !ok {

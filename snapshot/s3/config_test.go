@@ -79,7 +79,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestNewBadFile finds a broken configuration of the SDK at once, not at the first backup.
+// TestNewBadFile checks that a broken configuration of the SDK is found at once, not at the first backup.
 func TestNewBadFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(file, []byte("[default]\nrequest_checksum_calculation = sometimes\n"), 0o600); err != nil {

@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// attempts of one request. Throttling is answered by waiting longer and longer between them.
+	// attempts of one request. If the service throttles, the pauses between them get longer.
 	attempts = 5
-	// idle connections are closed long before they can stall.
+	// idle is after how long idle connections are closed, long before they could stall.
 	idle = 20 * time.Second
 )
 
-// load reads the SDK's configuration: environment and files. It calls nobody.
+// load reads the SDK's configuration from the environment and files. It sends nothing.
 func (s *Store) load(ctx context.Context) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx,
 		config.WithRegion(s.cfg.Region),
-		config.WithLogger(logging.Nop{}), // what matters comes back as an error
+		config.WithLogger(logging.Nop{}), // what matters is returned as an error
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.IdleConnTimeout = idle
 			t.DialContext = s.noted(watched(t.DialContext, s.stall))
 		})),
 		config.WithRetryer(func() aws.Retryer {
-			// Both go away by themselves. Of two conditional writes of one name at the same instant S3 wants one to
-			// come again; and where names are directories, one may be removed as empty just when an object is put into
-			// it (versitygw v1.8.0).
+			// Both errors are temporary. If two conditional writes of one name come at the same moment, S3 wants one of them to
+			// be repeated. If names are directories, one may be removed as empty while an object is put into it (versitygw
+			// v1.8.0).
 			return retry.AddWithErrorCodes(retry.NewStandard(func(o *retry.StandardOptions) {
 				o.MaxAttempts = attempts
 				o.MaxBackoff = s.pause
@@ -48,7 +48,7 @@ func (s *Store) load(ctx context.Context) (aws.Config, error) {
 		return cfg, fmt.Errorf("load the AWS configuration (environment, ~/.aws): %w", err)
 	}
 	if cfg.Region == "" && s.cfg.Endpoint != "" {
-		cfg.Region = "us-east-1" // signatures need one, and this is what other services are content with
+		cfg.Region = "us-east-1" // signatures need a region, and other services accept this one
 	}
 	if cfg.Credentials != nil {
 		cfg.Credentials = chain{cfg.Credentials}
@@ -56,8 +56,7 @@ func (s *Store) load(ctx context.Context) (aws.Config, error) {
 	return cfg, nil
 }
 
-// connect returns the client, and makes it first where there is none. Only then the instance may be asked for its
-// region.
+// connect returns the client, and makes it on the first call. Only then the instance may be asked for its region.
 func (s *Store) connect(ctx context.Context) (*s3.Client, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -74,8 +73,8 @@ func (s *Store) connect(ctx context.Context) (*s3.Client, error) {
 	if cfg.Region == "" {
 		here, err := imds.NewFromConfig(cfg).GetRegion(ctx, nil)
 		if err != nil {
-			return nil, fmt.Errorf("open store %s: set snapshot.s3.region or AWS_REGION, as this is no "+
-				"instance that could be asked: %w", s, err)
+			return nil, fmt.Errorf("open store %s: set snapshot.s3.region or AWS_REGION, as the "+
+				"instance metadata service cannot be asked: %w", s, err)
 		}
 		cfg.Region = here.Region
 	}
@@ -89,14 +88,14 @@ func (s *Store) connect(ctx context.Context) (*s3.Client, error) {
 	return s.client, nil
 }
 
-// forget lets the next call read the configuration and the credentials again.
+// forget makes the next call read the configuration and the credentials again.
 func (s *Store) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.client = nil
 }
 
-// chain names the errors of where credentials come from.
+// chain marks the errors of the credentials' sources as noCredentials.
 type chain struct{ aws.CredentialsProvider }
 
 type noCredentials struct{ error }
@@ -113,8 +112,8 @@ func (c chain) Retrieve(ctx context.Context) (aws.Credentials, error) {
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// noted returns a dialer that remembers why the last connection could not be made: who runs out of time between two
-// attempts is told nothing else by the SDK.
+// noted returns a dialer that records why the last connection failed. If the time runs out between two attempts, the
+// SDK's error does not say so.
 func (s *Store) noted(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
@@ -125,7 +124,7 @@ func (s *Store) noted(dial dialer) dialer {
 	}
 }
 
-// watched returns a dialer whose connections fail when no byte has moved, in either direction, for stall.
+// watched returns a dialer whose connections fail if no byte has moved, in either direction, for stall.
 func watched(dial dialer, stall time.Duration) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
@@ -143,14 +142,14 @@ type watchedConn struct {
 }
 
 func (c *watchedConn) Read(p []byte) (int, error) {
-	c.Conn.SetReadDeadline(time.Now().Add(c.stall)) // fails only where Read fails, too
+	c.Conn.SetReadDeadline(time.Now().Add(c.stall)) // an error here also shows in Read
 	n, err := c.Conn.Read(p)
 	return n, c.name(err)
 }
 
-// Write also gives the reader more time: the answer cannot come before the request has gone.
+// Write also extends the time for reading, because the answer cannot come before the request has been sent.
 func (c *watchedConn) Write(p []byte) (n int, err error) {
-	const step = 64 << 10 // a slow line is no stalled one
+	const step = 64 << 10 // so that a slow connection does not look stalled
 	for {
 		c.Conn.SetDeadline(time.Now().Add(c.stall))
 		m, err := c.Conn.Write(p[n:min(n+step, len(p))])
@@ -160,7 +159,7 @@ func (c *watchedConn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// name names the silence, also to anyone who finds the connection closed because of it.
+// name replaces the error of a stalled connection, including a later one of a caller that finds it closed.
 func (c *watchedConn) name(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.stalled.Store(true)

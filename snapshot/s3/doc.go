@@ -4,34 +4,34 @@
 //
 // [Store] is a snapshot.Store. Object <name> is the key <prefix>/<name>.
 //
-//   - Put streams through the SDK's transfer manager. What fits one part of 8 MiB is one request; anything larger is a
-//     multipart upload, two parts in flight, so that it takes some 40 MiB of memory whatever the size. S3 allows 10,000
-//     parts (docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html), which makes 78 GiB of compressed data the
-//     largest backup; etcd advises against databases of more than 8 GiB. Every part, and the object as a whole, carries
+//   - Put streams through the SDK's transfer manager. An object that fits into one part of 8 MiB is one request. A
+//     larger one is a multipart upload with two parts in flight, which takes about 40 MiB of memory for any size. S3
+//     allows 10,000 parts (docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html), so the largest backup has 78 GiB
+//     of compressed data; etcd advises against databases of more than 8 GiB. Every part, and the object as a whole, has
 //     a CRC-32C, which the service checks, and which is checked again when the object is read.
-//   - PutIfAbsent is a PutObject with "If-None-Match: *". The object carries a random nonce, by which a caller knows
-//     it for its own when the answer to its first attempt was lost and the second attempt is refused.
-//   - Credentials, the region, retries, proxies and the CA bundle come from where every AWS tool takes them. When the
-//     service refuses the credentials they are read again at the next call, so that changed files need no restart.
+//   - PutIfAbsent is a PutObject with "If-None-Match: *". The object has a random nonce. By it a caller recognises its
+//     own object if the answer to its first attempt was lost and the second attempt is refused.
+//   - Credentials, the region, retries, proxies and the CA bundle are configured as for every AWS tool. If the service
+//     refuses the credentials, the next call reads them again, so that changed files need no restart.
 //
 // # Invariants
 //
-//   - Only NoSuchKey, as the answer to a GetObject, is snapshot.ErrNotFound. HeadObject is never used: its 404 does not
-//     tell a missing object from a missing bucket.
-//   - Nothing waits forever: a connection on which no byte moves for a minute is an error, in any phase.
-//   - A Put that fails aborts its upload. Uploads of our data that are left all the same, by a crash or by a part that
-//     arrived after the abort, are aborted a day later, by the service's clock, before the next large Put.
-//   - Versions of objects are never deleted and retention is never bypassed: in a versioned bucket Delete leaves a
-//     delete marker, and what is under it goes when the bucket's lifecycle rules say so.
+//   - Only NoSuchKey, as the answer to a GetObject, becomes snapshot.ErrNotFound. HeadObject is never used: its 404
+//     does not distinguish a missing object from a missing bucket.
+//   - Nothing waits forever: in any phase, a connection on which no byte moves for a minute is an error.
+//   - A failed Put aborts its upload. holdfast's uploads that still remain, after a crash or because a part arrived
+//     after the abort, are aborted a day later, by the service's clock, before the next large Put.
+//   - Versions of objects are never deleted and retention is never bypassed. In a versioned bucket Delete leaves a
+//     delete marker, and the bucket's lifecycle rules decide when the versions below it are removed.
 //
 // # Dangers
 //
-//   - A service that ignores If-None-Match can arbitrate nothing. snapshot.Probe finds out.
-//   - A service that drops user metadata loses the nonce. Then a PutIfAbsent whose answer was lost is told ErrExists
-//     about its own object: nobody wins, but never two.
-//   - Without s3:ListBucket, AWS answers 403 for an object that is missing. That is an error, never ErrNotFound, so a
-//     store with such credentials does not work at all.
-//   - The transfer manager logs a failing CompleteMultipartUpload with the standard library's logger, besides
+//   - A service that ignores If-None-Match cannot decide between two writers. snapshot.Probe detects this.
+//   - A service that drops user metadata loses the nonce. A PutIfAbsent whose answer was lost then gets ErrExists for
+//     its own object: perhaps nobody wins, but never two.
+//   - Without s3:ListBucket, AWS answers 403 for a missing object. That is an error, never ErrNotFound, so a store with
+//     such credentials does not work at all.
+//   - The transfer manager logs a failed CompleteMultipartUpload with the standard library's logger, in addition to
 //     returning the error.
 //
 // docs/s3.md says how to set up the bucket.

@@ -21,7 +21,7 @@ import (
 	"holdfast/snapshot/snapshottest/gateway"
 )
 
-// cutDownload cuts the connection in the middle of an object: what came is not taken for all.
+// cutDownload cuts the connection in the middle of an object: the part must not be taken for the whole.
 func cutDownload(t *testing.T, g *gateway.Gateway) {
 	s, p, _ := behind(t, g)
 	must(t, s.Put(t.Context(), "a", noise(large)))
@@ -31,7 +31,7 @@ func cutDownload(t *testing.T, g *gateway.Gateway) {
 	}
 }
 
-// changedDownload flips one bit on the way, of an object of one part and of one of three: the checksum tells.
+// changedDownload flips one bit in transit, in an object of one part and in one of three: the checksum detects it.
 func changedDownload(t *testing.T, g *gateway.Gateway) {
 	s, p, _ := behind(t, g)
 	for name, size := range map[string]int64{"small": 1 << 20, "large": large} {
@@ -69,7 +69,7 @@ func stalledDownload(t *testing.T, g *gateway.Gateway) {
 	}
 }
 
-// bucketDisappears: that is no empty store, and no free name.
+// bucketDisappears removes the bucket: that is neither an empty store nor a free name.
 func bucketDisappears(t *testing.T, g *gateway.Gateway) {
 	s, _, bucket := behind(t, g)
 	if got, err := s.List(t.Context(), ""); err != nil || len(got) != 0 {
@@ -80,7 +80,7 @@ func bucketDisappears(t *testing.T, g *gateway.Gateway) {
 	wantTrouble(t, s, "create the bucket, or correct snapshot.store")
 }
 
-// bucketGoesMidway takes the bucket away while a large object is on its way.
+// bucketGoesMidway removes the bucket during the upload of a large object.
 func bucketGoesMidway(t *testing.T, g *gateway.Gateway) {
 	s, _, bucket := behind(t, g)
 	gone := after(noise(17<<20), func() { os.RemoveAll(filepath.Join(g.Root, bucket)) })
@@ -89,7 +89,7 @@ func bucketGoesMidway(t *testing.T, g *gateway.Gateway) {
 	}
 }
 
-// sweep finds uploads that crashed writers left: those of our data, a day old, under our prefix.
+// sweep finds uploads of crashed writers: those of backups' data below the prefix that are a day old.
 func sweep(t *testing.T, g *gateway.Gateway) {
 	s, p, bucket := behind(t, g)
 	client, err := s.Client(t.Context())
@@ -99,7 +99,7 @@ func sweep(t *testing.T, g *gateway.Gateway) {
 	for _, key := range append(old, "backups/main/c/n/young/etcd.backup.zst") {
 		out, err := client.CreateMultipartUpload(t.Context(), &awss3.CreateMultipartUploadInput{Bucket: &bucket, Key: aws.String(key)})
 		must(t, err)
-		if slices.Contains(old, key) { // the gateway takes the time of the upload's directory for its beginning
+		if slices.Contains(old, key) { // the gateway uses the time of the upload's directory
 			found, err := filepath.Glob(filepath.Join(g.Root, bucket, ".sgwtmp", "multipart", "*", *out.UploadId))
 			if err != nil || len(found) != 1 {
 				t.Fatalf("find upload %s: got %q, %v", *out.UploadId, found, err)
@@ -124,7 +124,7 @@ func sweep(t *testing.T, g *gateway.Gateway) {
 	}
 }
 
-// foreignKeys share the bucket, and there are more objects than one page holds.
+// foreignKeys are in the same bucket, and there are more objects than fit on a page.
 func foreignKeys(t *testing.T, g *gateway.Gateway) {
 	s, _, bucket := behind(t, g)
 	dir := filepath.Join(g.Root, bucket, "backups", "main")
@@ -144,7 +144,7 @@ func foreignKeys(t *testing.T, g *gateway.Gateway) {
 	}
 }
 
-// memory holds a large Put to a bound, whatever its size.
+// memory checks the bound on the memory of a large Put.
 func memory(t *testing.T, g *gateway.Gateway) {
 	s, _ := open(t, g, g.URL)
 	runtime.GC()

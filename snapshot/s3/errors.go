@@ -19,12 +19,12 @@ func hasCode(err error, code string) bool {
 	return ok && api.ErrorCode() == code
 }
 
-// refused reports whether the condition of a write did not hold.
+// refused reports whether the service refused a write because of its condition.
 func refused(err error) bool {
 	return hasCode(err, "PreconditionFailed") || status(err) == http.StatusPreconditionFailed
 }
 
-// status is the HTTP status of the answer, 0 if there was none.
+// status returns the HTTP status of the answer, or 0 if there was none.
 func status(err error) int {
 	if r := answer(err); r != nil {
 		return r.StatusCode
@@ -32,7 +32,7 @@ func status(err error) int {
 	return 0
 }
 
-// answer is what the service answered, nil if it did not.
+// answer returns the service's answer, or nil if there was none.
 func answer(err error) *smithyhttp.Response {
 	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.Response != nil && r.Response.Response != nil {
 		return r.Response
@@ -40,8 +40,8 @@ func answer(err error) *smithyhttp.Response {
 	return nil
 }
 
-// Advice for the answers that an operator can do something about. The codes are those of
-// docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html, and of other services for a full disk.
+// advice has what an operator can do about an answer. The codes are from
+// docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html, and for a full disk from other services.
 var advice = map[string]string{
 	"NoSuchBucket": "create the bucket, or correct snapshot.store",
 	"AccessDenied": "give these credentials the rights listed in docs/s3.md, on the bucket and on its key; " +
@@ -73,11 +73,11 @@ var advice = map[string]string{
 	"XAmzContentSHA256Mismatch": "the data was changed on its way; try again",
 }
 
-// stale are the answers after which credentials are read again.
+// stale are the error codes after which credentials are read again.
 var stale = []string{"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "XAdminUserNotFound",
 	"SignatureDoesNotMatch"}
 
-// failure is an error of the SDK in words, without the SDK's preamble.
+// failure is an error of the SDK with a clearer text, without the SDK's preamble.
 type failure struct {
 	text  string
 	cause error
@@ -86,7 +86,7 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.cause }
 
-// explain says what was being done where, what happened, and what to do about it.
+// explain returns an error that says what was being done where, what happened, and what to do about it.
 func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		if last := s.undialed.Load(); last != nil && *last != nil {
@@ -107,7 +107,7 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	return &failure{text, err}
 }
 
-// where is the store's URL, with the service that was named.
+// where returns the store's URL, with the endpoint if one is configured.
 func (s *Store) where() string {
 	if s.cfg.Endpoint == "" {
 		return s.String()
@@ -115,13 +115,13 @@ func (s *Store) where() string {
 	return s.String() + " at " + s.cfg.Endpoint
 }
 
-// requested is an error that tells which request it is about.
+// requested is an error with the ID of its request.
 type requested interface {
 	error
 	ServiceRequestID() string
 }
 
-// words is what an error of the SDK says, short.
+// words returns the short text of an error of the SDK.
 func words(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		request := ""
@@ -139,7 +139,7 @@ func words(err error) string {
 	return err.Error()
 }
 
-// todo says what an operator can do about an error, "" where the error says enough.
+// todo returns what an operator can do about an error, or "" if the error says enough.
 func (s *Store) todo(err error) string {
 	code, elsewhere := status(err), hasCode(err, "AuthorizationHeaderMalformed")
 	elsewhere = elsewhere || code == http.StatusMovedPermanently

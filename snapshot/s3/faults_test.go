@@ -21,7 +21,7 @@ import (
 	"holdfast/snapshot/snapshottest/gateway"
 )
 
-// behind returns a store in a new bucket, and the proxy it is reached through.
+// behind returns a store in a new bucket, and the proxy in front of it.
 func behind(t *testing.T, g *gateway.Gateway) (*s3.Store, *gateway.Proxy, string) {
 	t.Helper()
 	p := gateway.NewProxy(t, g.URL)
@@ -98,7 +98,7 @@ func TestFaults(t *testing.T) {
 		"Memory":                memory,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "Memory" { // which measures the whole process
+			if name != "Memory" { // it measures the whole process
 				t.Parallel()
 			}
 			test(t, g)
@@ -106,7 +106,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// throttling refuses every request a few times: the store waits, and comes again.
+// throttling refuses every request a few times: the store waits, and tries again.
 func throttling(t *testing.T, g *gateway.Gateway) {
 	s, p, _ := behind(t, g)
 	must(t, s.Put(t.Context(), "c/get", strings.NewReader("x")))
@@ -124,7 +124,7 @@ func throttling(t *testing.T, g *gateway.Gateway) {
 	wantNoise(t, s, "c/large")
 }
 
-// slowAnswers take longer in all than a connection may be silent, but are never silent for so long.
+// slowAnswers take longer in total than a connection may be silent, but are never silent for that long.
 func slowAnswers(t *testing.T, g *gateway.Gateway) {
 	s, p, _ := behind(t, g)
 	s.Hurry(time.Second)
@@ -144,7 +144,7 @@ func slowAnswers(t *testing.T, g *gateway.Gateway) {
 	})
 	must(t, s.PutIfAbsent(t.Context(), "a", []byte(text)))
 	want(t, s, "a", text)
-	// A reader that takes its time is not a stalled connection either.
+	// A slow reader is not a stalled connection either.
 	r, err := s.Get(t.Context(), "a")
 	must(t, err)
 	defer r.Close()
@@ -156,7 +156,7 @@ func slowAnswers(t *testing.T, g *gateway.Gateway) {
 	}
 }
 
-// lostAnswers has every write carried out and its answer lost, once.
+// lostAnswers executes every write and loses its answer, once.
 func lostAnswers(t *testing.T, g *gateway.Gateway) {
 	s, p, bucket := behind(t, g)
 	once := func(method, part string) { p.Set(gateway.On(method, part, gateway.Times(1, gateway.LostAnswer))) }
@@ -176,7 +176,7 @@ func lostAnswers(t *testing.T, g *gateway.Gateway) {
 	once("POST", "uploadId")
 	must(t, s.Put(t.Context(), "completed", noise(large)))
 	wantNoise(t, s, "completed")
-	// The gateway knows an upload that it has completed. Others say that there is no such upload.
+	// The gateway remembers a completed upload. Other services answer that there is no such upload.
 	lost, unknown := gateway.Times(1, gateway.LostAnswer), gateway.Answer(404, "NoSuchUpload")
 	p.Set(gateway.On("POST", "uploadId", func(p *gateway.Proxy, w http.ResponseWriter, r *http.Request) bool {
 		return lost(p, w, r) || unknown(p, w, r)
@@ -193,7 +193,7 @@ func lostAnswers(t *testing.T, g *gateway.Gateway) {
 	}
 }
 
-// lostAnswerRace loses half of the answers while all put the same bytes: never are two told that they were first.
+// lostAnswerRace loses half of the answers while all put the same bytes: at most one may be told that it was first.
 func lostAnswerRace(t *testing.T, g *gateway.Gateway) {
 	_, p, bucket := behind(t, g)
 	var n atomic.Int32
@@ -223,12 +223,12 @@ func lostAnswerRace(t *testing.T, g *gateway.Gateway) {
 		}
 		winners += won.Load()
 	}
-	if winners == 0 { // one round may have none: where all five answers to the first were lost
+	if winners == 0 { // a round may have none, if all five answers to the first were lost
 		t.Error("want a winner in most of the rounds, got none in any")
 	}
 }
 
-// deletedMeanwhile takes the object away between the refusal and the question whose it is.
+// deletedMeanwhile deletes the object between the refusal and the question whose it is.
 func deletedMeanwhile(t *testing.T, g *gateway.Gateway) {
 	s, p, _ := behind(t, g)
 	must(t, s.PutIfAbsent(t.Context(), "a", []byte("x")))
@@ -255,13 +255,13 @@ func interruptedUpload(t *testing.T, g *gateway.Gateway) {
 	if err := s.Put(ctx, "a", io.MultiReader(after(noise(large), cancel), noise(large))); !errors.Is(err, context.Canceled) {
 		t.Errorf("Put with a context that ends: want Canceled, got %v", err)
 	}
-	// Whether it is gone then is not sure: a part that was on its way may have come after the abort.
+	// The upload may still exist: a part in transit may have arrived after the abort.
 	if !slices.ContainsFunc(p.Seen(), func(r string) bool { return strings.HasPrefix(r, "DELETE ") && strings.Contains(r, "uploadId") }) {
 		t.Errorf("Put with a context that ends: want the upload aborted, got %q", p.Seen())
 	}
 }
 
-// repeatedInterruptions cuts a few connections, here and there: nobody notices.
+// repeatedInterruptions cuts a few connections: nobody notices.
 func repeatedInterruptions(t *testing.T, g *gateway.Gateway) {
 	s, p, _ := behind(t, g)
 	var n atomic.Int32
@@ -279,7 +279,7 @@ func repeatedInterruptions(t *testing.T, g *gateway.Gateway) {
 	wantNoise(t, s, "a")
 }
 
-// abortFails, too: the error is still the one that matters.
+// abortFails makes the abort fail too: the error is still that of the upload.
 func abortFails(t *testing.T, g *gateway.Gateway) {
 	s, p, bucket := behind(t, g)
 	broken := errors.New("broken source")

@@ -31,7 +31,7 @@ func FuzzParseURL(f *testing.F) {
 	})
 }
 
-// FuzzListing gives List any answer: it is an error, or sorted names of ours.
+// FuzzListing gives List any answer: the result is an error, or sorted valid names.
 func FuzzListing(f *testing.F) {
 	for _, text := range []string{
 		"", "<ListBucketResult/>", "<Error><Code>NoSuchBucket</Code></Error>",

@@ -12,7 +12,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// TestEndlessListing meets a service that always has more objects: a listing of too many is an error, and ends.
+// TestEndlessListing meets a service that always has more objects: listing too many ends with an error.
 func TestEndlessListing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("lists 200,000 objects")

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// partSize bounds the size of an object to 10,000 times as much, and the memory of a Put to some five times as
-	// much: two parts on their way, one being filled, the first one, and what the first one grew out of.
+	// partSize limits an object to 10,000 times that size, and the memory of a Put to about five times: two parts in
+	// flight, one being filled, the first one, and the smaller buffer from which the first one grew.
 	partSize = 8 << 20
 	inFlight = 2
 	// cleanup is the time for aborting an upload after its context has ended.
 	cleanup = 10 * time.Second
-	// nonceKey is the key of the user metadata that tells one write from another of the same content.
+	// nonceKey is the key of the user metadata that distinguishes writes of the same content.
 	nonceKey = "holdfast-nonce"
-	// dataFile is how the last part of the name of every large object begins, in our layout and in etcd-manager's.
+	// dataFile is the prefix of the last part of every large object's name, in holdfast's layout and etcd-manager's.
 	dataFile = "etcd.backup."
 )
 
@@ -64,8 +64,8 @@ func (s *Store) Put(ctx context.Context, name string, r io.Reader) error {
 	return nil
 }
 
-// PutIfAbsent implements snapshot.Store. The arbiter is the service, which refuses the write when the name is taken.
-// A refusal may also be about our own object, when the answer to an earlier attempt was lost: the nonce tells.
+// PutIfAbsent implements snapshot.Store. The service refuses the write if the name is taken. If the answer to an
+// earlier attempt was lost, it may refuse because of this call's own object: the nonce tells.
 func (s *Store) PutIfAbsent(ctx context.Context, name string, data []byte) error {
 	client, err := s.begin(ctx, name)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Store) PutIfAbsent(ctx context.Context, name string, data []byte) error
 	}
 	switch mine, err := s.isMine(ctx, client, s.key(name), nonce); {
 	case hasCode(err, "NoSuchKey"):
-		// Was it ours, and has somebody deleted it since? Neither nil nor ErrExists would be sure to be true.
+		// Was it this call's object, and was it deleted since? Neither nil nor ErrExists would certainly be true.
 		return fmt.Errorf("%s in %s: the service refused it for an object that is not there: it was deleted "+
 			"meanwhile, or the service takes a "+
 			"delete marker for an object; take another name, or try again", doing, s)
@@ -99,7 +99,7 @@ func (s *Store) PutIfAbsent(ctx context.Context, name string, data []byte) error
 	return nil
 }
 
-// isMine reports whether the object is the one written with nonce.
+// isMine reports whether an object was written with this nonce.
 func (s *Store) isMine(ctx context.Context, client *s3.Client, key *string, nonce string) (bool, error) {
 	out, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: key})
 	if err != nil {
@@ -109,14 +109,14 @@ func (s *Store) isMine(ctx context.Context, client *s3.Client, key *string, nonc
 	return out.Metadata[nonceKey] == nonce, nil
 }
 
-// uploads is the client as the transfer manager sees it, better in two points.
+// uploads is the client for the transfer manager, with two improvements.
 type uploads struct {
 	*s3.Client
 	store *Store
 	nonce string
 }
 
-// CreateMultipartUpload first makes room, and puts large objects into their storage class.
+// CreateMultipartUpload first aborts old uploads, and sets the storage class of large objects.
 func (u uploads) CreateMultipartUpload(ctx context.Context, in *s3.CreateMultipartUploadInput,
 	optFns ...func(*s3.Options)) (*s3.CreateMultipartUploadOutput, error) {
 	u.store.sweep(ctx, u.Client)
@@ -124,7 +124,7 @@ func (u uploads) CreateMultipartUpload(ctx context.Context, in *s3.CreateMultipa
 	return u.Client.CreateMultipartUpload(ctx, in, optFns...)
 }
 
-// CompleteMultipartUpload is not fooled by a lost answer: an upload that is gone may be the object that is there.
+// CompleteMultipartUpload handles a lost answer: if the upload is gone, the object may already be there.
 func (u uploads) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput,
 	optFns ...func(*s3.Options)) (*s3.CompleteMultipartUploadOutput, error) {
 	out, err := u.Client.CompleteMultipartUpload(ctx, in, optFns...)
@@ -136,8 +136,8 @@ func (u uploads) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMul
 	return out, err
 }
 
-// sweep aborts the uploads of our data that crashed writers left, once a day. Their parts are invisible and cost money.
-// It is an extra: what goes wrong here comes again tomorrow, and the lifecycle rule in docs/s3.md does the same.
+// sweep aborts uploads of crashed writers once a day. Their parts are invisible and cost money. It is optional: if it
+// fails, it is repeated a day later, and the lifecycle rule in docs/s3.md does the same.
 func (s *Store) sweep(ctx context.Context, client *s3.Client) {
 	s.mu.Lock()
 	due := s.swept.IsZero() || time.Since(s.swept) > snapshot.AbandonedAfter
@@ -157,7 +157,7 @@ func (s *Store) sweep(ctx context.Context, client *s3.Client) {
 		if err != nil {
 			return
 		}
-		// The service's clock, because ours may have jumped, and the uploads of others must not suffer for it.
+		// Use the service's clock: the local clock may have jumped, which must not abort the uploads of others.
 		now, ok := awsmiddleware.GetServerTime(page.ResultMetadata)
 		for _, u := range page.Uploads {
 			name, ours := s.nameOf(u.Key, page.EncodingType)
@@ -173,8 +173,8 @@ func (s *Store) sweep(ctx context.Context, client *s3.Client) {
 	}
 }
 
-// checksum is the algorithm for what is sent: CRC-32C, which processors compute. AWS_REQUEST_CHECKSUM_CALCULATION or
-// the shared config can say when_required, for services that refuse checksums; then there is none.
+// checksum returns the algorithm for requests: CRC-32C, which processors support. With when_required in
+// AWS_REQUEST_CHECKSUM_CALCULATION or the shared config, for services that refuse checksums, there is none.
 func checksum(client *s3.Client) types.ChecksumAlgorithm {
 	if client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenRequired {
 		return ""
@@ -182,8 +182,8 @@ func checksum(client *s3.Client) types.ChecksumAlgorithm {
 	return types.ChecksumAlgorithmCrc32c
 }
 
-// checksumType asks for a checksum of the whole object, not one of its parts' checksums: only that can be checked by
-// anyone who reads the object later.
+// checksumType requests a checksum of the whole object, not of the parts' checksums. Only that can be checked when the
+// object is read later.
 func checksumType(client *s3.Client) types.ChecksumType {
 	if checksum(client) == "" {
 		return ""
@@ -191,7 +191,8 @@ func checksumType(client *s3.Client) types.ChecksumType {
 	return types.ChecksumTypeFullObject
 }
 
-// source is what a Put reads. It ends with the context, and remembers its own error, which is not the service's.
+// source is the data of a Put. It ends with the context, and records its own error, to distinguish it from the
+// service's.
 type source struct {
 	ctx context.Context
 	r   io.Reader
@@ -209,7 +210,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// optional is nil for "".
+// optional returns nil for "".
 func optional(text string) *string {
 	if text == "" {
 		return nil

@@ -23,21 +23,21 @@ import (
 // Store is a [snapshot.Store] in a bucket.
 type Store struct {
 	bucket string
-	prefix string // "" or with a slash at its end
+	prefix string // "", or ends with a slash
 	cfg    Config
-	stall  time.Duration // a connection may be silent for so long
+	stall  time.Duration // how long a connection may be silent
 	pause  time.Duration // the longest between two attempts of one request
 
-	undialed atomic.Pointer[error] // why the last connection could not be made, nil in it if it was
+	undialed atomic.Pointer[error] // why the last connection failed; points to nil if it did not
 
 	mu     sync.Mutex
-	client *s3.Client // nil before the first use, and when the service has refused its credentials
-	swept  time.Time  // when uploads of crashed writers were last looked for
+	client *s3.Client // nil before the first use, and after the service has refused its credentials
+	swept  time.Time  // when sweep last ran
 }
 
 var _ snapshot.Store = (*Store)(nil)
 
-// New returns the store at url, s3://bucket/prefix. It reads the SDK's configuration and calls nobody.
+// New returns the store at url, s3://bucket/prefix. It reads the SDK's configuration and sends nothing.
 func New(ctx context.Context, url string, cfg Config) (*Store, error) {
 	bucket, prefix, err := ParseURL(url)
 	if err != nil {
@@ -56,10 +56,10 @@ func New(ctx context.Context, url string, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// key is the key of an object.
+// key returns the key of an object.
 func (s *Store) key(name string) *string { return aws.String(s.prefix + name) }
 
-// begin checks a name and returns what to send the request with.
+// begin checks a name and returns the client.
 func (s *Store) begin(ctx context.Context, name string) (*s3.Client, error) {
 	if err := snapshot.CheckName(name); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (s *Store) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	return &body{ctx: ctx, store: s, name: name, ReadCloser: out.Body}, nil
 }
 
-// body is the content of an object on its way.
+// body is the content of an object while it is read.
 type body struct {
 	ctx   context.Context
 	store *Store
@@ -102,7 +102,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// List implements snapshot.Store. Keys that are no names of ours, of other users of the bucket, are left out.
+// List implements snapshot.Store. It leaves out the keys of other users of the bucket that are not valid names.
 func (s *Store) List(ctx context.Context, prefix string) ([]snapshot.Object, error) {
 	client, err := s.connect(ctx)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]snapshot.Object, err
 		if !aws.ToBool(out.IsTruncated) {
 			break
 		}
-		// The SDK's paginator takes a missing token for the end. Half a listing is worse than none.
+		// The SDK's paginator takes a missing token for the end. Half a listing would be worse than an error.
 		if aws.ToString(out.NextContinuationToken) == "" ||
 			aws.ToString(out.NextContinuationToken) == aws.ToString(in.ContinuationToken) {
 			return nil, fmt.Errorf("%s in %s: the service says that there is more, but not how to ask for it", doing, s)
@@ -140,10 +140,10 @@ func (s *Store) List(ctx context.Context, prefix string) ([]snapshot.Object, err
 	return objects, nil
 }
 
-// nameOf returns the name that a key of a listing stands for, if it can be one of ours.
+// nameOf returns the name for a key of a listing, if it is a valid name.
 func (s *Store) nameOf(listed *string, encoding types.EncodingType) (string, bool) {
 	key := aws.ToString(listed)
-	if encoding == types.EncodingTypeUrl { // else the service did not heed our wish
+	if encoding == types.EncodingTypeUrl { // otherwise the service ignored the request for it
 		var err error
 		if key, err = url.QueryUnescape(key); err != nil {
 			return "", false
@@ -166,5 +166,5 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// String is the store's URL.
+// String returns the store's URL.
 func (s *Store) String() string { return strings.TrimSuffix("s3://"+s.bucket+"/"+s.prefix, "/") }

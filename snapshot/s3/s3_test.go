@@ -15,7 +15,7 @@ import (
 	"holdfast/snapshot/snapshottest/gateway"
 )
 
-// quiet is for servers whose complaints are expected.
+// quiet is the log of servers that are expected to complain.
 var quiet = log.New(io.Discard, "", 0)
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 var buckets atomic.Int32
 
-// open returns a store in a new bucket of the gateway, reached through url.
+// open returns a store in a new bucket of the gateway, through url.
 func open(t *testing.T, g *gateway.Gateway, url string) (*s3.Store, string) {
 	t.Helper()
 	bucket := fmt.Sprintf("bucket-%d", buckets.Add(1))

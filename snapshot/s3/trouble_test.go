@@ -24,8 +24,7 @@ import (
 	"holdfast/snapshot/snapshottest/gateway"
 )
 
-// TestCredentialsRenewed uses credentials that the service refuses, until the file with them is replaced. Nothing is
-// started again.
+// TestCredentialsRenewed uses credentials that the service refuses, until their file is replaced. Nothing is restarted.
 func TestCredentialsRenewed(t *testing.T) {
 	g := gateway.Start(t, "")
 	p := gateway.NewProxy(t, g.URL)
@@ -51,7 +50,7 @@ func TestCredentialsRenewed(t *testing.T) {
 	want(t, s, "c/get", "x")
 }
 
-// TestTLS sends what is sent over TLS: checksums behind the data, not before it.
+// TestTLS uses TLS, with which checksums are sent after the data, not before it.
 func TestTLS(t *testing.T) {
 	g := gateway.Start(t, "")
 	server := httptest.NewTLSServer(gateway.NewProxy(t, g.URL))
@@ -76,7 +75,7 @@ func TestOtherRegion(t *testing.T) {
 	wantTrouble(t, s, "set snapshot.s3.region")
 }
 
-// TestKilled kills the gateway in the middle of an upload, and starts it again: at once, or later.
+// TestKilled kills the gateway during an upload, and starts it again at once or later.
 func TestKilled(t *testing.T) {
 	g := gateway.Start(t, "")
 	s, p, bucket := behind(t, g)
@@ -85,7 +84,7 @@ func TestKilled(t *testing.T) {
 	if err := s.Put(t.Context(), "a", io.MultiReader(after(noise(17<<20), dies), noise(9<<20))); err == nil {
 		t.Error("Put to a gateway that dies: want an error")
 	}
-	wantTrouble(t, s, "EOF") // of the proxy; this is what a load balancer does
+	wantTrouble(t, s, "EOF") // from the proxy, as from a load balancer
 	g.Run()
 	want(t, s, "a", "old")
 	if got := uploads(t, s, bucket); got != 1 {
@@ -101,8 +100,8 @@ func TestKilled(t *testing.T) {
 	wantNoise(t, s, "a")
 }
 
-// TestFullDisk fills the service's disk: an error that says so, the old object is there, and all is well when there is
-// room again.
+// TestFullDisk fills the service's disk. The error says so, and the old object is still there. When there is room
+// again, everything works.
 func TestFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an S3 server")
@@ -115,7 +114,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skipf("mount a tmpfs: %v", err)
 	}
 	t.Cleanup(func() { must(t, unix.Unmount(root, 0)) })
-	t.Run("full", func(t *testing.T) { // which ends before the filesystem is unmounted
+	t.Run("full", func(t *testing.T) { // it ends before the filesystem is unmounted
 		g := gateway.Start(t, root)
 		s, bucket := open(t, g, g.URL)
 
@@ -151,8 +150,8 @@ func TestVersions(t *testing.T) {
 			must(t, s.Delete(t.Context(), "c/a"))
 			must(t, s.Delete(t.Context(), "c/a"))
 			wantGone(t, s, "c/a")
-			// S3 takes a name with a delete marker for a free one, this gateway does not (see its doc.go): then at
-			// least nobody is told that the name is taken.
+			// S3 takes a name with a delete marker for free, but this gateway does not (see its doc.go). Then at least nobody is
+			// told that the name is taken.
 			if err := s.PutIfAbsent(t.Context(), "c/a", []byte("x")); errors.Is(err, snapshot.ErrExists) {
 				t.Errorf("PutIfAbsent of a deleted name: want no ErrExists, got %v", err)
 			}
@@ -198,7 +197,7 @@ func wantGone(t *testing.T, s *s3.Store, name string) {
 	}
 }
 
-// TestChecksums looks at what the service keeps.
+// TestChecksums checks what the service stores.
 func TestChecksums(t *testing.T) {
 	g := gateway.Start(t, "")
 	s, bucket := open(t, g, g.URL)
@@ -221,7 +220,7 @@ func wantChecksum(t *testing.T, s *s3.Store, bucket, name string) {
 	}
 }
 
-// TestWithoutChecksums is for services that refuse them.
+// TestWithoutChecksums is for services that refuse checksums.
 func TestWithoutChecksums(t *testing.T) {
 	t.Setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
 	g := gateway.Start(t, "")
@@ -241,7 +240,7 @@ func TestWithoutChecksums(t *testing.T) {
 	wantNoise(t, s, "large")
 }
 
-// Anyone who runs out of time while nobody answers is told where nobody answers, and why.
+// If the time runs out without an answer, the error says which address does not answer, and why.
 func TestTimeIsOver(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

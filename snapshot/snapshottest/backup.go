@@ -6,7 +6,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// Backup is what a store lists of a verified backup of cluster main.
+// Backup returns a verified backup of cluster main, as a store lists it.
 func Backup(name string, created time.Time) snapshot.Backup {
 	var b snapshot.Backup
 	b.Name, b.Cluster, b.Created, b.Verified = name, "main", created, created

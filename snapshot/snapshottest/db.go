@@ -24,7 +24,7 @@ type DB struct {
 // NewDB returns an empty database, at revision 1, in a directory of the test.
 func NewDB(t testing.TB) *DB {
 	t.Helper()
-	// etcd opens its database with these, too: no freelist on disk.
+	// etcd opens its database with these options too: no freelist on disk.
 	b, err := bbolt.Open(filepath.Join(t.TempDir(), "db"), 0o600,
 		&bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, NoSync: true})
 	if err != nil {
@@ -54,7 +54,7 @@ func NewDB(t testing.TB) *DB {
 	return d
 }
 
-// Path is the file of the database. What was written is in it.
+// Path returns the file of the database, which contains everything written so far.
 func (d *DB) Path() string { return d.bolt.Path() }
 
 // Put writes a new version of key.
@@ -63,7 +63,7 @@ func (d *DB) Put(key, value string) {
 	d.update(func(tx *bbolt.Tx) error { return d.put(tx, key, []byte(value)) })
 }
 
-// Fill writes n keys with values of size random bytes each, a thousand a transaction.
+// Fill writes n keys with values of size random bytes each, a thousand per transaction.
 func (d *DB) Fill(n, size int) {
 	d.t.Helper()
 	random := rand.NewChaCha8([32]byte{})
@@ -88,7 +88,7 @@ func (d *DB) Delete(key string) {
 	d.update(func(tx *bbolt.Tx) error { return d.tombstone(tx, key) })
 }
 
-// Compact drops the newest entry, as a compaction at a tombstone does, and says so in bucket meta.
+// Compact drops the newest entry, as a compaction at a tombstone does, and records it in bucket meta.
 func (d *DB) Compact() {
 	d.t.Helper()
 	d.update(func(tx *bbolt.Tx) error {
@@ -100,7 +100,7 @@ func (d *DB) Compact() {
 	})
 }
 
-// Schedule says in bucket meta that a compaction at rev was begun.
+// Schedule records in bucket meta that a compaction at rev was begun.
 func (d *DB) Schedule(rev int64) {
 	d.t.Helper()
 	d.update(func(tx *bbolt.Tx) error {
@@ -108,7 +108,7 @@ func (d *DB) Schedule(rev int64) {
 	})
 }
 
-// compactedAt says in bucket meta that a compaction was begun and finished.
+// compactedAt records in bucket meta that a compaction was begun and finished.
 func compactedAt(tx *bbolt.Tx, rev int64) error {
 	for _, name := range []string{"scheduledCompactRev", "finishedCompactRev"} {
 		if err := tx.Bucket([]byte("meta")).Put([]byte(name), revision(rev)); err != nil {
@@ -127,7 +127,7 @@ func (d *DB) tombstone(tx *bbolt.Tx, key string) error {
 	return tx.Bucket([]byte("key")).Put(append(revision(d.rev), 't'), value)
 }
 
-// marshal encodes a key as etcd does, whose messages marshal themselves up to 3.6.
+// marshal encodes a key as etcd does. Up to etcd 3.6 the messages marshal themselves.
 func marshal(kv any) ([]byte, error) {
 	if m, ok := kv.(interface{ Marshal() ([]byte, error) }); ok {
 		return m.Marshal()
@@ -135,7 +135,7 @@ func marshal(kv any) ([]byte, error) {
 	return proto.Marshal(kv.(proto.Message))
 }
 
-// Decode reads a key as etcd encodes it.
+// Decode decodes a key as etcd encodes it.
 func Decode(data []byte, kv *mvccpb.KeyValue) error {
 	if m, ok := any(kv).(interface{ Unmarshal([]byte) error }); ok {
 		return m.Unmarshal(data)
@@ -154,7 +154,7 @@ func (d *DB) Begin() *Tx {
 	return &Tx{Tx: tx, db: d}
 }
 
-// Open is the number of transactions not closed.
+// Open returns the number of open transactions.
 func (d *DB) Open() int { return int(d.open.Load()) }
 
 func (d *DB) put(tx *bbolt.Tx, key string, value []byte) error {
@@ -182,7 +182,7 @@ func revision(main int64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, '_'), 0)
 }
 
-// Tx is a transaction, as strict as etcd's: it panics when it is closed twice.
+// Tx is a transaction, as strict as etcd's: it panics if it is closed twice.
 type Tx struct {
 	*bbolt.Tx
 	db     *DB

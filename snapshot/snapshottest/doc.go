@@ -1,3 +1,3 @@
-// Package snapshottest helps to test what package snapshot works with: [Run] holds a back end to the contract of
-// snapshot.Store, [DB] is a database as etcd lays it out, of any size, made without etcd's server.
+// Package snapshottest helps to test package snapshot and its stores. [Run] tests an implementation of snapshot.Store
+// against its contract. [DB] is a database in etcd's layout, of any size, made without etcd's server.
 package snapshottest

@@ -12,11 +12,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// FillKubernetes fills the database with what a cluster of Kubernetes keeps in etcd, until it has about size bytes:
-// pods, replica sets, secrets, config maps, events, leases and endpoint slices, in the shape of Kubernetes' protobuf (a
-// magic number, runtime.Unknown, metadata with managedFields, spec, status), 3.4 kB an entry. Four fifths are objects
-// as a compaction leaves them, one version each; the rest came later: updates of every fourth object, and tombstones.
-// It is the same every time. zstd's fastest level makes it five to six times smaller.
+// FillKubernetes fills the database with what a Kubernetes cluster keeps in etcd, until it has about size bytes: pods,
+// replica sets, secrets, config maps, events, leases and endpoint slices, in Kubernetes' protobuf format (a magic
+// number, runtime.Unknown, metadata with managedFields, spec, status), 3.4 kB per entry. Four fifths are objects as a
+// compaction leaves them, with one version each. The rest is later: updates of every fourth object, and tombstones. The
+// content is the same every time. zstd's fastest level makes it five to six times smaller.
 func (d *DB) FillKubernetes(size int64) {
 	d.t.Helper()
 	k := &kubernetes{random: rand.New(rand.NewChaCha8([32]byte{1}))}
@@ -42,7 +42,7 @@ func (d *DB) FillKubernetes(size int64) {
 	})
 }
 
-// grow calls write, two hundred times a transaction, until the database has size bytes.
+// grow calls write, two hundred times per transaction, until the database has size bytes.
 func (d *DB) grow(size int64, write func(tx *bbolt.Tx) error) {
 	d.t.Helper()
 	for reached := false; !reached; {
@@ -80,7 +80,7 @@ type kubernetes struct {
 	objects []*object
 }
 
-// object is one object, from whose seed its content follows, but for what changes with each version.
+// object is one object. Its content follows from its seed, except for what changes with each version.
 type object struct {
 	kind, key string
 	seed      uint64
@@ -89,7 +89,7 @@ type object struct {
 	deleted   bool
 }
 
-// kinds are the kinds of objects with their share in hundred.
+// kinds are the kinds of objects with their share in percent.
 var kinds = []struct {
 	name  string
 	share int
@@ -112,10 +112,10 @@ func (k *kubernetes) create() *object {
 	return o
 }
 
-// any returns one of every fourth object: few are written often, most hardly ever.
+// any returns one of every fourth object: few objects are written often, most of them hardly ever.
 func (k *kubernetes) any() *object { return k.objects[k.random.IntN(len(k.objects)/4)*4] }
 
-// value is the present version as Kubernetes stores it.
+// value returns the current version as Kubernetes stores it.
 func (o *object) value() []byte {
 	random := rand.New(rand.NewPCG(o.seed, 0))
 	changing := rand.New(rand.NewPCG(o.seed, uint64(o.version)))
@@ -165,7 +165,7 @@ func (o *object) value() []byte {
 	return append([]byte("k8s\x00"), unknown...)
 }
 
-// body is spec, status or data.
+// body writes spec, status or data.
 func (o *object) body(b *message, app int, random, changing *rand.Rand) {
 	switch o.kind {
 	case "pods", "replicasets":
@@ -200,7 +200,7 @@ func (o *object) body(b *message, app int, random, changing *rand.Rand) {
 			b.text(32, "containerd://"+noise(changing, 32))
 			b.text(33, "registry.example/team/app@sha256:"+noise(rand.New(rand.NewPCG(uint64(app), 2)), 32))
 		}
-	case "secrets": // keys, certificates: nothing to compress but the base64
+	case "secrets": // keys and certificates: only the base64 can be compressed
 		for _, name := range []string{"tls.key", "tls.crt"} {
 			b.nest(2, func(m *message) { m.text(1, name); m.text(2, noise(random, 2000)) })
 		}
@@ -236,7 +236,7 @@ func (o *object) body(b *message, app int, random, changing *rand.Rand) {
 	}
 }
 
-// managed is metadata.managedFields of each kind, which is much of what Kubernetes stores.
+// managed has metadata.managedFields of each kind, which is much of what Kubernetes stores.
 var managed = func() map[string]string {
 	all := map[string]string{}
 	for i, kind := range kinds {
@@ -260,7 +260,7 @@ func uuid(r *rand.Rand) string {
 	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:]
 }
 
-// noise is n random bytes in hex.
+// noise returns n random bytes in hex.
 func noise(r *rand.Rand, n int) string {
 	b := make([]byte, (n+7)/8*8)
 	for i := 0; i < len(b); i += 8 {
@@ -269,7 +269,7 @@ func noise(r *rand.Rand, n int) string {
 	return hex.EncodeToString(b[:n])
 }
 
-// message is a protobuf message in the making.
+// message is a protobuf message under construction.
 type message []byte
 
 func (m *message) bytes(number protowire.Number, b []byte) {

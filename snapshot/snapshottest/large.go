@@ -13,7 +13,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// large is more than a back end sends in one piece, and no multiple of anything.
+// large is more than a store sends in one piece, and not a multiple of any part size.
 const large = 20<<20 + 12345
 
 // randomData returns a reader of n bytes that do not repeat.
@@ -55,7 +55,7 @@ func largeObjects(t *testing.T, s snapshot.Store) {
 	check()
 }
 
-// sameDataRace lets all callers put the same bytes: anyone who asks itself "is that mine?" must not go by the content.
+// sameDataRace lets all callers put the same bytes: a store must not recognise its own object by the content.
 func sameDataRace(t *testing.T, s snapshot.Store) {
 	var wg sync.WaitGroup
 	var won atomic.Int32

@@ -13,7 +13,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// Run holds a back end to the contract of snapshot.Store. open returns a new, empty store each time.
+// Run tests a store against the contract of snapshot.Store. open returns a new, empty store each time.
 func Run(t *testing.T, open func(t *testing.T) snapshot.Store) {
 	for name, test := range map[string]func(*testing.T, snapshot.Store){
 		"PutGet":             putGet,
@@ -110,7 +110,7 @@ func putReplaces(t *testing.T, s snapshot.Store) {
 	wantNames(t, s, "", "a/b")
 }
 
-// putIsAtomic replaces an object while others read it, and no reader may see a mixture.
+// putIsAtomic replaces an object while others read it. No reader may see a mixture.
 func putIsAtomic(t *testing.T, s snapshot.Store) {
 	texts := []string{strings.Repeat("a", 1<<17), strings.Repeat("b", 1<<16)}
 	put(t, s, "a/b", texts[0])
@@ -204,7 +204,7 @@ func putIfAbsentRace(t *testing.T, s snapshot.Store) {
 	wantObject(t, s, "c/control/record-2.json", fmt.Sprint(winner))
 }
 
-// putBesideDelete puts into a directory that a concurrent Delete leaves empty again and again.
+// putBesideDelete puts into a directory that a concurrent Delete empties again and again.
 func putBesideDelete(t *testing.T, s snapshot.Store) {
 	var wg sync.WaitGroup
 	for _, name := range []string{"a/b/1", "a/b/2"} {
@@ -307,7 +307,7 @@ func endedContext(t *testing.T, s snapshot.Store) {
 	wantNames(t, s, "", "there")
 }
 
-// contextEndsMidway ends the context after the first bytes of an object were written, or read.
+// contextEndsMidway ends the context after the first bytes of an object were written or read.
 func contextEndsMidway(t *testing.T, s snapshot.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := s.Put(ctx, "a", readerFunc(func(p []byte) (int, error) {
@@ -365,7 +365,7 @@ func conditionalIsReal(t *testing.T, s snapshot.Store) {
 	wantNames(t, s, "")
 }
 
-// manyWriters lets all put one name: the last one standing is whole, and is one of those that were put.
+// manyWriters lets all put one name: the final object is whole, and is one of those that were put.
 func manyWriters(t *testing.T, s snapshot.Store) {
 	var wg sync.WaitGroup
 	var texts []string

@@ -17,13 +17,12 @@ const (
 	ext4Is64bit    = 0x80
 )
 
-// worthGrowing is the least, in bytes, by which a device must exceed its filesystem: mkfs leaves some space unused.
+// worthGrowing is the least difference, in bytes, for which a filesystem is grown: mkfs leaves some space unused.
 const worthGrowing = 1 << 20
 
-// Extend makes an ext4 filesystem that is not mounted as large as its device, and returns its size in bytes before
-// and after. It is done before it is mounted because then it needs no capability beside those of a mount:
-// growing a mounted one takes CAP_SYS_RESOURCE, which containers seldom have. With any other content there is
-// nothing to do, and Grow may have.
+// Extend makes an ext4 filesystem that is not mounted as large as its device, and returns its size in bytes before and
+// after. Growing it before it is mounted needs no more capabilities than a mount. Growing a mounted one needs
+// CAP_SYS_RESOURCE, which containers seldom have. Extend does nothing with any other content; Grow is for xfs.
 func Extend(ctx context.Context, device string) (before, after int64, err error) {
 	before, err = ext4Size(device)
 	if err != nil || before == 0 {
@@ -36,7 +35,7 @@ func Extend(ctx context.Context, device string) (before, after int64, err error)
 	if err := errors.Join(need("e2fsck", "resize2fs"), notInUse(device)); err != nil {
 		return before, before, fmt.Errorf("extend %s: %w", device, err)
 	}
-	// resize2fs asks for a full check of a filesystem that is not mounted.
+	// resize2fs demands a full check of a filesystem that is not mounted.
 	if _, err := run(ctx, "e2fsck", "-f", "-p", device); err != nil && exitCode(err) != 1 {
 		return before, before, fmt.Errorf("extend %s: %w", device, err)
 	}
@@ -47,7 +46,7 @@ func Extend(ctx context.Context, device string) (before, after int64, err error)
 	return before, after, err
 }
 
-// ext4Size is the size in bytes of the ext4 filesystem on a device, as its superblock says; 0 when there is none.
+// ext4Size returns the size in bytes of the ext4 filesystem on a device, from its superblock, or 0 if there is none.
 func ext4Size(device string) (size int64, err error) {
 	f, err := open(device, 0)
 	if err != nil {

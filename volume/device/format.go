@@ -19,13 +19,13 @@ type Filesystem struct {
 }
 
 // Format makes a filesystem on a device that a Probe has proved blank, or on which a Format with the same UUID was
-// interrupted. It checks that: nobody may be using the device, and it must be blank, without a signature, or with the
+// interrupted. It checks again that nobody uses the device, and that the device is blank, has no signature, or has the
 // signature of this filesystem.
 //
-// Of ext4 everything is written at once: no inode tables are left to the kernel, which would write them while
-// etcd waits for its fsyncs, and no journal whose old content could be taken for its own after a crash. One
-// inode for 256 KiB, not 16, keeps that short: etcd has few files. Nothing is discarded: what lies between the
-// edges of a device is left alone until it is overwritten, and a blank EBS volume gains nothing by it.
+// An ext4 filesystem is written completely at once. Otherwise the kernel would write the inode tables later, while etcd
+// waits for its fsyncs, and after a crash could take the old content of the journal for valid. One inode per 256 KiB
+// instead of 16 KiB makes this fast enough: etcd has few files. Nothing is discarded: the space between the edges of
+// the device is left alone until it is overwritten, and a blank EBS volume gains nothing by a discard.
 func Format(ctx context.Context, device string, fs Filesystem) error {
 	var options []string
 	switch fs.Type {
@@ -39,7 +39,7 @@ func Format(ctx context.Context, device string, fs Filesystem) error {
 	}
 	err := need("blkid", "mkfs."+fs.Type)
 	if err == nil {
-		err = InPassing(ctx, func() error {
+		err = RetryBusy(ctx, func() error {
 			if err := clear(ctx, device, fs.UUID); err != nil {
 				return err
 			}
@@ -55,8 +55,8 @@ func Format(ctx context.Context, device string, fs Filesystem) error {
 	return nil
 }
 
-// clear makes sure that a device may be formatted, and makes it look blank: mount-utils would mount what an
-// interrupted mkfs has left. The device is released just before mkfs, which opens it for itself too.
+// clear checks that a device may be formatted, and makes it look blank: mount-utils would mount what an interrupted
+// mkfs has left. The device is released just before mkfs, which also opens it exclusively.
 func clear(ctx context.Context, device, uuid string) error {
 	f, err := exclusive(device, os.O_RDWR|unix.O_DIRECT)
 	if err != nil {
@@ -83,7 +83,7 @@ func clearOpen(ctx context.Context, f *os.File, uuid string) error {
 	return wipe(f)
 }
 
-// describe names what is there, for people.
+// describe describes the content to people.
 func (c Content) describe() string {
 	switch {
 	case c.Blank:
@@ -94,8 +94,8 @@ func (c Content) describe() string {
 	return c.Other
 }
 
-// mkfs makes mount-utils format a device. It also checks with blkid that the device is blank; that is a last guard, and
-// never the only one.
+// mkfs formats a device with mount-utils, which also checks with blkid that the device is blank. That is never the only
+// check.
 func mkfs(ctx context.Context, device, fstype string, options []string) error {
 	formatter := mount.NewSafeFormatAndMount(noMount{}, newPrograms(ctx))
 	err := formatter.FormatAndMountSensitiveWithFormatOptions(device, "", fstype, nil, nil, options)
@@ -103,13 +103,13 @@ func mkfs(ctx context.Context, device, fstype string, options []string) error {
 		return nil
 	}
 	text := oneLine([]byte(err.Error()))
-	if strings.Contains(text, "in use by the system") { // somebody has opened it since we looked
+	if strings.Contains(text, "in use by the system") { // another program has opened it since the last check
 		return fmt.Errorf("%w (%s)", ErrBusy, text)
 	}
 	return errors.New(text)
 }
 
-// noMount keeps mount-utils from mounting what it has formatted: that is another step.
+// noMount keeps mount-utils from mounting what it has formatted.
 type noMount struct{ mount.Interface }
 
 // MountSensitive implements [mount.Interface].
@@ -117,7 +117,7 @@ func (noMount) MountSensitive(source, target, fstype string, options, sensitive 
 	return nil
 }
 
-// verify makes sure that the filesystem is there: mount-utils skips mkfs when it sees anything.
+// verify checks that the new filesystem is there: mount-utils skips mkfs if it finds any signature.
 func verify(ctx context.Context, device string, fs Filesystem) error {
 	c, err := Probe(ctx, device)
 	if err == nil && (c.Type != fs.Type || !strings.EqualFold(c.UUID, fs.UUID) || c.Label != fs.Label) {

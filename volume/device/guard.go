@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readWait is how long a look at the device may take. Longer is a stall, which is no evidence of anything.
+// readWait is how long reading the device may take. Longer is a stall, which is no evidence of a loss.
 const readWait = 1500 * time.Millisecond
 
 // Guard looks for evidence that a mounted volume is lost.
 type Guard struct {
 	find Lookup
-	// read looks at the device and the filesystem, and may hang.
+	// read reads from the device and the filesystem, and may hang.
 	read func(device, file string) error
 
 	mu     sync.Mutex
-	errors map[string]uint64 // that a filesystem had when it was mounted, by the name of its device
-	asked  chan error        // gets the answer of the look that is under way
-	since  time.Time         // when that was begun
+	errors map[string]uint64 // by device name: the error count of the filesystem when it was mounted
+	asked  chan error        // gets the result of the read in progress
+	since  time.Time         // when that read began
 }
 
 // NewGuard returns a Guard of the devices that find knows.
@@ -39,11 +39,11 @@ type Target struct {
 	Volume   string
 	Device   string
 	Dir      string
-	File     string // on the volume; it is read to see whether the filesystem still answers
-	Readonly bool   // it was mounted so, and that is no evidence
+	File     string // on the volume; it is read to check that the filesystem still answers
+	Readonly bool   // it was mounted read-only, so being read-only is no evidence
 }
 
-// Mounted says that a device has just been mounted: errors that its filesystem counted before do not count.
+// Mounted records that a device has just been mounted: errors that its filesystem counted earlier are ignored.
 func (g *Guard) Mounted(device string) {
 	dev, err := numberAt(device)
 	if err != nil {
@@ -56,9 +56,9 @@ func (g *Guard) Mounted(device string) {
 	g.mu.Unlock()
 }
 
-// Check returns evidence that the volume is lost; nil when nothing speaks for it. What cannot be found out for
-// another reason is no evidence. An error that wraps [ErrStalled] is none either: the device does not answer,
-// and may do so later. It takes no longer than 1.5 s, and there is never more than one look that hangs.
+// Check returns evidence that the volume is lost, or nil. What cannot be determined for another reason is no evidence.
+// An error that wraps [ErrStalled] is no evidence either: the device does not answer, but may do so later. Check takes
+// at most 1.5 s, and at most one read hangs at any time.
 func (g *Guard) Check(t Target) error {
 	dev, device, err := g.look(t)
 	if err != nil {
@@ -76,7 +76,7 @@ func (g *Guard) Check(t Target) error {
 	return g.ask(func() error { return g.read(device, t.File) })
 }
 
-// look looks at what the kernel knows without asking the device. It returns the number of what is mounted.
+// look checks what the kernel knows without asking the device. It returns the number of the mounted device.
 func (g *Guard) look(t Target) (dev number, device string, err error) {
 	there, err := at(t.Dir)
 	if err == nil && there == nil {
@@ -94,7 +94,7 @@ func (g *Guard) look(t Target) (dev number, device string, err error) {
 	mounted := err == nil
 	list, err := g.find()
 	if err != nil {
-		return dev, "", nil // it could not be looked
+		return dev, "", nil // unknown
 	}
 	found := false
 	for _, d := range list {
@@ -114,7 +114,7 @@ func (g *Guard) look(t Target) (dev number, device string, err error) {
 	return dev, "", fmt.Errorf("what is mounted at %s is device %s, but %s is %s now", t.Dir, dev, t.Volume, device)
 }
 
-// ask makes read look at the device, unless an earlier look has not come back.
+// ask calls read and waits for it, unless an earlier read still hangs.
 func (g *Guard) ask(read func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -152,7 +152,7 @@ func read(device, file string) error {
 	return nil
 }
 
-// isDead distinguishes the errors of a device that is gone, or whose volume was taken away, from those of this process.
+// isDead reports whether an error is that of a device that is gone or whose volume was taken away.
 func isDead(err error) bool {
 	return errors.Is(err, unix.EIO) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV)
 }
@@ -186,7 +186,7 @@ func readFile(path string) error {
 	return err
 }
 
-// kernelName is the name that the kernel gives a device; its node may have another.
+// kernelName returns the kernel's name for a device. Its node below /dev may have another name.
 func kernelName(dev number) string {
 	link, err := os.Readlink("/sys/dev/block/" + dev.String())
 	if err != nil {
@@ -195,7 +195,7 @@ func kernelName(dev number) string {
 	return filepath.Base(link)
 }
 
-// errorCount is how many errors an ext4 filesystem has counted; false when there is none of that kind.
+// errorCount returns how many errors an ext4 filesystem has counted, or false for any other filesystem.
 func errorCount(name string) (uint64, bool) {
 	data, err := os.ReadFile(filepath.Join("/sys/fs/ext4", name, "errors_count"))
 	if name == "" || err != nil {

@@ -15,7 +15,7 @@ import (
 	"holdfast/volume/device/devicetest"
 )
 
-// guarded is a mounted volume with a file, and the guard of it.
+// guarded is a mounted volume with a file, and its guard.
 func guarded(t *testing.T, d *devicetest.Disk, fstype string) (*Guard, Target) {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func guarded(t *testing.T, d *devicetest.Disk, fstype string) (*Guard, Target) {
 	return g, target
 }
 
-// evidence wants the text in the answer within 2 s.
+// evidence waits up to 2 s for evidence with this text.
 func evidence(t *testing.T, g *Guard, target Target, text string) {
 	t.Helper()
 	begun := time.Now()
@@ -69,7 +69,7 @@ func TestFenceStopsOpenFiles(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		mounted(t, d, target.Dir, false) // and it comes back
+		mounted(t, d, target.Dir, false) // and it is mounted again
 		contains(t, filepath.Join(target.Dir, "identity"), "mine")
 	})
 }
@@ -82,7 +82,7 @@ func TestFenceOfWhatIsNotMounted(t *testing.T) {
 	put(t, filepath.Join(dir, "f"), "the filesystem below must not be shut down")
 }
 
-// TestCheckSeesAShutdown has the filesystem shut down behind the guard's back: yanked.
+// TestCheckSeesAShutdown shuts down the filesystem without the guard's knowledge.
 func TestCheckSeesAShutdown(t *testing.T) {
 	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
 		g, target := guarded(t, d, fstype)
@@ -187,10 +187,10 @@ func TestCheckSeesErrorsOfThisMountOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	trigger := filepath.Join("/sys/fs/ext4", kernelName(of(m)), "trigger_fs_error")
-	// With errors=remount-ro the error shows in the options too: with continue in the count alone.
+	// With errors=remount-ro the error also shows in the options; with errors=continue it only shows in the count.
 	devicetest.Run(t, "mount", "-o", "remount,errors=continue", target.Dir)
 	put(t, trigger, "a test")
-	// The kernel counts them a little later.
+	// The kernel counts the errors a little later.
 	for end := time.Now().Add(2 * time.Second); g.Check(target) == nil && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -202,7 +202,7 @@ func TestCheckSeesErrorsOfThisMountOnly(t *testing.T) {
 	devicetest.Run(t, "mount", "-o", "remount,errors=remount-ro", target.Dir)
 	put(t, trigger, "a test")
 	evidence(t, g, target, "kernel log")
-	// A new mount repairs it.
+	// Mounting it again repairs it.
 	mounted(t, d, target.Dir, false)
 	g.Mounted(d.Path)
 	if err := g.Check(target); err != nil {
@@ -255,7 +255,7 @@ func TestFenceOfAFrozenFilesystem(t *testing.T) {
 
 const fithaw = 0xC0045878
 
-// TestAStallIsNoEvidence needs no device: the look at it hangs as long as the test wants.
+// TestAStallIsNoEvidence needs no device: its read hangs as long as the test wants.
 func TestAStallIsNoEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGuard(EBS(""))

@@ -11,31 +11,31 @@ import (
 	"syscall"
 )
 
-// model is what an EBS volume says of itself in NVMe's Identify Controller.
+// model is the model number that an EBS volume reports in NVMe's Identify Controller.
 const model = "Amazon Elastic Block Store"
 
 // Device is the block device of a volume.
 type Device struct {
 	Volume string // vol-0123456789abcdef0
 	Name   string // nvme1n1: its name in sysfs
-	Path   string // its node, with symbolic links resolved; "" while there is none
+	Path   string // its node, with symbolic links resolved; "" if there is none yet
 }
 
-// namespace is the first namespace of an NVMe controller, which is all that an EBS volume has. nvme1c0n1 is
-// a hidden path of a multipath device, and nvme1n1p1 a partition.
+// namespace matches the first namespace of an NVMe controller; an EBS volume has no other. It does not match a hidden
+// path of a multipath device (nvme1c0n1) or a partition (nvme1n1p1).
 var namespace = regexp.MustCompile(`^nvme[0-9]+n1$`)
 
-// Lookup returns the devices on this machine that are volumes, by what the kernel says of them now; also those that
-// have no node yet. An error means that something is there that could not be read.
+// Lookup returns the devices of this machine that are volumes, as the kernel reports them now, including those without
+// a node yet. An error means that a device could not be read.
 type Lookup func() ([]Device, error)
 
-// EBS looks up EBS volumes. What counts is the serial in sysfs: links below /dev/disk/by-id can be stale and lead to
-// another volume (aws-ebs-csi-driver#1224, #1082). root stands for / where it leads to sysfs and devices.
+// EBS returns a Lookup of EBS volumes. It uses the serial in sysfs: links below /dev/disk/by-id can be stale and lead
+// to another volume (aws-ebs-csi-driver#1224, #1082). root is the directory that contains sys and dev, normally /.
 func EBS(root string) Lookup {
 	return func() ([]Device, error) { return scan(root) }
 }
 
-// List returns the volumes that find knows. One without a node is left out: it is being made.
+// List returns the volumes that find knows, without those that have no node yet.
 func List(find Lookup) ([]Device, error) {
 	all, err := find()
 	if err != nil {
@@ -91,7 +91,7 @@ func scan(root string) ([]Device, error) {
 	return devices, nil
 }
 
-// attribute reads a file of sysfs; "" when it, or its device, is going away.
+// attribute reads a file of sysfs. It returns "" if the file or its device is going away.
 func attribute(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ENXIO) {
@@ -102,7 +102,7 @@ func attribute(path string) (string, error) {
 
 var serialForm = regexp.MustCompile(`^vol-?([0-9a-f]{8,17})$`)
 
-// parseSerial returns the volume ID that a serial stands for: vol0123… without the dash, and padded.
+// parseSerial returns the volume ID of a serial, which lacks the dash (vol0123…) and is padded.
 func parseSerial(serial string) (volume string, ok bool) {
 	m := serialForm.FindStringSubmatch(strings.Trim(serial, " \t\r\n\x00"))
 	if m == nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// fake is a directory that looks like /, with files at these paths.
+// fake makes a directory that imitates /, with files at these paths.
 func fake(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -35,12 +35,12 @@ func TestListFindsVolumesBySerial(t *testing.T) {
 		"sys/block/nvme2n1/device/model":    "Amazon EC2 NVMe Instance Storage",
 		"sys/block/nvme2n1/device/serial":   "vol00000000000000ccc",
 		"dev/nvme2n1":                       "",
-		"sys/block/nvme3n1/device/model":    model, // its node is still to come
+		"sys/block/nvme3n1/device/model":    model, // it has no node yet
 		"sys/block/nvme3n1/device/serial":   "vol00000000000000ddd",
 		"sys/block/nvme4c0n1/device/model":  model, // a path of a multipath device
 		"sys/block/nvme4c0n1/device/serial": "vol00000000000000eee",
 		"dev/nvme4c0n1":                     "",
-		"sys/block/nvme5n1/device/model":    model, // its serial is going away
+		"sys/block/nvme5n1/device/model":    model, // its serial file is going away
 		"dev/nvme5n1":                       "",
 		"sys/block/sda/size":                "1",
 	})

@@ -16,15 +16,15 @@ import (
 	"k8s.io/mount-utils"
 )
 
-// options are those of every mount: a volume holds data only, and etcd reads no access times.
+// options are used for every mount: a volume only holds data, and etcd needs no access times.
 var options = []string{"noatime", "nodev", "nosuid", "noexec"}
 
-// Mount checks the filesystem of a device and mounts it at dir, which is created. Read-only, not even its
-// journal is replayed. What is mounted there from this device already stays, unless it should be writable and
-// is not, or has failed: then it is unmounted, checked and remounted, since a mount without its journal
-// cannot be made writable.
+// Mount checks the filesystem of a device and mounts it at dir, which it creates. With readonly not even the journal is
+// replayed. If the device is already mounted there, it stays mounted, unless the filesystem has failed, or is read-only
+// and should be writable. Then it is unmounted, checked and mounted again, since a filesystem that was mounted without
+// its journal cannot be remounted writable.
 func Mount(ctx context.Context, device, dir string, readonly bool) error {
-	err := InPassing(ctx, func() error { return mountAt(ctx, device, dir, readonly) })
+	err := RetryBusy(ctx, func() error { return mountAt(ctx, device, dir, readonly) })
 	if err != nil {
 		return fmt.Errorf("mount %s at %s: %w", device, dir, err)
 	}
@@ -46,7 +46,7 @@ func mountAt(ctx context.Context, device, dir string, readonly bool) error {
 	case failure(there) == "" && (readonly || !isReadonly(there)):
 		return nil
 	default:
-		// What a failed filesystem could not write any more is lost already.
+		// What a failed filesystem has not written is already lost.
 		err := Unmount(ctx, dir)
 		if still, e := at(dir); e != nil || still != nil {
 			return errors.Join(err, e)
@@ -80,13 +80,12 @@ func mountAt(ctx context.Context, device, dir string, readonly bool) error {
 	return mountNow(ctx, device, dir, c.Type, readonly)
 }
 
-// InPassing repeats f for 3 s as long as its error wraps ErrBusy, that is, as long as another program has the device
-// open exclusively: programs that look at a device that is new or was written to (multipathd, mdadm, LVM) do so for a
-// moment.
-func InPassing(ctx context.Context, f func() error) error { return inPassing(ctx, ErrBusy, f) }
+// RetryBusy repeats f for 3 s while its error wraps ErrBusy, that is, while another program has the device open
+// exclusively. Programs that scan new or changed devices (multipathd, mdadm, LVM) do so for a moment.
+func RetryBusy(ctx context.Context, f func() error) error { return retryOn(ctx, ErrBusy, f) }
 
-// inPassing is InPassing for another error than ErrBusy.
-func inPassing(ctx context.Context, busy error, f func() error) error {
+// retryOn is RetryBusy for any error.
+func retryOn(ctx context.Context, busy error, f func() error) error {
 	for give := time.Now().Add(busyWait); ; {
 		err := f()
 		if !errors.Is(err, busy) || time.Now().After(give) {
@@ -100,26 +99,26 @@ func inPassing(ctx context.Context, busy error, f func() error) error {
 	}
 }
 
-// makeDir creates a mount point. A symbolic link is refused: mounts are known by where they really are.
+// makeDir creates a mount point. It refuses a symbolic link, since the kernel lists mounts by their real paths.
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	info, err := os.Lstat(dir)
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no directory", dir)
+		err = fmt.Errorf("%s is not a directory", dir)
 	}
 	return err
 }
 
-// check repairs an ext4 filesystem as far as that is possible without asking. An xfs needs no check before it is
-// mounted, which replays its log.
+// check repairs an ext4 filesystem as far as e2fsck can without asking. An xfs filesystem needs no check: mounting it
+// replays its log.
 func check(ctx context.Context, device string) error {
 	_, err := run(ctx, "e2fsck", "-p", device)
 	switch out := fmt.Sprint(err); {
 	case err == nil, exitCode(err) == 1: // errors were corrected
 		return nil
-	case exitCode(err) == 8 && strings.Contains(out, "is in use"): // somebody has opened it since we looked
+	case exitCode(err) == 8 && strings.Contains(out, "is in use"): // another program has opened it since the last check
 		return fmt.Errorf("%w (%w)", ErrBusy, err)
 	}
 	return fmt.Errorf("its filesystem could not be repaired without asking: run e2fsck -f %s by hand: %w", device, err)
@@ -145,13 +144,13 @@ func mountNow(ctx context.Context, device, dir, fstype string, readonly bool) er
 	}
 	there, err := at(dir)
 	if err == nil && (there == nil || of(there) != dev) {
-		err = errors.New("it was mounted, but is not there")
+		err = errors.New("it was mounted, but the mount is not there")
 	}
 	return err
 }
 
-// Grow makes a mounted xfs as large as its device, and returns its size in bytes before and after. With an ext4,
-// which Extend grows before it is mounted, it does nothing.
+// Grow makes a mounted xfs filesystem as large as its device, and returns its size in bytes before and after. It does
+// nothing with ext4, which Extend grows before it is mounted.
 func Grow(ctx context.Context, device, dir string) (before, after int64, err error) {
 	there, err := at(dir)
 	switch {
@@ -222,9 +221,9 @@ func points(dev number) ([]string, error) {
 	return dirs, nil
 }
 
-// at returns what is mounted at dir, the uppermost when there are several; nil for nothing.
+// at returns the uppermost mount at dir, or nil.
 func at(dir string) (*mountinfo.Info, error) {
-	// dir itself is not looked at: on a filesystem that has failed even that is an error.
+	// dir itself is not resolved: on a failed filesystem even that is an error.
 	dir = filepath.Clean(dir)
 	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -237,11 +236,11 @@ func at(dir string) (*mountinfo.Info, error) {
 		func() ([]*mountinfo.Info, error) { return mountinfo.GetMounts(nil) })
 }
 
-// tableReads is how often the table of mounts is read for one that is there and that it does not show.
+// tableReads is how often inTable reads the table of mounts if the table does not show a mount that exists.
 const tableReads = 5
 
-// inTable looks for dir in the table of mounts. A kernel before 6.8 can leave an entry out while others are unmounted
-// (moby/sys#161), so what is not in the table may be there all the same: the kernel is asked for the directory as well.
+// inTable looks for dir in the table of mounts. A kernel before 6.8 can omit an entry while others are unmounted
+// (moby/sys#161), so if dir is not in the table, inTable also asks the kernel about the directory.
 func inTable(dir string, table func() ([]*mountinfo.Info, error)) (top *mountinfo.Info, err error) {
 	missed := false
 	for range tableReads {
@@ -266,7 +265,7 @@ func inTable(dir string, table func() ([]*mountinfo.Info, error)) (top *mountinf
 	if missed {
 		return nil, fmt.Errorf("read the mounts: %s is mounted, and the kernel's table does not show it", dir)
 	}
-	return nil, nil // the kernel cannot say: the table is all there is
+	return nil, nil // the kernel cannot say, so the table decides
 }
 
 func of(m *mountinfo.Info) number { return number{m.Major, m.Minor} }
@@ -275,8 +274,8 @@ func isReadonly(m *mountinfo.Info) bool {
 	return has(m.Options, "ro") || has(m.VFSOptions, "ro")
 }
 
-// failure is what the options of a filesystem say about its failure. Since Linux 6.15 an ext4 that has met an error
-// stays rw there, and shows emergency_ro.
+// failure returns the mount option that shows that a filesystem has failed, or "". Since Linux 6.15 an ext4 filesystem
+// with an error stays rw and shows emergency_ro.
 func failure(m *mountinfo.Info) string {
 	for _, option := range []string{"emergency_ro", "shutdown"} {
 		if has(m.VFSOptions, option) {

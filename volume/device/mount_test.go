@@ -20,7 +20,7 @@ import (
 
 var filesystems = []string{"ext4", "xfs"}
 
-// each runs a test with either filesystem on a disk of its own.
+// each runs a test with each filesystem on its own disk.
 func each(t *testing.T, test func(t *testing.T, d *devicetest.Disk, fstype string)) {
 	for _, fstype := range filesystems {
 		t.Run(fstype, func(t *testing.T) { test(t, devicetest.New(t, devicetest.Small), fstype) })
@@ -80,7 +80,7 @@ func TestFormatMountRemount(t *testing.T) {
 		}
 		put(t, filepath.Join(dir, "f"), "one")
 		mounted(t, d, dir, false) // again
-		mounted(t, d, dir, true)  // what is there stays
+		mounted(t, d, dir, true)  // an existing mount stays
 		if dirs, err := Mounted(d.Path); err != nil || !slices.Equal(dirs, []string{dir}) {
 			t.Errorf("got mounts %v, %v, want %s once", dirs, err, dir)
 		}
@@ -100,7 +100,7 @@ func TestFormatMountRemount(t *testing.T) {
 	})
 }
 
-// TestFormatGoesOnAfterACrash cuts a new filesystem off where mkfs may have been killed.
+// TestFormatGoesOnAfterACrash truncates a new filesystem where mkfs may have been killed.
 func TestFormatGoesOnAfterACrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
@@ -144,7 +144,7 @@ func TestFormatRefusesAnotherFilesystem(t *testing.T) {
 func TestGrow(t *testing.T) {
 	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
 		dir := t.TempDir()
-		// As Machine does it: an ext4 grows before it is mounted, an xfs after.
+		// As in Machine: an ext4 filesystem is grown before it is mounted, an xfs filesystem afterwards.
 		grow := func() (before, after int64) {
 			t.Helper()
 			before, after, err := Extend(t.Context(), d.Path)
@@ -190,7 +190,7 @@ func hash(t *testing.T, path string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// TestReadonlyMountChangesNothing does so with a journal that waits to be replayed.
+// TestReadonlyMountChangesNothing mounts a filesystem whose journal needs to be replayed.
 func TestReadonlyMountChangesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
@@ -256,7 +256,7 @@ func TestMountRefusals(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	want("a symbolic link", link, "no directory")
+	want("a symbolic link", link, "not a directory")
 	if err := os.Truncate(d.Image, devicetest.Small/2); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestUnmountOfABusyMount(t *testing.T) {
 	unmounted(t, dir)
 }
 
-// The table of mounts leaves out a mount that is there: that is found all the same, or nothing is said of it.
+// If the table of mounts omits a mount that exists, the mount is found nevertheless, or the result is an error.
 func TestMountThatTheTableLeavesOut(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
@@ -312,7 +312,7 @@ func TestMountThatTheTableLeavesOut(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dir     string
-		missing int // readings without it
+		missing int // how many readings omit it
 		there   bool
 		wrong   bool
 	}{

@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Content is what is on a device.
+// Content is the content of a device.
 type Content struct {
-	// Blank: provably never used. All proofs agree: its first and last MiB are zero on the device itself, blkid finds no
-	// signature, and nobody has it mounted or open exclusively.
+	// Blank means provably never used. All proofs agree: its first and last MiB are zero on the device itself, blkid
+	// finds no signature, and nobody has it mounted or open exclusively.
 	Blank bool
-	// Type, UUID and Label are those of an ext4 or xfs filesystem; Type is "" when there is none.
+	// Type, UUID and Label describe an ext4 or xfs filesystem; Type is "" if there is none.
 	Type, UUID, Label string
-	// Other names what is there when it is neither blank nor such a filesystem.
+	// Other describes content that is neither blank nor such a filesystem.
 	Other string
-	// Busy: a process has it mounted or open exclusively.
+	// Busy means that a process has it mounted or open exclusively.
 	Busy bool
 
 	signed bool // blkid found a signature
 }
 
-// Probe returns what is on a device, and writes nothing.
+// Probe returns the content of a device. It writes nothing.
 func Probe(ctx context.Context, device string) (Content, error) {
 	f, err := exclusive(device, os.O_RDONLY|unix.O_DIRECT)
 	busy := errors.Is(err, ErrBusy)
@@ -56,12 +56,12 @@ func Probe(ctx context.Context, device string) (Content, error) {
 		return nil
 	})
 	if err != nil {
-		return Content{}, err // a probe that is held up may yet write to c
+		return Content{}, err // a probe that hangs may still write to c
 	}
 	return c, nil
 }
 
-// probe looks at an open device, or file.
+// probe examines an open device, or file.
 func probe(ctx context.Context, f *os.File) (Content, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -111,7 +111,7 @@ func signature(ctx context.Context, device string) (Content, error) {
 	return Content{}, err
 }
 
-// parseSignature reads what blkid has found.
+// parseSignature parses blkid's output.
 func parseSignature(out []byte) Content {
 	tags := make(map[string]string)
 	for line := range strings.SplitSeq(string(out), "\n") {

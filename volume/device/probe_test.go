@@ -14,7 +14,7 @@ import (
 	"holdfast/volume/device/devicetest"
 )
 
-// testUUID is another one in each process: xfs mounts no two filesystems of one UUID at a time.
+// testUUID differs in each process: xfs does not mount two filesystems with the same UUID at the same time.
 var testUUID = uuid.NewString()
 
 func probed(t *testing.T, d *devicetest.Disk) Content {
@@ -55,7 +55,7 @@ func TestProbeIsNotDeceivedByTheCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() // and with it the cache would go
+	defer f.Close() // closing it would drop the cache
 	if _, err := f.ReadAt(make([]byte, 1<<20), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestProbeSeesSignatures(t *testing.T) {
 	}
 }
 
-// two is an xfs in which lies the superblock of an ext4.
+// two is an xfs filesystem that contains the superblock of an ext4.
 func two(t *testing.T, d *devicetest.Disk) {
 	devicetest.Run(t, "mkfs.ext4", "-q", d.Path)
 	f, err := os.Open(d.Path)
@@ -120,7 +120,7 @@ func two(t *testing.T, d *devicetest.Disk) {
 	d.Write(t, 1024, super)
 }
 
-// lvm is the label of a physical volume, for sector 1.
+// lvm is the label of an LVM physical volume, for sector 1.
 func lvm() []byte {
 	b := make([]byte, 512)
 	copy(b, "LABELONE")
@@ -133,7 +133,7 @@ func lvm() []byte {
 	return b
 }
 
-// mbr is a partition table with one partition of a type.
+// mbr is a partition table with one partition of this type.
 func mbr(kind byte) []byte {
 	b := make([]byte, 512)
 	b[446+4] = kind
@@ -143,7 +143,7 @@ func mbr(kind byte) []byte {
 	return b
 }
 
-// gpt is an empty GUID partition table of a device with so many sectors.
+// gpt is an empty GUID partition table for a device of this many sectors.
 func gpt(sectors uint64) []byte {
 	b := append(mbr(0xee), make([]byte, 512+128*128)...)
 	h := b[512:1024]
@@ -185,8 +185,8 @@ func TestProbeOfWhatIsNoDevice(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Probe(t.Context(), path); err == nil || !strings.Contains(err.Error(), "no block device") {
-		t.Errorf("got %v, want that it is no block device", err)
+	if _, err := Probe(t.Context(), path); err == nil || !strings.Contains(err.Error(), "not a block device") {
+		t.Errorf("got %v, want that it is not a block device", err)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestAMissingProgramIsNamed(t *testing.T) {
 	}
 }
 
-// FuzzProbe writes bytes somewhere into a file: unless all are zero, it must not be blank.
+// FuzzProbe writes bytes somewhere into a file. Unless all of them are zero, the file must not be blank.
 func FuzzProbe(f *testing.F) {
 	f.Add([]byte{0}, uint32(0))
 	f.Add(lvm(), uint32(512))

@@ -17,11 +17,11 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// ErrStalled is wrapped by errors that only say that a device did not answer in time. A stalled EBS volume comes back:
-// it is not lost.
+// ErrStalled is wrapped by errors that only say that a device did not answer in time. A stalled EBS volume is not lost:
+// it comes back.
 var ErrStalled = errors.New("the device does not answer")
 
-// grace is how long a program that was killed may take to end. One that waits for a device does not.
+// grace is how long a killed program may take to end. A program that waits for a device does not end.
 const grace = 2 * time.Second
 
 // packages are the Debian packages of the programs that are run.
@@ -31,7 +31,7 @@ var packages = map[string]string{
 	"mkfs.xfs": "xfsprogs", "xfs_growfs": "xfsprogs",
 }
 
-// find returns the path of a program. The PATH of a service may lack the directories of the administrator's.
+// find returns the path of a program. The PATH of a service may lack the administrator's directories.
 func find(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
@@ -44,7 +44,7 @@ func find(name string) (string, error) {
 	return "", fmt.Errorf("the program %s is missing: install it (Debian: apt-get install %s)", name, packages[name])
 }
 
-// need returns an error that names the first of the programs that is missing.
+// need returns an error that names the first missing program.
 func need(names ...string) error {
 	for _, name := range names {
 		if _, err := find(name); err != nil {
@@ -54,7 +54,7 @@ func need(names ...string) error {
 	return nil
 }
 
-// run runs a program. When it fails the error has its output, and wraps the *exec.ExitError.
+// run runs a program. If the program fails, the error has its output and wraps the *exec.ExitError.
 func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	path, err := find(name)
 	if err != nil {
@@ -80,7 +80,7 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// exitCode is that of a program that ended with a code other than 0; -1 for any other error.
+// exitCode returns a program's non-zero exit code, or -1 for any other error.
 func exitCode(err error) int {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
@@ -96,13 +96,13 @@ func oneLine(out []byte) string {
 		func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// bounded calls f, which the kernel may hold up forever, and waits for it until a little after ctx ends.
+// bounded calls f, which may hang in the kernel, and waits for it until a short time after ctx has ended.
 func bounded(ctx context.Context, what string, f func() error) error {
 	return within(ctx.Done(), grace, what, f)
 }
 
-// within calls f, which the kernel may hold up forever, and waits for it until a limit after begun. What is held up
-// cannot be killed, and stays until the device answers.
+// within calls f, which may hang in the kernel, and waits for it until limit has passed since begun was closed. If f
+// hangs, it cannot be killed, and its goroutine stays until the device answers.
 func within(begun <-chan struct{}, limit time.Duration, what string, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -119,7 +119,7 @@ func within(begun <-chan struct{}, limit time.Duration, what string, f func() er
 	}
 }
 
-// programs runs the programs of mount-utils, whose interface has no context, until its own ends.
+// programs runs the programs of mount-utils, whose interface has no context, with a context.
 type programs struct {
 	utilexec.Interface
 	ctx context.Context

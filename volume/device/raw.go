@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrBusy is wrapped by errors that say that somebody uses a device: it is mounted somewhere, perhaps in
-// another mount namespace, or another program has opened it for itself.
+// ErrBusy is wrapped by errors that say that a device is in use: it is mounted, perhaps in another mount namespace, or
+// another program has opened it exclusively.
 var ErrBusy = errors.New("it is mounted, or another program has opened it for itself: see lsblk, and fuser -v or " +
 	"grep its number in /proc/*/mountinfo")
 
-// edge is how much of the beginning and of the end of a device must be zero in one that was never used.
+// edge is how much at the beginning and at the end of a device must be zero for the device to count as never used.
 const edge = 1 << 20
 
 // sizeOf returns the size of a device in bytes.
@@ -27,7 +27,7 @@ func sizeOf(device string) (int64, error) {
 	return n, errors.Join(err, f.Close())
 }
 
-// number is what the kernel knows a device by. Paths are not compared: there are links and aliases.
+// number identifies a device in the kernel. Paths are not compared, because there are links and aliases.
 type number struct{ major, minor int }
 
 func (n number) String() string { return fmt.Sprintf("%d:%d", n.major, n.minor) }
@@ -42,7 +42,7 @@ func numberAt(device string) (number, error) {
 		return number{}, &os.PathError{Op: "stat", Path: device, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return number{}, fmt.Errorf("%s is no block device", device)
+		return number{}, fmt.Errorf("%s is not a block device", device)
 	}
 	return numberOf(st.Rdev), nil
 }
@@ -55,8 +55,8 @@ func open(device string, flags int) (*os.File, error) {
 	return os.OpenFile(device, flags, 0)
 }
 
-// exclusive opens a device so that nobody else can do the same, or mount it, until it is closed. ErrBusy when
-// somebody has. Anyone who has merely opened it does not show.
+// exclusive opens a device so that nobody else can open it so, or mount it, until it is closed. The error is ErrBusy if
+// someone has. A program that has opened the device without O_EXCL goes unnoticed.
 func exclusive(device string, flags int) (*os.File, error) {
 	f, err := open(device, flags|unix.O_EXCL)
 	if errors.Is(err, unix.EBUSY) {
@@ -65,7 +65,7 @@ func exclusive(device string, flags int) (*os.File, error) {
 	return f, err
 }
 
-// notInUse is nil when nobody has the device mounted or opened for himself at this moment.
+// notInUse returns nil if nobody has the device mounted or open exclusively at this moment.
 func notInUse(device string) error {
 	f, err := exclusive(device, os.O_RDONLY)
 	if err != nil {
@@ -74,8 +74,8 @@ func notInUse(device string) error {
 	return f.Close()
 }
 
-// dropCache makes the kernel forget what it remembers of a device, so that who reads it without O_DIRECT,
-// such as blkid, reads the device.
+// dropCache drops the kernel's cache of a device, so that a program that reads without O_DIRECT, such as blkid, reads
+// the device itself.
 func dropCache(f *os.File) error {
 	if err := unix.IoctlSetInt(int(f.Fd()), unix.BLKFLSBUF, 0); err != nil {
 		return fmt.Errorf("drop the cache of %s: %w", f.Name(), err)
@@ -83,7 +83,7 @@ func dropCache(f *os.File) error {
 	return nil
 }
 
-// aligned is memory that O_DIRECT can read into.
+// aligned returns memory that O_DIRECT can read into.
 func aligned(size int) (buffer []byte, free func(), err error) {
 	buffer, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
@@ -92,13 +92,13 @@ func aligned(size int) (buffer []byte, free func(), err error) {
 	return buffer, func() { _ = unix.Munmap(buffer) }, nil
 }
 
-// edges are the offset and the length of the first and of the last MiB.
+// edges returns the offset and the length of the first and of the last MiB.
 func edges(size int64) [][2]int64 {
 	n := min(size, edge)
 	return [][2]int64{{0, n}, {size - n, n}}
 }
 
-// firstData returns the offset of the first byte in the edges of a device that is not zero; -1 when all are.
+// firstData returns the offset of the first byte in a device's edges that is not zero, or -1.
 func firstData(r io.ReaderAt, size int64, buffer []byte) (int64, error) {
 	for _, e := range edges(size) {
 		part := buffer[:e[1]]
@@ -114,7 +114,7 @@ func firstData(r io.ReaderAt, size int64, buffer []byte) (int64, error) {
 	return -1, nil
 }
 
-// wipe makes the edges of a device zero.
+// wipe zeroes the edges of a device.
 func wipe(f *os.File) error {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {

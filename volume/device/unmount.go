@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	unmountWait = 30 * time.Second       // for the device to take what has to be written
-	busyWait    = 3 * time.Second        // for anyone who looks at the mount in passing
+	unmountWait = 30 * time.Second       // for the device to take all data that is still to be written
+	busyWait    = 3 * time.Second        // for a program that only scans the device or looks at the mount
 	busyLook    = 100 * time.Millisecond // between attempts
-	fenceWait   = 400 * time.Millisecond // for either of the two steps of Fence
+	fenceWait   = 400 * time.Millisecond // for each of the two steps of Fence
 )
 
-// Unmount writes what has not been written yet and unmounts what is mounted at dir; nothing is no error. An
-// error of that last write is returned, but the filesystem is unmounted all the same.
+// Unmount writes all pending data and unmounts what is mounted at dir, if anything. If the write fails, Unmount returns
+// the error but has unmounted the filesystem all the same.
 func Unmount(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, unmountWait)
 	defer cancel()
@@ -42,13 +42,13 @@ func Unmount(ctx context.Context, dir string) error {
 func unmount(ctx context.Context, m *mountinfo.Info) error {
 	dir := m.Mountpoint
 	var unwritten error
-	if failure(m) == "" && !isReadonly(m) { // there is something to write, and it can be written
+	if failure(m) == "" && !isReadonly(m) { // otherwise nothing can be written
 		unwritten = bounded(ctx, "sync", func() error { return syncfs(dir) })
 	}
 	if errors.Is(unwritten, ErrStalled) {
 		return unwritten
 	}
-	err := inPassing(ctx, unix.EBUSY, func() error {
+	err := retryOn(ctx, unix.EBUSY, func() error {
 		return bounded(ctx, "umount", func() error { return unix.Unmount(dir, unix.UMOUNT_NOFOLLOW) })
 	})
 	if errors.Is(err, unix.EBUSY) {
@@ -57,7 +57,7 @@ func unmount(ctx context.Context, m *mountinfo.Info) error {
 	return errors.Join(unwritten, err)
 }
 
-// busy says what to look at when a filesystem is in use.
+// busy adds to an error what uses the filesystem, or how to find out.
 func busy(dir string, err error) error {
 	below, _ := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
 		return !strings.HasPrefix(m.Mountpoint, dir+"/"), false
@@ -79,16 +79,16 @@ func syncfs(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// shutdownRequest is FS_IOC_SHUTDOWN, for ext4 and xfs alike, and shutdownNow its argument (…_NOLOGFLUSH): fail
-// everything from now on, and write nothing more, not even the journal.
+// shutdownRequest is FS_IOC_SHUTDOWN, for both ext4 and xfs. Its argument shutdownNow (…_NOLOGFLUSH) means: fail every
+// operation from now on, and write nothing more, not even the journal.
 const (
 	shutdownRequest = 0x8004587D
 	shutdownNow     = 2
 )
 
-// Fence makes every access to the filesystem mounted at dir fail from now on, also through files that are
-// open, and detaches the mount. It returns within a second, whatever the device does; what then still waits
-// for the device can change nothing on it. Nothing mounted is no error.
+// Fence makes every access to the filesystem mounted at dir fail from now on, even through open files, and detaches the
+// mount. It returns within a second, whatever the device does. An operation that still waits for the device can no
+// longer change anything on it. If nothing is mounted, Fence does nothing.
 func Fence(dir string) error {
 	there, err := at(dir)
 	if err != nil || there == nil {
@@ -97,7 +97,7 @@ func Fence(dir string) error {
 	now := make(chan struct{})
 	close(now)
 	err = within(now, fenceWait, "shut down the filesystem", func() error { return shutdown(there) })
-	// Whatever came of it: what is detached is not reached any more by a path.
+	// Detach in any case: then no path leads to the filesystem any more.
 	e := within(now, fenceWait, "detach the mount", func() error {
 		return unix.Unmount(there.Mountpoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	})
@@ -107,12 +107,12 @@ func Fence(dir string) error {
 	return nil
 }
 
-// shutdown shuts down exactly the filesystem that was seen: should dir not be its mount point any more, the
-// request would hit the filesystem below, which may be that of the whole machine.
+// shutdown shuts down the filesystem m, and no other: if dir were no longer its mount point, the request would apply to
+// the filesystem below, which may be that of the whole machine.
 func shutdown(m *mountinfo.Info) error {
 	f, err := os.Open(m.Mountpoint)
 	if errors.Is(err, unix.EIO) {
-		return nil // it is shut down
+		return nil // it is already shut down
 	}
 	if err != nil {
 		return err

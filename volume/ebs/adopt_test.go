@@ -16,8 +16,8 @@ import (
 	"holdfast/volume/volumetest"
 )
 
-// TestRunningEtcdKeepsItsVolume has etcd-manager's volume mounted where that mounts it, with an etcd on it: a claim waits
-// for its end, and never mounts the volume beside it.
+// TestRunningEtcdKeepsItsVolume has a volume mounted by etcd-manager with an etcd on it. A claim waits for the etcd's
+// end, and never mounts the volume a second time.
 func TestRunningEtcdKeepsItsVolume(t *testing.T) {
 	needDevices(t)
 	clearAWS(t)

@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	blindAfter = 5 * time.Second // that EC2 may take to list the volumes while the one that was held last is here
-	unsettled  = 2 * time.Minute // after this an AttachVolume without an answer blocks no other volume
-	// an attachment that has not brought the device by then is given up (as in aws-ebs-csi-driver)
+	blindAfter = 5 * time.Second // how long EC2 may take to list the volumes if the last held volume is here
+	unsettled  = 2 * time.Minute // after this, an AttachVolume without an answer blocks no other volume
+	// An attachment whose device has not come by then is given up (as in aws-ebs-csi-driver).
 	stuck      = 90 * time.Second
 	deviceLook = 250 * time.Millisecond // between looks for the device
-	cloudLook  = 5 * time.Second        // between looks at what EC2 says of it, and what one may take
-	setback    = time.Minute            // before a volume is tried again that could not be attached
-	patience   = 3                      // looks at EC2 in a row that must agree
+	cloudLook  = 5 * time.Second        // between looks at EC2, and the limit for one of them
+	setback    = time.Minute            // before a volume that could not be attached is tried again
+	patience   = 3                      // consecutive answers of EC2 that must agree
 )
 
 // claimAttempt is one run of the protocol, from the devices of this machine to a held volume. It is used once, by a
-// goroutine that has the provider's turn. The steps follow in the order in which they are taken; present.go has what is
-// done with a volume that is here already, choose.go the choice, seize.go the takeover, and prepare.go what is done on
-// the device itself.
+// goroutine that has the provider's turn. The steps are in the order in which they are taken. present.go has what is
+// done with a volume that is already here, choose.go the choice, seize.go the takeover, and prepare.go the work on the
+// device.
 type claimAttempt struct {
 	*Provider
 	want    volume.Want
 	devices map[string]string // of this machine, by volume
 	volumes []Volume          // of the cluster
-	open    string            // the volume whose attachment is not settled; "" for none
-	c       *claim            // on the volume that was chosen
-	adopted []string          // data of another program's etcd on it, which has no identity yet
+	open    string            // the volume whose attachment is not settled, or ""
+	c       *claim            // on the chosen volume
+	adopted []string          // directories on it with another program's etcd data, while it has no identity
 }
 
 // run is the protocol: steps 0 and 1, then the volume that is here, or the one whose attachment is not settled, or a
@@ -68,7 +68,7 @@ func (a *claimAttempt) run(ctx context.Context) (*claim, error) {
 	return a.take(ctx, v)
 }
 
-// take is steps 3 to 9 for a free volume: intent and its settling, the lock, and what is done with the device.
+// take does steps 3 to 9 for a free volume: it writes the claim, attaches the volume and prepares the device.
 func (a *claimAttempt) take(ctx context.Context, v Volume) (*claim, error) {
 	a.c = a.newClaim(v)
 	if err := a.declare(ctx); err != nil {
@@ -81,8 +81,9 @@ func (a *claimAttempt) take(ctx context.Context, v Volume) (*claim, error) {
 	return a.use(ctx, device)
 }
 
-// local is step 0: who this is, this machine's lock, whether it stays, and its devices. It returns the volume that this
-// machine held last if its device is here and it may be adopted without asking EC2; nil if not.
+// local is step 0. It determines the instance, takes this machine's lock, checks that the instance stays, and lists its
+// devices. It returns the volume that this machine held last if its device is here and it may be adopted without asking
+// EC2, otherwise nil.
 func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 	if err := errors.Join(ctx.Err(), a.want.Validate()); err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 	return j.Held, nil
 }
 
-// scan is step 1: the cluster's volumes. EC2 gets little time to answer while there is a volume that needs no answer.
+// scan is step 1: it lists the cluster's volumes. If last needs no answer of EC2, EC2 gets little time.
 func (a *claimAttempt) scan(ctx context.Context, last *Holding) (err error) {
 	if last != nil {
 		var cancel context.CancelFunc
@@ -118,8 +119,8 @@ func (a *claimAttempt) scan(ctx context.Context, last *Holding) (err error) {
 	return err
 }
 
-// settle is what comes first: the outcome of earlier requests, the volumes that are here and not in the list, and those
-// that are in the list and not here.
+// settle first settles earlier requests, then handles volumes that are here but not in the list, and volumes that are
+// attached here according to the list but whose device is not here.
 func (a *claimAttempt) settle(ctx context.Context) (err error) {
 	if a.open, err = a.requests.settle(ctx, a.devices); err != nil {
 		return err
@@ -130,9 +131,9 @@ func (a *claimAttempt) settle(ctx context.Context) (err error) {
 	return a.requests.strays(ctx, a.rules(a.want), a.volumes, a.devices)
 }
 
-// declare is steps 3 and 4: it writes the claim and makes sure that it stays. The last writer wins, so a node that
-// reads its own claim back after the others had time to write theirs has most likely won. That saves the others a
-// useless attachment; it excludes nobody.
+// declare is steps 3 and 4: it writes the claim and checks that it stays. The last writer wins, so a node that reads
+// its own claim back, after the others had time to write theirs, has most likely won. This saves the others a useless
+// attachment. It does not exclude anyone.
 func (a *claimAttempt) declare(ctx context.Context) error {
 	c := a.c
 	a.status.at(stateClaiming, c.vol, "writes its claim and lets it settle")
@@ -142,7 +143,7 @@ func (a *claimAttempt) declare(ctx context.Context) error {
 	}
 	a.step("after-claim-tag")
 	tagless := a.claims.isDenied()
-	if tagless && a.cfg.Takeover != takeoverStopped { // else the wait is also for who has seen us stopped
+	if tagless && a.cfg.Takeover != takeoverStopped { // otherwise wait for a node that has seen this instance stopped
 		return nil
 	}
 	if err := pause(ctx, a.cfg.Settle+time.Duration(a.random(int64(a.cfg.Settle/2+1)))); err != nil || tagless {
@@ -172,16 +173,16 @@ func (a *claimAttempt) declare(ctx context.Context) error {
 	}
 }
 
-// attach is step 5: it asks for the attachment and waits for the device. The request is journaled before it is sent,
-// and stays so until it is known not to be executed, or the device is used.
+// attach is step 5: it requests the attachment and waits for the device. The request is journaled before it is sent,
+// and stays in the journal until it is known not to be executed, or the device is used.
 func (a *claimAttempt) attach(ctx context.Context) (device string, err error) {
 	vol := a.c.vol
-	a.status.at(stateAttaching, vol, "asks for the attachment")
+	a.status.at(stateAttaching, vol, "requests the attachment")
 	j, err := a.requests.journal()
 	if err != nil {
 		return "", err
 	}
-	_, earlier := j.Attaching[vol] // of that it is not known what became
+	_, earlier := j.Attaching[vol] // an earlier request whose outcome is unknown
 	for _, name := range a.setbacks.freeNames() {
 		if err := a.requests.remember(func(j *Journal) {
 			j.Attaching[vol] = time.Now()
@@ -197,8 +198,8 @@ func (a *claimAttempt) attach(ctx context.Context) (device string, err error) {
 			return a.await(ctx, name, true)
 		case m == NameTaken:
 			a.setbacks.spoil(name)
-		case m == Uncertain, m == InUse && earlier: // it may be ourselves who use it
-			a.log.Warn("an attachment was asked for, and it is not known what became of it", zap.String("volume", vol),
+		case m == Uncertain, m == InUse && earlier: // the volume may be in use by this instance
+			a.log.Warn("requested an attachment whose outcome is unknown", zap.String("volume", vol),
 				zap.Error(err))
 			return a.await(ctx, name, false)
 		default:
@@ -208,13 +209,13 @@ func (a *claimAttempt) attach(ctx context.Context) (device string, err error) {
 	return "", a.requests.refused(vol, NameTaken, errors.New("every device name is in use"), earlier)
 }
 
-// await is step 6: it waits until the device with the volume's serial is here, which alone proves the attachment. What
-// EC2 says meanwhile only tells when to stop waiting. sure: EC2 has accepted the request.
+// await is step 6: it waits until the device with the volume's serial is here. Only the device proves the attachment;
+// EC2's answers only tell when to stop waiting. sure means that EC2 has accepted the request.
 func (a *claimAttempt) await(ctx context.Context, name string, sure bool) (string, error) {
 	vol := a.c.vol
 	a.status.at(stateAttaching, vol, "waits for the device")
 	last, looked := time.Now().Add(stuck), time.Now()
-	free, others := 0, 0 // looks in a row that showed the volume free, or with another instance
+	free, others := 0, 0 // consecutive answers that showed the volume free, or with another instance
 	for {
 		devices, err := a.host.Devices()
 		if err != nil {
@@ -237,8 +238,8 @@ func (a *claimAttempt) await(ctx context.Context, name string, sure bool) (strin
 		case !sure && (free == patience || others == patience || gone):
 			a.setbacks.postpone(vol, a.cfg.Settle)
 			a.seen.again()
-			return "", none("an attachment of %s was asked for, and no answer came; nothing else is tried until it is known "+
-				"what became of it, for at most %s", vol, unsettled)
+			return "", none("an attachment of %s was requested without an answer; nothing else is tried until its "+
+				"outcome is known, for at most %s", vol, unsettled)
 		}
 		if err := pause(ctx, deviceLook); err != nil {
 			return "", err

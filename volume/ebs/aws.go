@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	readAttempt  = 15 * time.Second // one attempt to read
-	readAttempts = 4                // of one read; what outlasts them is for the protocol
-	readBackoff  = 5 * time.Second  // longest pause between them
-	changeWithin = 10 * time.Second // one request that changes something
-	pageSize     = 500              // volumes a page
+	readAttempt  = 15 * time.Second // limit of one attempt to read
+	readAttempts = 4                // per read; if all fail, the protocol handles it
+	readBackoff  = 5 * time.Second  // longest pause between attempts
+	changeWithin = 10 * time.Second // limit of one request that changes something
+	pageSize     = 500              // volumes per page
 )
 
-// EC2 is the [Cloud] of a region of AWS, by its SDK. Its methods may be called from several goroutines.
+// EC2 is the [Cloud] of an AWS region, through the SDK. Its methods may be called from several goroutines.
 type EC2 struct {
 	cfg      Config
 	metadata *imds.Client
@@ -38,18 +38,18 @@ type EC2 struct {
 	log      *zap.Logger
 	backoff  func(try int) time.Duration // before a throttled change is sent again
 	poll     time.Duration               // first pause between looks at a volume that is being created
-	limit    time.Duration               // of one request that changes something
+	limit    time.Duration               // for one request that changes something
 
-	asking turn // for the metadata service; guards what follows
+	asking turn // for the metadata service
 	self   atomic.Pointer[Self]
 
 	*sdk
 }
 
-// NewEC2 returns the client. It reads the SDK's own configuration (files, environment) and sends nothing: where
-// credentials and identity are to come from a service, that is asked when they are needed. Of cfg it uses what says
-// where EC2 is and who asks; what is empty the SDK finds out as every AWS program does, and after that the instance
-// metadata service is asked. The series are registered with reg, which may be nil.
+// NewEC2 returns the client. It reads the SDK's own configuration (files, environment) and sends nothing: credentials
+// and identity are fetched from a service when they are needed. cfg may give the endpoints, region, zone and instance.
+// What it leaves empty is determined by the SDK, as in every AWS program, and then by the instance metadata service.
+// The metrics are registered with reg, which may be nil.
 func NewEC2(ctx context.Context, cfg Config, reg prometheus.Registerer, lg *zap.Logger) (*EC2, error) {
 	options := []func(*config.LoadOptions) error{
 		config.WithLogger(sdkLog(lg)),
@@ -62,7 +62,7 @@ func NewEC2(ctx context.Context, cfg Config, reg prometheus.Registerer, lg *zap.
 	metadata := imds.NewFromConfig(base, func(o *imds.Options) {
 		o.EnableFallback, o.HTTPClient = aws.FalseTernary, unproxied(o.HTTPClient)
 	})
-	// Once more: the credentials of the instance's role, too, must come by version 2 only.
+	// Again, because the credentials of the instance's role must also come through version 2 of the service only.
 	base, err = config.LoadDefaultConfig(ctx, append(options,
 		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = metadata }))...)
 	if err != nil {
@@ -77,8 +77,9 @@ func NewEC2(ctx context.Context, cfg Config, reg prometheus.Registerer, lg *zap.
 	return e, nil
 }
 
-// unproxied is the client for the metadata service: it answers each instance for itself, and what a proxy would get is
-// the proxy's own identity, if anything. HTTP_PROXY without NO_PROXY is common on machines that reach AWS by a proxy.
+// unproxied returns the client for the metadata service, without a proxy. The service answers for the instance that
+// asks: through a proxy it would give the proxy's identity, if any. HTTP_PROXY without NO_PROXY is common on machines
+// that reach AWS through a proxy.
 func unproxied(client imds.HTTPClient) imds.HTTPClient {
 	if c, ok := client.(*awshttp.BuildableClient); ok {
 		return c.WithTransportOptions(func(t *http.Transport) { t.Proxy = nil })
@@ -86,7 +87,7 @@ func unproxied(client imds.HTTPClient) imds.HTTPClient {
 	return client
 }
 
-// region is the option that says which region a request is for, which may have to be asked for first.
+// region returns the option with the region of a request. It may have to ask for the region first.
 func (e *EC2) region(ctx context.Context) (func(*ec2.Options), error) {
 	region := e.cfg.Region
 	if region == "" {
@@ -103,23 +104,23 @@ func (e *EC2) configure(o *ec2.Options) {
 	if e.cfg.Endpoint != "" {
 		o.BaseEndpoint = aws.String(e.cfg.Endpoint)
 	}
-	// The SDK takes a deadline of the context for the caller's wish to stop, and does not try again; so the
-	// limit of an attempt is the HTTP client's.
+	// The SDK takes a deadline of the context for the caller's wish to stop, and does not retry. So the HTTP client limits
+	// each attempt.
 	if h, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
 		o.HTTPClient = h.WithTimeout(readAttempt)
 	}
 	o.Retryer = retry.NewAdaptiveMode(func(a *retry.AdaptiveModeOptions) {
 		a.StandardOptions = append(a.StandardOptions, func(s *retry.StandardOptions) {
 			s.MaxAttempts, s.MaxBackoff = readAttempts, readBackoff
-			// The number of attempts is limit enough. The quota would be used up by a long outage, and its
-			// error would stand before the one that says what is wrong.
+			// The number of attempts is enough of a limit. A long outage would use up the quota, and its error would hide the
+			// one that says what is wrong.
 			s.RateLimiter = ratelimit.None
 		})
 	})
 	o.APIOptions = append(o.APIOptions, e.series.count)
 }
 
-// ask sends a request that may be sent again: it changes nothing, or EC2 knows it by its token.
+// ask sends a request that may be repeated: it changes nothing, or EC2 recognises it by its token.
 func ask[In, Out any](ctx context.Context, e *EC2, op string, call request[In, Out], in *In) (*Out, error) {
 	region, err := e.region(ctx)
 	if err != nil {
@@ -132,8 +133,8 @@ func ask[In, Out any](ctx context.Context, e *EC2, op string, call request[In, O
 	return out, nil
 }
 
-// change sends a request once: sent again, it would meet what it did the first time, and its error would be
-// about itself. Only what was throttled, and so was certainly not executed, is sent again, after a while.
+// change sends a request once. If it were repeated, the repetition would meet the effect of the first request, and fail
+// because of it. Only a throttled request, which was certainly not executed, is sent again, after a pause.
 func change[In, Out any](ctx context.Context, e *EC2, op string, call request[In, Out], in *In) error {
 	region, err := e.region(ctx)
 	if err != nil {
@@ -170,8 +171,8 @@ func once[In, Out any](ctx context.Context, e *EC2, region func(*ec2.Options), o
 	return translate(op, err)
 }
 
-// mark notes that a request is signed and about to be sent: what failed before, such as fetching the
-// credentials, had no effect.
+// mark records that a request is signed and about to be sent. A failure before that, such as fetching the credentials,
+// has no effect on EC2.
 func mark(sent *atomic.Bool) middleware.DeserializeMiddleware {
 	return middleware.DeserializeMiddlewareFunc("holdfast.Sent",
 		func(ctx context.Context, in middleware.DeserializeInput,

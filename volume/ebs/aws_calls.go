@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// The operations, as AWS and the label operation name them.
+// The operations, as AWS and the metric label operation name them.
 const (
 	opVolumes   = "DescribeVolumes"
 	opInstances = "DescribeInstances"
@@ -26,12 +26,11 @@ const (
 )
 
 const (
-	throttleTries = 4                      // times a throttled change is sent again
-	throttlePause = 500 * time.Millisecond // mean pause before the first of them; it doubles
+	throttleTries = 4                      // how often a throttled change is sent again
+	throttlePause = 500 * time.Millisecond // mean pause before the first repetition; it doubles
 )
 
-// throttleBackoff is half fixed and half chance, so that nodes that were throttled together do not come back
-// together.
+// throttleBackoff is half fixed and half random, so that nodes that were throttled together do not come back together.
 func throttleBackoff(try int) time.Duration {
 	d := throttlePause << try
 	return d/2 + rand.N(d)
@@ -39,15 +38,15 @@ func throttleBackoff(try int) time.Duration {
 
 var _ Cloud = (*EC2)(nil)
 
-// Volumes implements [Cloud]. Of volumes asked for by ID, one that EC2 does not know makes the whole call fail
-// with the meaning NotFound.
+// Volumes implements [Cloud]. If EC2 does not know one of the volume IDs, the whole call fails with the meaning
+// NotFound.
 func (e *EC2) Volumes(ctx context.Context, q Query) ([]Volume, error) {
 	in := &ec2.DescribeVolumesInput{VolumeIds: q.IDs}
 	if len(q.IDs) == 0 {
 		if len(q.Tags) == 0 {
 			return nil, senseless(opVolumes, "the query names neither volumes nor tags, and would select everybody's")
 		}
-		// Without it EC2 puts everything on one page, and may take too long. It cannot be given with IDs.
+		// Without MaxResults EC2 puts everything on one page, and may take too long. With IDs it is not allowed.
 		in.MaxResults = aws.Int32(pageSize)
 		in.Filters = filters(q.Tags)
 	}
@@ -62,7 +61,7 @@ func (e *EC2) Volumes(ctx context.Context, q Query) ([]Volume, error) {
 				found[v.ID] = v
 			}
 		}
-		// A page may be empty and not be the last: EC2 looks at so many volumes, and then filters.
+		// A page may be empty without being the last: EC2 reads a number of volumes, and then filters.
 		more, err := turnPage(opVolumes, &in.NextToken, out.NextToken)
 		if err != nil {
 			return nil, err
@@ -78,7 +77,7 @@ func (e *EC2) Volumes(ctx context.Context, q Query) ([]Volume, error) {
 	return volumes, nil
 }
 
-// turnPage continues to the next page, if there is one.
+// turnPage moves to the next page, if there is one.
 func turnPage(op string, at **string, next *string) (more bool, err error) {
 	switch {
 	case aws.ToString(next) == "":
@@ -90,8 +89,8 @@ func turnPage(op string, at **string, next *string) (more bool, err error) {
 	return true, nil
 }
 
-// filters are those of EC2 for tags. Whether two filters of one name both count AWS does not say, so only
-// one asks for a tag of any value; selects does the rest.
+// filters returns EC2's filters for tags. AWS does not document whether two filters of one name both count, so only one
+// asks for a tag of any value; selects does the rest.
 func filters(tags map[string]string) []types.Filter {
 	var fs []types.Filter
 	any := false
@@ -107,11 +106,11 @@ func filters(tags map[string]string) []types.Filter {
 	return fs
 }
 
-// literal takes away the meaning that *, ? and \ have in the value of a filter ("Filtering" in the EC2 guide).
+// literal escapes *, ? and \, which have a meaning in the value of a filter ("Filtering" in the EC2 guide).
 var literal = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `\`, `\\`)
 
-// selects reports whether a volume is one that a query asks for: nothing that an endpoint with a wider idea of
-// filters answers is ever taken for a volume of the cluster.
+// selects reports whether a query selects a volume. An endpoint may implement filters too loosely; such an answer must
+// never be taken for a volume of the cluster.
 func selects(q Query, v Volume) bool {
 	if len(q.IDs) > 0 {
 		return slices.Contains(q.IDs, v.ID)
@@ -143,9 +142,9 @@ func fromSDK(v types.Volume) Volume {
 	return out
 }
 
-// Instances implements [Cloud]. EC2 fails the whole call for one instance that it does not know, so then each
-// is asked for by itself. A filter would leave it out without a word, but a request by ID needs only the
-// zones of those instances to be well.
+// Instances implements [Cloud]. EC2 fails the whole call if it does not know one instance; then each is asked for
+// separately. A filter would just leave the unknown ones out. But a request by ID only needs the zones of those
+// instances to work.
 func (e *EC2) Instances(ctx context.Context, ids []string) ([]Instance, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -165,7 +164,7 @@ func (e *EC2) Instances(ctx context.Context, ids []string) ([]Instance, error) {
 	return all, nil
 }
 
-// privateAddress is that of the first network interface.
+// privateAddress returns the address of the first network interface.
 func privateAddress(i types.Instance) netip.Addr {
 	at, err := netip.ParseAddr(aws.ToString(i.PrivateIpAddress))
 	if err != nil {
@@ -210,8 +209,8 @@ func (e *EC2) Attach(ctx context.Context, volume, instance, device string) error
 	})
 }
 
-// Detach implements [Cloud]. The instance is always named: otherwise a request that comes late would detach
-// whichever instance has the volume by then.
+// Detach implements [Cloud]. The instance is always named: otherwise a late request would detach the volume from any
+// instance that has it by then.
 func (e *EC2) Detach(ctx context.Context, volume, instance string) error {
 	if instance == "" {
 		return senseless(opDetach, "no instance is named to detach "+volume+" from")
@@ -229,7 +228,7 @@ func (e *EC2) Tag(ctx context.Context, volume string, tags map[string]string) er
 // Untag implements [Cloud].
 func (e *EC2) Untag(ctx context.Context, volume, key, value string) error {
 	return change(ctx, e, opUntag, e.deleteTags, &ec2.DeleteTagsInput{
-		// A tag without a value would be deleted whatever its value is; an empty one is a value.
+		// Without a value, the tag would be deleted whatever its value is. An empty value is a value.
 		Resources: []string{volume}, Tags: []types.Tag{{Key: &key, Value: &value}},
 	})
 }

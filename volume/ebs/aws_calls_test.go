@@ -29,7 +29,7 @@ func ids(volumes []Volume) []string {
 func TestVolumesReadsAllPages(t *testing.T) {
 	pages := map[string]struct{ items, next string }{
 		"":   {volumeItem("vol-1", "c=x"), "p2"},
-		"p2": {"", "p3"}, // filtered away, and not the last
+		"p2": {"", "p3"}, // empty after filtering, but not the last page
 		"p3": {volumeItem("vol-2", "c=x") + volumeItem("vol-1", "c=x", "again="), ""},
 	}
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
@@ -101,7 +101,7 @@ func TestVolumesByID(t *testing.T) {
 	want := []Volume{{
 		ID: "vol-1", Zone: "eu-test-1a", State: VolumeInUse, Type: "gp3", Size: 7, Encrypted: true, MultiAttach: true,
 		Tags: map[string]string{"k": "v=1"},
-		// The second one is held by something that AWS manages.
+		// Something that AWS manages holds the second volume.
 		Attachments: []Attachment{{Instance: "i-1", Device: "/dev/sdf", State: Detaching, DeleteOnTermination: true}, {State: Attached}},
 	}}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -152,7 +152,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// An instance that could not be asked about is not one that is unknown.
+// An instance that could not be asked about is not an unknown one.
 func TestInstancesErrorWhileAskingOneByOne(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -187,7 +187,7 @@ func TestChangesAsSent(t *testing.T) {
 		opAttach: {"VolumeId": "vol-1", "InstanceId": "i-1", "Device": "/dev/sdf"},
 		opDetach: {"VolumeId": "vol-1", "InstanceId": "i-1"}, // never Force
 		opTag:    {"ResourceId.1": "vol-1", "Tag.1.Key": "a", "Tag.1.Value": "", "Tag.2.Key": "b", "Tag.2.Value": "2"},
-		opUntag:  {"ResourceId.1": "vol-1", "Tag.1.Key": "a", "Tag.1.Value": ""}, // with the value: else any is deleted
+		opUntag:  {"ResourceId.1": "vol-1", "Tag.1.Key": "a", "Tag.1.Value": ""}, // with the value: otherwise any value is deleted
 	} {
 		want["Action"], want["Version"] = op, "2016-11-15"
 		if got := f.requests(op); len(got) != 1 || !reflect.DeepEqual(got[0], want) {

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// NewVolume is a blank volume to be created. What goes together is for EC2 to say: its rules change.
+// NewVolume is a blank volume to be created. EC2 checks which values go together, since its rules change.
 type NewVolume struct {
 	Zone       string
 	SizeGiB    int32
@@ -23,12 +23,12 @@ type NewVolume struct {
 	Encrypted  bool
 	KMSKey     string // ID, alias or ARN; "": the account's default key for EBS
 	Tags       map[string]string
-	// Token, at most 64 characters, makes EC2 know the request again: the same one twice creates one volume.
+	// Token, at most 64 characters, identifies the request: repeated with the same token, it creates only one volume.
 	Token string
 }
 
-// TagsOf are the tags of a new volume for one of a cluster's slots: those that the nodes look for, and further ones,
-// KEY=VALUE. With KubernetesCluster they are the ones that kops would give it, so that kops takes it for its own.
+// TagsOf returns the tags of a new volume for one of a cluster's slots: those that the nodes look for, and further
+// ones, KEY=VALUE. With KubernetesCluster they are kops' tags, so that kops recognises the volume as its own.
 func (c Config) TagsOf(cluster, slot string, slots, further []string) map[string]string {
 	e := c.For(cluster)
 	tags := map[string]string{"Name": slot + "." + cluster}
@@ -51,8 +51,8 @@ const (
 	createSlowly = 5 * time.Second // longest pause between looks
 )
 
-// Create creates a volume and waits until it is available. With an error after EC2 has accepted, the ID is
-// returned all the same.
+// Create creates a volume and waits until it is available. If it fails after EC2 has accepted the request, it also
+// returns the ID.
 func (e *EC2) Create(ctx context.Context, n NewVolume) (id string, err error) {
 	out, err := ask(ctx, e, opCreate, e.createVolume, n.input())
 	if err != nil {
@@ -69,7 +69,7 @@ func (n NewVolume) input() *ec2.CreateVolumeInput {
 	in := &ec2.CreateVolumeInput{
 		AvailabilityZone: &n.Zone, Size: &n.SizeGiB, VolumeType: types.VolumeType(n.Type),
 		Encrypted: &n.Encrypted, Iops: given(n.IOPS), Throughput: given(n.Throughput),
-		KmsKeyId: given(n.KMSKey), ClientToken: given(n.Token), // without one the SDK makes one up
+		KmsKeyId: given(n.KMSKey), ClientToken: given(n.Token), // without a token the SDK makes one up
 	}
 	if len(n.Tags) > 0 {
 		in.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeVolume, Tags: toSDK(n.Tags)}}
@@ -77,7 +77,7 @@ func (n NewVolume) input() *ec2.CreateVolumeInput {
 	return in
 }
 
-// given is nil for the zero value: the service's default.
+// given returns nil for the zero value, which means the service's default.
 func given[T comparable](value T) *T {
 	if value == *new(T) {
 		return nil
@@ -85,15 +85,15 @@ func given[T comparable](value T) *T {
 	return &value
 }
 
-// awaitAvailable waits. EC2 checks the key only after it has accepted: the volume then goes to error, or just
-// vanishes.
+// awaitAvailable waits until a volume is available. EC2 only checks the key after it has accepted the request: the
+// volume then goes to the state error, or vanishes.
 func (e *EC2) awaitAvailable(ctx context.Context, id string) error {
 	const key = "if it is encrypted, look whether the KMS key exists and is enabled, and whether the creator may use it " +
 		"(kms:CreateGrant, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext)"
 	last := time.Now().Add(createWait)
 	state, wait := "not visible yet", e.poll
 	for {
-		// It may not be visible yet, or the answer may be lost: both pass.
+		// The volume may not be visible yet, or the answer may be lost. Both are temporary.
 		volumes, err := e.Volumes(ctx, Query{IDs: []string{id}})
 		if err == nil && len(volumes) == 1 {
 			state = volumes[0].State
@@ -105,7 +105,7 @@ func (e *EC2) awaitAvailable(ctx context.Context, id string) error {
 			state == string(types.VolumeStateDeleted):
 			return fmt.Errorf("EC2 gave it up, its state is %s: %s", state, key)
 		case err != nil && (m == Denied || m == Invalid):
-			return fmt.Errorf("it was accepted, and cannot be looked at: %w", err)
+			return fmt.Errorf("it was accepted, but cannot be read: %w", err)
 		case time.Now().After(last):
 			return errors.Join(fmt.Errorf("not available after %s, its state is: %s; %s", createWait, state, key), err)
 		}

@@ -14,7 +14,7 @@ func TestCreate(t *testing.T) {
 		switch r.Form.Get("Action") {
 		case opCreate:
 			if creates.Add(1) == 1 {
-				panic(http.ErrAbortHandler) // executed perhaps: the token makes it safe to ask again
+				panic(http.ErrAbortHandler) // perhaps executed: the token makes it safe to ask again
 			}
 			accept(w, r, "<volumeId>vol-1</volumeId><status>creating</status>")
 		default:

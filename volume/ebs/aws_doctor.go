@@ -10,17 +10,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// Permission is what EC2 said of one action.
+// Permission is EC2's answer about one action.
 type Permission struct {
 	Action  string // ec2:AttachVolume
 	Known   bool   // EC2 gave a verdict
 	Allowed bool
-	Needed  bool   // a node cannot do without
-	Why     string // what it is for
-	Detail  string // EC2's words when it is not allowed
+	Needed  bool   // a node cannot work without it
+	Why     string // what it is needed for
+	Detail  string // EC2's words if it is not allowed
 }
 
-// trial is one action to be tried.
+// trial is one action to try.
 type trial struct {
 	op     string
 	needed bool
@@ -28,10 +28,10 @@ type trial struct {
 	send   func() error // with DryRun
 }
 
-// Permissions asks EC2 of every action whether this process may do it, by DryRun: nothing is executed. The
-// policy may be about a certain volume, instance or tag, so those that the node uses are named; tags are the
-// keys of those it writes, TagClaim and TagFormat when none are given. What needs a volume is not asked
-// without one.
+// Permissions asks EC2 for every action whether this process may do it, with DryRun: nothing is executed. A policy may
+// depend on the volume, the instance or the tags, so the requests name those that the node uses. tags are the keys of
+// the tags that it writes, by default TagClaim and TagFormat. Without a volume, an action that needs one is not asked
+// about.
 func (e *EC2) Permissions(ctx context.Context, volume, instance string, tags ...string) []Permission {
 	var all []Permission
 	obeyed := false
@@ -43,7 +43,7 @@ func (e *EC2) Permissions(ctx context.Context, volume, instance string, tags ...
 	for _, t := range e.changes(ctx, volume, instance, tags) {
 		switch {
 		case !obeyed:
-			// An endpoint that does not know DryRun would execute the request.
+			// An endpoint that does not support DryRun would execute the request.
 			all = append(all, unasked(t,
 				"not asked: only an endpoint that has answered DryRun as EC2 does is trusted with an action that changes "+
 					"something; cure the ones before it first"))
@@ -58,8 +58,8 @@ func (e *EC2) Permissions(ctx context.Context, volume, instance string, tags ...
 	return all
 }
 
-// mayDetach asks EC2, by DryRun, whether this process may detach a volume that another instance has. Without the name
-// of the instance the request is about the volume alone, which a policy may judge otherwise: both are asked.
+// mayDetach asks EC2, with DryRun, whether this process may detach a volume from another instance. Without an instance,
+// the request is only about the volume, and a policy may decide otherwise. So it asks both.
 func (e *EC2) mayDetach(ctx context.Context, volume, instance string) Permission {
 	verdict := Permission{}
 	for _, from := range []*string{&instance, nil} {
@@ -78,8 +78,7 @@ func (e *EC2) mayDetach(ctx context.Context, volume, instance string) Permission
 	return verdict
 }
 
-// attached returns some volumes of the region that are attached, whosever they are: those of the first page that has
-// any.
+// attached returns some attached volumes of the region, of any owner: those of the first page that has any.
 func (e *EC2) attached(ctx context.Context) ([]Volume, error) {
 	in := &ec2.DescribeVolumesInput{MaxResults: aws.Int32(pageSize), Filters: []types.Filter{
 		{Name: aws.String("attachment.status"), Values: []string{Attached}}}}
@@ -99,7 +98,7 @@ func (e *EC2) attached(ctx context.Context) ([]Volume, error) {
 	}
 }
 
-// questions are the actions that change nothing in any case.
+// questions are the actions that never change anything.
 func (e *EC2) questions(ctx context.Context) []trial {
 	yes := aws.Bool(true)
 	return []trial{
@@ -158,8 +157,8 @@ func (e *EC2) changes(ctx context.Context, volume, instance string, keys []strin
 	}
 }
 
-// judgeTrial reads EC2's verdict: DryRunOperation, or UnauthorizedOperation. Anything else is none; that the
-// volume is in use, for instance, is said of it before or after the permission was looked at.
+// judgeTrial interprets EC2's verdict: DryRunOperation, or UnauthorizedOperation. Any other error is no verdict. For
+// example, EC2 may report that a volume is in use before or after it checks the permission.
 func judgeTrial(t trial, err error) Permission {
 	p := unasked(t, "")
 	e, answered := errors.AsType[*Error](err)

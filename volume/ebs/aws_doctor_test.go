@@ -84,7 +84,7 @@ func TestPermissionsWithoutVolume(t *testing.T) {
 	}
 }
 
-// A policy may judge a request that names no instance by the volume alone.
+// If a request names no instance, a policy may decide by the volume alone.
 func TestMayDetachAsksBothWays(t *testing.T) {
 	for name, test := range map[string]struct {
 		with, without string // EC2's answers

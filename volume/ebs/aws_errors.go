@@ -15,27 +15,28 @@ import (
 
 const (
 	codeDryRun       = "DryRunOperation"
-	codeUnknown      = "UnknownError" // the SDK's word for an answer without a code
+	codeUnknown      = "UnknownError" // the SDK's code for an answer without a code
 	codeInvalidValue = "InvalidParameterValue"
 	codeUnsupported  = "UnsupportedOperation"
 )
 
-// meanings is what every error code means that is known to be possible for our operations. Unless something
-// else is said, the code is in "Error codes for the Amazon EC2 API" of the EC2 API reference; "query" is
-// "Common Errors" of AWS's query APIs, "SDK" the SDK's own list of throttling codes, and "seen" was met by
-// others. What says only that the request cannot be right is not here: any other error of the client's is Invalid.
+// meanings has the meaning of every error code that is known to be possible for the operations used here. Unless noted
+// otherwise, the code is in "Error codes for the Amazon EC2 API" of the EC2 API reference. "query" is "Common Errors"
+// of AWS's query APIs, "SDK" is the SDK's own list of throttling codes, and "seen" was reported by others. Codes that
+// only say that the request is wrong are left out: any other client error is Invalid.
 var meanings = map[string]Meaning{
-	// Somebody has the volume.
+	// The volume is held.
 	"VolumeInUse": InUse,
 
-	// Something is on its way, or EC2 wants to be asked again with other credentials or another time.
-	// of the volume: "is not 'available'"; of DetachVolume: not attached; of the instance: "is not 'running'"
+	// A transition is in progress, or EC2 wants to be asked again with other credentials or at another time.
+	// IncorrectState, of the volume: "is not 'available'"; of DetachVolume: not attached; of the instance: "is not
+	// 'running'".
 	"IncorrectState":             NotNow,
 	"IncorrectInstanceState":     NotNow,
 	"InvalidState":               NotNow,
 	"InvalidInstanceState":       NotNow,
-	"InsufficientVolumeCapacity": NotNow, // CreateVolume; a server's error, and yet a refusal
-	// signed more than 15 min ago, or ahead: the SDK corrects its clock by the answer
+	"InsufficientVolumeCapacity": NotNow, // CreateVolume; a server error, but a refusal
+	// RequestExpired: signed more than 15 min ago, or in the future; the SDK corrects its clock by the answer.
 	"RequestExpired":                    NotNow,
 	"ExpiredToken":                      NotNow, // query; the SDK fetches new credentials
 	"ExpiredTokenException":             NotNow, // query
@@ -49,14 +50,14 @@ var meanings = map[string]Meaning{
 	// The instance is full.
 	"AttachmentLimitExceeded": NoRoom,
 
-	// Never this volume on this instance.
+	// This volume can never be attached to this instance.
 	"InvalidVolume.ZoneMismatch":   Misplaced,
 	"InvalidVolumeID.ZoneMismatch": Misplaced,
 	"ZonesMismatched":              Misplaced,
 	"NonEBSInstance":               Misplaced,
 	"EncryptedVolumesNotSupported": Misplaced, // the instance type cannot have encrypted volumes
 
-	// Unknown to the view that answered.
+	// Unknown to the server that answered.
 	"InvalidVolume.NotFound":       NotFound,
 	"InvalidInstanceID.NotFound":   NotFound,
 	"InvalidAttachment.NotFound":   NotFound, // DetachVolume: not attached to that instance
@@ -88,7 +89,7 @@ var meanings = map[string]Meaning{
 	"SlowDown":                  Throttled, // SDK
 	"PriorRequestNotComplete":   Throttled, // SDK
 
-	// Credentials that are not accepted. No permission is missing, so it does not mean to continue without one.
+	// Credentials that are not accepted. This is not a missing permission, without which a node could continue.
 	"AuthFailure":                 Invalid,
 	"InvalidClientTokenId":        Invalid,
 	"MissingAuthenticationToken":  Invalid,
@@ -98,7 +99,7 @@ var meanings = map[string]Meaning{
 	"UnrecognizedClientException": Invalid, // query
 	"InvalidAccessKeyId":          Invalid, // query
 
-	// Something broke at EC2. It may have been after the work was done.
+	// An error inside EC2, perhaps after the work was done.
 	"InternalError":           Uncertain,
 	"InternalFailure":         Uncertain,
 	"ServiceUnavailable":      Uncertain,
@@ -107,10 +108,10 @@ var meanings = map[string]Meaning{
 	"RequestTimeoutException": Uncertain, // SDK
 }
 
-// nameTaken is how AttachVolume says that a device name is in use, which has no code of its own.
+// nameTaken matches AttachVolume's message that a device name is in use, which has no code of its own.
 var nameTaken = regexp.MustCompile(`(?i)attachment point .* is already in use`)
 
-// meaningOf returns what an answer means.
+// meaningOf returns the meaning of an answer.
 func meaningOf(op, code, message string, status int) Meaning {
 	switch {
 	case op == opAttach && code == codeInvalidValue && nameTaken.MatchString(message):
@@ -123,7 +124,7 @@ func meaningOf(op, code, message string, status int) Meaning {
 	}
 	switch {
 	case code == codeUnknown || code == "":
-		return Uncertain // no answer of EC2's, but of something on the way to it
+		return Uncertain // the answer is not EC2's, but that of something in between
 	case status == http.StatusTooManyRequests:
 		return Throttled
 	case status >= 400 && status < 500:
@@ -132,7 +133,7 @@ func meaningOf(op, code, message string, status int) Meaning {
 	return Uncertain
 }
 
-// translate makes an *Error of the SDK's.
+// translate turns an error of the SDK into an *Error.
 func translate(op string, err error) error {
 	answer, ok := errors.AsType[smithy.APIError](err)
 	if !ok || answer.ErrorCode() == codeUnknown {
@@ -146,7 +147,7 @@ func translate(op string, err error) error {
 	return &Error{Op: op, Code: code, Meaning: meaningOf(op, code, answer.ErrorMessage(), status), Err: said}
 }
 
-// saying is what EC2 said, without what the SDK puts around it.
+// saying is EC2's message, without what the SDK adds to it.
 type saying struct {
 	text, request string
 	err           error
@@ -156,21 +157,21 @@ func (s saying) Error() string {
 	if s.request == "" {
 		return s.text
 	}
-	return fmt.Sprintf("%s (request %s)", s.text, s.request) // AWS's support asks for it
+	return fmt.Sprintf("%s (request %s)", s.text, s.request) // AWS support asks for the request's ID
 }
 
 func (s saying) Unwrap() error { return s.err }
 
-// secrets is where the part of a message begins that repeats the request: for a wrong signature AWS shows
-// what should have been signed, and the session's token is in it.
+// secrets matches the part of a message that repeats the request: for a wrong signature AWS shows what should have been
+// signed, which includes the session's token.
 var secrets = regexp.MustCompile(`(?is)\s*(the canonical string|the string-to-sign|x-amz-security-token|\n).*`)
 
 func withoutSecrets(message string) string {
 	return secrets.ReplaceAllString(strings.TrimSpace(message), "")
 }
 
-// plain takes away what the SDK puts around an error without an answer. It goes no deeper: below may be the
-// error of another service, such as the one that was asked for credentials, and who said it must stay.
+// plain removes what the SDK adds to an error without an answer. It does not go deeper: below may be the error of
+// another service, such as the one that provides the credentials, and the text must still name that service.
 func plain(err error) error {
 	for {
 		switch e := err.(type) {
@@ -188,11 +189,11 @@ func plain(err error) error {
 	}
 }
 
-// unsent is the error of a request that was not sent, as the credentials or the region could not be found
-// out. That may pass, so it means to try again.
+// unsent returns the error of a request that was not sent, because the credentials or the region could not be
+// determined. That may be temporary, so its meaning is to try again.
 func unsent(op string, err error) error {
 	return &Error{Op: op, Meaning: NotNow, Err: fmt.Errorf("not sent: %w", plain(err))}
 }
 
-// senseless is the error of a request that must not be sent.
+// senseless returns the error of a request that must not be sent.
 func senseless(op, why string) error { return &Error{Op: op, Meaning: Invalid, Err: errors.New(why)} }

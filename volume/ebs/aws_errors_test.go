@@ -10,8 +10,8 @@ import (
 
 var operations = []string{opVolumes, opInstances, opAttach, opDetach, opTag, opUntag, opCreate}
 
-// decided is the table once more, by meaning, as the protocol expects it: a code that changes sides must be
-// changed here too.
+// decided is the table once more, by meaning, as the protocol expects it. A code whose meaning changes must be changed
+// here too.
 var decided = map[Meaning]string{
 	InUse: "VolumeInUse",
 	NotNow: "IncorrectState IncorrectInstanceState InvalidState InvalidInstanceState InsufficientVolumeCapacity " +
@@ -81,7 +81,7 @@ func TestMeaningsThatDependOnMore(t *testing.T) {
 		{opAttach, "NeverHeardOf", "", 500, Uncertain},
 		{opAttach, "NeverHeardOf", "", 503, Uncertain},
 		{opAttach, "NeverHeardOf", "", 0, Uncertain},
-		{opAttach, "UnknownError", "", 400, Uncertain}, // no code at all: not EC2 has answered
+		{opAttach, "UnknownError", "", 400, Uncertain}, // without any code, the answer is not EC2's
 		{opAttach, "", "", 403, Uncertain},
 	} {
 		if got := meaningOf(test.op, test.code, test.message, test.status); got != test.want {
@@ -90,7 +90,7 @@ func TestMeaningsThatDependOnMore(t *testing.T) {
 	}
 }
 
-// Over the wire: what EC2 says reaches the operator, with the request's ID and without the SDK's words.
+// Over HTTP: EC2's message reaches the operator with the request's ID and without the SDK's additions.
 func TestErrorText(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 400, "VolumeInUse", "vol-1 is already attached to an instance")
@@ -106,7 +106,7 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// With a wrong signature AWS repeats what should have been signed, and the session's token is part of that.
+// For a wrong signature AWS repeats what should have been signed, which includes the session's token.
 func TestErrorsKeepSecrets(t *testing.T) {
 	answers := map[string]func(w http.ResponseWriter, r *http.Request){
 		"signature": func(w http.ResponseWriter, r *http.Request) {

@@ -16,12 +16,12 @@ type Self struct {
 	Instance string
 	Region   string
 	Zone     string
-	Account  string // "" when nothing had to be asked
+	Account  string // "" if the metadata service was not needed
 }
 
-// Identity returns which instance this is. What the configuration does not say is in the identity document
-// of the instance metadata service, which is read once, and by its version 2 only: version 1 answers anyone who
-// can make this machine send a plain GET. After an error the next call asks again.
+// Identity returns the instance that this process runs on. What the configuration does not say is read once from the
+// identity document of the instance metadata service, only through version 2: version 1 answers anyone who can make
+// this machine send a plain GET. After an error the next call asks again.
 func (e *EC2) Identity(ctx context.Context) (Self, error) {
 	if me := e.self.Load(); me != nil {
 		return *me, nil
@@ -48,7 +48,7 @@ func (e *EC2) Identity(ctx context.Context) (Self, error) {
 	return me, nil
 }
 
-// missing are the keys of the configuration for what is not known.
+// missing returns the configuration keys of the unknown fields.
 func (s Self) missing() []string {
 	var keys []string
 	for _, part := range []struct{ key, value string }{
@@ -61,7 +61,7 @@ func (s Self) missing() []string {
 	return keys
 }
 
-// complete fills in what the document says and the configuration does not.
+// complete fills in what the configuration does not say from the document.
 func (e *EC2) complete(me Self, doc imds.InstanceIdentityDocument) Self {
 	me.Account = doc.AccountID
 	me.Instance = cmp.Or(me.Instance, doc.InstanceID)
@@ -73,7 +73,7 @@ func (e *EC2) complete(me Self, doc imds.InstanceIdentityDocument) Self {
 	return me
 }
 
-// identityError is that the metadata service does not tell what some keys of the configuration do not say.
+// identityError says that the metadata service does not provide values that the configuration lacks.
 type identityError struct {
 	missing []string
 	err     error
@@ -87,7 +87,7 @@ func (e *identityError) Error() string {
 
 func (e *identityError) Unwrap() error { return e.err }
 
-// noRegion is the same error for who only needs the region, as on an operator's machine.
+// noRegion turns an identityError into one that only asks for the region, as on an operator's machine.
 func noRegion(err error) error {
 	if e, ok := errors.AsType[*identityError](err); ok {
 		return &identityError{[]string{"volume.ebs.region or AWS_REGION"}, e.err}
@@ -95,6 +95,6 @@ func noRegion(err error) error {
 	return err
 }
 
-// inRegion reports whether a zone is one of a region: the names of all zones begin with the region's ("Regions and
+// inRegion reports whether the zone belongs to the region: the names of all zones begin with the region's ("Regions and
 // Zones" of the EC2 guide: us-east-1a, us-east-1-bos-1a).
 func (s Self) inRegion() bool { return strings.HasPrefix(s.Zone, s.Region) }

@@ -20,9 +20,9 @@ import (
 // metadata is a metadata service of version 2.
 type metadata struct {
 	URL       string
-	documents atomic.Int32 // times it was read
+	documents atomic.Int32 // how often it was read
 	down      atomic.Bool
-	v1        atomic.Bool // refuses tokens, and answers without
+	v1        atomic.Bool // refuses tokens, and answers without one
 }
 
 func newMetadata(t *testing.T) *metadata {
@@ -112,7 +112,7 @@ func TestIdentityUnavailable(t *testing.T) {
 	}
 }
 
-// Region and credentials come from the metadata service when nothing else says them, and when they are
+// Region and credentials come from the metadata service if nothing else provides them. They are fetched when they are
 // needed, not when the client is made.
 func TestRegionAndCredentialsOfTheInstance(t *testing.T) {
 	m := newMetadata(t)
@@ -152,7 +152,7 @@ func TestIdentityWaitsNoLongerThanItsContext(t *testing.T) {
 		}
 	})
 	e := newTestEC2(t, Config{MetadataEndpoint: f.URL}, nil)
-	if err := e.asking.take(t.Context()); err != nil { // somebody else is asking
+	if err := e.asking.take(t.Context()); err != nil { // someone else is asking
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -169,8 +169,8 @@ func TestIdentityWaitsNoLongerThanItsContext(t *testing.T) {
 	}
 }
 
-// A proxy for AWS is not used for the metadata service, which would answer with the proxy's identity or not at all.
-// Go reads HTTP_PROXY once for a process, so another one asks.
+// A proxy for AWS is not used for the metadata service, which would answer with the proxy's identity or not at all. Go
+// reads HTTP_PROXY only once per process, so a child process asks.
 func TestIdentityIsNotAskedOfAProxy(t *testing.T) {
 	const child = "PROXY_TEST_CHILD"
 	if proxy := os.Getenv(child); proxy != "" {
@@ -197,7 +197,7 @@ func TestIdentityIsNotAskedOfAProxy(t *testing.T) {
 	}
 }
 
-// AWS_REGION may name another region than the one this machine is in. The doctor says so.
+// AWS_REGION may name another region than this machine's. The doctor reports it.
 func TestDoctorSeesTheWrongRegion(t *testing.T) {
 	for _, test := range []struct {
 		me   Self

@@ -18,11 +18,11 @@ type ec2Series struct {
 	duration *prometheus.HistogramVec
 }
 
-// The values of the label code that are no code of EC2.
+// The values of the label code that are not codes of EC2.
 const (
 	codeOK    = "ok"
 	codeNone  = "none"  // there was no answer
-	codeOther = "other" // one that is not in our table: each would be a series forever
+	codeOther = "other" // a code that is not in meanings; otherwise each unknown code would be a series forever
 )
 
 func newEC2Series(reg prometheus.Registerer) ec2Series {
@@ -44,7 +44,7 @@ func newEC2Series(reg prometheus.Registerer) ec2Series {
 	return s
 }
 
-// count puts the counting where each attempt passes, after it was signed.
+// count adds the counting at the step that each attempt passes after it was signed.
 func (s ec2Series) count(stack *middleware.Stack) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("holdfast.Count",
 		func(ctx context.Context, in middleware.DeserializeInput,

@@ -18,8 +18,8 @@ import (
 	"holdfast/volume/volumetest/ec2test"
 )
 
-// standin is a region with two instances, and the clients of both, with identity and credentials from the
-// metadata service of each.
+// standin is a region with two instances, and the clients of both. Each has its identity and credentials from its
+// metadata service.
 type standin struct {
 	*ec2test.Cloud
 	a, b *ebs.EC2
@@ -169,13 +169,13 @@ func TestStandinManagedAttachment(t *testing.T) {
 	}
 }
 
-// Executed or not, a request without an answer is uncertain and was sent once.
+// A request without an answer is uncertain, executed or not, and was sent once.
 func TestStandinLostChanges(t *testing.T) {
 	for kind, executed := range map[ec2test.Kind]bool{ec2test.LoseRequest: false, ec2test.LoseResponse: true} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := newStandin(t, ec2test.Options{})
 			id := s.volume(t, ec2test.Volume{})
-			s.one(t, id) // so that a connection is kept
+			s.one(t, id) // so that a connection is kept open
 			if err := s.Inject(ec2test.Fault{Action: "AttachVolume", Kind: kind}); err != nil {
 				t.Fatal(err)
 			}
@@ -247,7 +247,7 @@ func TestStandinPermissions(t *testing.T) {
 	}
 }
 
-// A role that could take volumes away is found out, without anything being taken.
+// A role that could take volumes away is detected, without taking any away.
 func TestDoctorTriesWhatARoleMustNotDo(t *testing.T) {
 	for name, test := range map[string]struct {
 		own  bool              // OwnOnly

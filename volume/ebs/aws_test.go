@@ -25,7 +25,7 @@ const (
 	testToken  = "IQoJb3JpZ2luX2-TOKEN"
 )
 
-// fake is an EC2 endpoint that answers what a test tells it to.
+// fake is an EC2 endpoint whose answers a test sets.
 type fake struct {
 	t      *testing.T
 	URL    string
@@ -58,7 +58,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.answer(w, r)
 }
 
-// requests returns those of an action.
+// requests returns the requests of an action.
 func (f *fake) requests(action string) []map[string]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +71,7 @@ func (f *fake) requests(action string) []map[string]string {
 	return all
 }
 
-// environment keeps this machine's own AWS configuration out of a test.
+// environment isolates a test from this machine's AWS configuration.
 func environment(t *testing.T) {
 	t.Helper()
 	none := t.TempDir() + "/none"
@@ -131,7 +131,7 @@ var changing = map[string]func(context.Context, *EC2) error{
 	opUntag:  func(ctx context.Context, e *EC2) error { return e.Untag(ctx, "vol-1", "k", "v") },
 }
 
-// A change that was executed and is sent again meets itself. So it is sent once, whatever goes wrong.
+// If a change was executed and is sent again, it fails because of itself. So it is sent once, whatever goes wrong.
 func TestChangeIsSentOnce(t *testing.T) {
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) }) // before the servers are closed, which wait for their handlers
@@ -171,7 +171,7 @@ func TestChangeIsSentOnce(t *testing.T) {
 				})
 				e := f.client(nil)
 				e.limit = 200 * time.Millisecond
-				// The connection is used before: net/http repeats some requests on a connection that it kept.
+				// The connection was used before: net/http repeats some requests on a kept connection.
 				if _, err := e.Volumes(t.Context(), Query{IDs: []string{"vol-1"}}); err != nil {
 					t.Fatalf("Volumes: %v", err)
 				}
@@ -304,7 +304,7 @@ func TestReadGivesUp(t *testing.T) {
 	}
 }
 
-// The limit of an attempt must be the HTTP client's: one of the context would end the whole read.
+// The limit of an attempt must be the HTTP client's: a limit of the context would end the whole read.
 func TestAttemptsAreLimited(t *testing.T) {
 	e := newTestEC2(t, Config{Region: "eu-test-1"}, nil)
 	c := ec2.New(ec2.Options{}, e.configure)
@@ -317,7 +317,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 	}
 }
 
-// Anyone who stops the node must not wait for EC2, neither for an answer nor between attempts.
+// Stopping the node must not wait for EC2, neither for an answer nor between attempts.
 func TestCancelIsPrompt(t *testing.T) {
 	const soon = 2 * time.Second
 	stop := make(chan struct{})
@@ -365,7 +365,7 @@ func TestCancelIsPrompt(t *testing.T) {
 	}
 }
 
-// What failed before it was sent, here for want of credentials, was certainly not executed.
+// A request that failed before it was sent, here without credentials, was certainly not executed.
 func TestUnsentIsCertain(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request) { accept(w, r, "") })
 	e := newTestEC2(t, Config{Region: "eu-test-1", Endpoint: f.URL}, nil)

@@ -8,12 +8,12 @@ import (
 	"holdfast/volume"
 )
 
-// tags is the [volume.Carrier] of EC2: the text of a claim is the value of a tag of its volume.
+// tags is the [volume.Carrier] of EC2: the text of a claim is the value of a tag on its volume.
 type tags struct {
 	*site
 	status *status
 
-	denied atomic.Bool // CreateTags is
+	denied atomic.Bool // permission for CreateTags is missing
 }
 
 var _ volume.Carrier = (*tags)(nil)
@@ -24,7 +24,7 @@ func (t *tags) Read(ctx context.Context, vol string) (string, error) {
 	return v.Tags[t.cfg.ClaimTag], err
 }
 
-// Write implements [volume.Carrier]. Without the permission the node continues without tags: they decide nothing.
+// Write implements [volume.Carrier]. Without the permission it reports a problem and no error: tags decide nothing.
 func (t *tags) Write(ctx context.Context, vol, text string) error {
 	err := t.cloud.Tag(ctx, vol, map[string]string{t.cfg.ClaimTag: text})
 	denied := err != nil && MeaningOf(err) == Denied
@@ -46,5 +46,5 @@ func (t *tags) Remove(ctx context.Context, vol, text string) error {
 	return t.cloud.Untag(ctx, vol, t.cfg.ClaimTag, text)
 }
 
-// isDenied reports whether the last claim could not be written for want of a permission.
+// isDenied reports whether permission was missing for writing the last claim.
 func (t *tags) isDenied() bool { return t.denied.Load() }

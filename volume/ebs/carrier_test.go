@@ -10,7 +10,7 @@ import (
 	"holdfast/volume/volumetest"
 )
 
-// tagged is a cloud with one volume, of which only the tags can be read and written.
+// tagged is a cloud with one volume, whose tags can be read and written, and nothing else.
 type tagged struct {
 	Cloud
 	tags map[string]string

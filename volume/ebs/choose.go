@@ -16,14 +16,14 @@ import (
 type verdict struct {
 	Volume
 	slot  string
-	claim *claimTag // as the tag says; nil: there is none, or none that can be read
-	fit   bool      // it may be this node's, were it free
+	claim *claimTag // from the tag; nil if there is none that can be parsed
+	fit   bool      // this node could have it if it were free
 	take  bool
 	why   string
 	rank  uint64 // lower comes first
 }
 
-// choose is step 2: the volume to take now. The error wraps ErrNoneFree and says why for each volume.
+// choose is step 2: it returns the volume to take now. The error wraps ErrNoneFree and has a reason for each volume.
 func (a *claimAttempt) choose(ctx context.Context) (Volume, error) {
 	journal, err := a.requests.journal()
 	if err != nil {
@@ -34,8 +34,8 @@ func (a *claimAttempt) choose(ctx context.Context) (Volume, error) {
 	for i, v := range judged {
 		if _, leaving := journal.Detaching[v.ID]; leaving {
 			v.fit, v.take = false, false
-			v.why = fmt.Sprintf("this machine has asked for its detachment, which may yet be executed; not used here for at "+
-				"most %s", zombie)
+			v.why = fmt.Sprintf("this machine has requested its detach, which may still be executed; not used here for "+
+				"at most %s", zombie)
 			judged[i] = v
 		}
 		if v.take {
@@ -57,15 +57,15 @@ func (a *claimAttempt) choose(ctx context.Context) (Volume, error) {
 	return Volume{}, none("%s", text)
 }
 
-// rules say which volumes this node may have as configured.
+// rules decide which volumes this node may have at all, by its configuration.
 type rules struct {
 	cfg  Config
 	me   Self
 	want volume.Want
 }
 
-// judge says which of the cluster's volumes are free for this node. What it reads may be stale; then an attempt is
-// wasted, and nothing else.
+// judge decides which of the cluster's volumes are free for this node. Its information may be stale; the worst
+// consequence is a wasted attempt.
 type judge struct {
 	rules
 	volumes  []Volume
@@ -114,7 +114,7 @@ func (j judge) of(v Volume) verdict {
 	return d
 }
 
-// unfit says why this node can never have a volume as configured.
+// unfit returns why this node can never have a volume with its configuration, or "".
 func (r rules) unfit(v Volume) string {
 	slot, members := r.cfg.slot(v)
 	affinity := v.Tags[TagInstance]
@@ -136,7 +136,7 @@ func (r rules) unfit(v Volume) string {
 	return ""
 }
 
-// taken says who has, or wants, a volume.
+// taken returns who has or wants a volume, or "" if it is free.
 func (j judge) taken(v Volume, t *claimTag) string {
 	seen := j.seen.unchanged(v.ID)
 	avoid, failed := j.setbacks.of(v.ID)
@@ -150,15 +150,15 @@ func (j judge) taken(v Volume, t *claimTag) string {
 		case a.Instance == "":
 			return "something that AWS manages holds it"
 		case a.Instance == j.me.Instance && a.State != Detaching:
-			return fmt.Sprintf("EC2 says that it is %s to this instance, but its device is not here; it is detached when that "+
-				"has been so for %s", a.State, stuck)
+			return fmt.Sprintf("EC2 says that it is %s to this instance, but its device is not here; it is detached if that "+
+				"lasts for %s", a.State, stuck)
 		case t != nil && t.Instance == a.Instance:
 			return fmt.Sprintf("%s of node %s", where, t.Node)
 		default:
 			return where
 		}
 	}
-	// The time of it, and not the duration: a reason that changes every second would be logged every second.
+	// A point in time, not the remaining duration: a reason that changes every second would be logged every second.
 	free := seen.Add(j.cfg.TakeoverAfter)
 	switch {
 	case v.State != VolumeAvailable:
@@ -166,7 +166,7 @@ func (j judge) taken(v Volume, t *claimTag) string {
 	case time.Now().Before(avoid) && failed != "":
 		return fmt.Sprintf("%s; next attempt at %s", failed, clock(avoid))
 	case time.Now().Before(avoid):
-		return fmt.Sprintf("an attempt came to nothing; next one at %s", clock(avoid))
+		return fmt.Sprintf("an attempt failed; next attempt at %s", clock(avoid))
 	case t != nil && t.Instance == j.me.Instance, v.Tags[j.cfg.ClaimTag] == "":
 		return ""
 	case !time.Now().Before(free):
@@ -177,10 +177,11 @@ func (j judge) taken(v Volume, t *claimTag) string {
 	return fmt.Sprintf("claimed by node %s (%s); free at %s if that does not change", t.Node, t.Instance, clock(free))
 }
 
-// clock is a time of the near future or past, for people, as the log shows it.
+// clock formats a time of the near future or past for people, as the log does.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
-// rival returns the other volume of the same slot that comes first: one in use, otherwise one that was formatted.
+// rival returns which other volume of the same slot comes first, or "". First comes one in use, then one that was
+// formatted.
 func (j judge) rival(v Volume, slot string) string {
 	for _, o := range j.volumes {
 		other, _ := j.cfg.slot(o)
@@ -202,8 +203,8 @@ func (j judge) rival(v Volume, slot string) string {
 	return ""
 }
 
-// rank orders the volumes that could be taken: those reserved for this instance, those that it claimed before, then by
-// a hash that differs from node to node, so that nodes that start together spread.
+// rank orders the volumes that could be taken: those reserved for this instance, then those that it claimed before,
+// then by a hash that differs from node to node, so that nodes that start together spread over the volumes.
 func (r rules) rank(v Volume) uint64 {
 	if v.Tags[TagInstance] == r.me.Instance {
 		return 0
@@ -216,8 +217,8 @@ func (r rules) rank(v Volume) uint64 {
 	return 2 + h.Sum64()>>1
 }
 
-// closer reports whether a is adopted before b: what was held last, what bears our claim, what was formatted, and then
-// the lower ID, which comes first in the list.
+// closer reports whether a is adopted before b: first the volume that was held last, then one with this instance's
+// claim, then one that was formatted, then the first in the list, which has the lower ID.
 func (r rules) closer(a, b Volume, held *Holding) bool {
 	rank := func(v Volume) int {
 		t, err := r.cfg.claim(v)
@@ -236,7 +237,7 @@ func (r rules) closer(a, b Volume, held *Holding) bool {
 	return rank(a) < rank(b)
 }
 
-// here is a volume whose device is on this machine. What EC2 says of it may be stale; the device is not.
+// here returns the volume as one whose device is on this machine. What EC2 says of it may be stale; the device is not.
 func (r rules) here(v Volume) Volume {
 	v.Zone = r.me.Zone
 	return v

@@ -12,7 +12,7 @@ import (
 
 // The values of Config.Takeover.
 const (
-	// takeoverTerminated takes what EC2 has detached by itself, which it does when an instance terminates.
+	// takeoverTerminated only takes volumes that EC2 itself has detached, as it does when an instance terminates.
 	takeoverTerminated = "terminated"
 	// takeoverStopped also detaches the volume of an instance that is stopped and cannot hibernate.
 	takeoverStopped = "stopped"
@@ -24,57 +24,56 @@ const (
 	XFS  = "xfs"
 )
 
-// The tags of our own. Those of the operator are written when the volume is created, the others by the
-// node that holds it.
+// holdfast's tags. The operator writes some of them when the volume is created, the node that holds the volume writes
+// the others.
 const (
 	TagCluster  = "holdfast:cluster"  // operator: name of the cluster
 	TagMember   = "holdfast:member"   // operator: the slot
 	TagInstance = "holdfast:instance" // operator, optional: the only instance that may claim the volume
 	TagClaim    = "holdfast:claim"    // holder: see claimTag
 	TagFormat   = "holdfast:format"   // holder: filesystem and UUID, once formatted
-	TagRecord   = "holdfast:record"   // holder: the cluster that the disk has accepted, so that no second one is founded
+	TagRecord   = "holdfast:record"   // holder: the record that the disk has accepted, which vetoes a second founding
 )
 
 // Config is the section `volume.ebs` of the configuration.
 type Config struct {
-	// Tags select the cluster's volumes, each KEY=VALUE, or KEY for any value. Empty: those of
-	// KubernetesCluster, or else holdfast:cluster=<cluster.name>.
+	// Tags select the cluster's volumes. Each is KEY=VALUE, or KEY for any value. If empty, they follow from
+	// KubernetesCluster, or are holdfast:cluster=<cluster.name>.
 	Tags []string `mapstructure:"tags"`
-	// KubernetesCluster, when set, selects the volumes that kops made for the etcd cluster <cluster.name>
+	// KubernetesCluster, if set, selects the volumes that kops made for the etcd cluster <cluster.name>
 	// of this Kubernetes cluster.
 	KubernetesCluster string `mapstructure:"kubernetes-cluster"`
 	// SlotTag is the key of the tag that names a volume's slot: "a", or as kops writes it "a/a,b,c".
-	// Empty: k8s.io/etcd/<cluster.name> with KubernetesCluster, or else holdfast:member.
+	// If empty, it is k8s.io/etcd/<cluster.name> with KubernetesCluster, otherwise holdfast:member.
 	SlotTag string `mapstructure:"slot-tag"`
-	// ClaimTag is the key of the tag that says who holds, or wants, the volume.
+	// ClaimTag is the key of the tag with the claim.
 	ClaimTag string `mapstructure:"claim-tag"`
-	// Region, Zone and Instance of this machine; what is empty is asked of the instance metadata service.
+	// Region, Zone and Instance of this machine. Empty values come from the instance metadata service.
 	Region   string `mapstructure:"region"`
 	Zone     string `mapstructure:"zone"`
 	Instance string `mapstructure:"instance"`
-	// Endpoint and MetadataEndpoint are URLs in place of AWS's own.
+	// Endpoint and MetadataEndpoint are URLs that replace AWS's own.
 	Endpoint         string `mapstructure:"endpoint"`
 	MetadataEndpoint string `mapstructure:"metadata-endpoint"`
-	// MountRoot is the directory below which volumes are mounted, by slot.
+	// MountRoot is the directory in which volumes are mounted, by slot.
 	MountRoot string `mapstructure:"mount-root"`
 	// State is the directory of the lock and the journal of this machine's claims.
 	State string `mapstructure:"state"`
-	// DeviceRoot is the directory that looks like / of this machine, with sys/block and dev.
+	// DeviceRoot is the directory that contains sys/block and dev, normally /.
 	DeviceRoot string `mapstructure:"device-root"`
 	// Filesystem is what a blank volume is formatted with.
 	Filesystem string `mapstructure:"filesystem"`
-	// Takeover says whose volume may be taken: takeoverTerminated or takeoverStopped.
+	// Takeover says which volumes may be taken: takeoverTerminated or takeoverStopped.
 	Takeover string `mapstructure:"takeover"`
-	// TakeoverAfter is how long, 0 to 1 h, a claim of another node must not have changed before its
-	// volume, which must be free, is taken.
+	// TakeoverAfter is how long, 0 to 1 h, another node's claim must be unchanged before its volume, if free, is taken.
 	TakeoverAfter time.Duration `mapstructure:"takeover-after"`
-	// Settle is how long, 0 to 1 min, a claim is left to be overwritten by others before it is read back.
+	// Settle is how long, 0 to 1 min, other nodes may overwrite a claim before it is read back.
 	Settle time.Duration `mapstructure:"settle"`
-	// ScanEvery is the mean time, 1 s to 10 min, between looks of a standby for a free volume.
+	// ScanEvery is the mean time, 1 s to 10 min, between a standby's scans for a free volume.
 	ScanEvery time.Duration `mapstructure:"scan-every"`
 }
 
-// Default is the configuration for volumes with tags of our own.
+// Default is the configuration for volumes with holdfast's own tags.
 func Default() Config {
 	return Config{
 		ClaimTag:      TagClaim,
@@ -88,7 +87,7 @@ func Default() Config {
 	}
 }
 
-// Validate calls wrong for every value out of range.
+// Validate calls wrong for every invalid value.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	bad := func(key, want string, got any) { wrong("volume.ebs."+key, "must be %s, got %q", want, fmt.Sprint(got)) }
 	for _, t := range c.Tags {
@@ -141,13 +140,13 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	}
 }
 
-// For returns the configuration with what follows from the cluster's name filled in.
+// For returns the configuration with the defaults that depend on the cluster's name.
 func (c Config) For(cluster string) Config {
 	if len(c.Tags) == 0 {
 		c.Tags = []string{TagCluster + "=" + cluster}
 		if c.KubernetesCluster != "" {
-			// What kops gives to etcd-manager (--volume-tag), but for the role: a volume that an older kops made has
-			// k8s.io/role/master only, and no other volume has the tag of an etcd cluster.
+			// These are the tags that kops gives to etcd-manager (--volume-tag), except the role: a volume of an older kops
+			// only has k8s.io/role/master, and no other volume has the tag of an etcd cluster.
 			c.Tags = []string{kopsOwned + c.KubernetesCluster + "=owned", kopsTag(cluster)}
 		}
 	}
@@ -160,21 +159,21 @@ func (c Config) For(cluster string) Config {
 	return c
 }
 
-// kopsOwned begins the key of the tag that says which Kubernetes cluster a volume belongs to.
+// kopsOwned is the prefix of the tag key that says which Kubernetes cluster owns a volume.
 const kopsOwned = "kubernetes.io/cluster/"
 
 func kopsTag(cluster string) string { return kopsEtcd + cluster }
 
-// kopsEtcd begins the key of the tag that names a volume's slot, and all slots of its cluster.
+// kopsEtcd is the prefix of the tag key that names a volume's slot and all slots of its cluster.
 const kopsEtcd = "k8s.io/etcd/"
 
-// NamesSlots reports whether the tags of the cluster's volumes name all of its slots: they are kops' then.
+// NamesSlots reports whether the tags of the cluster's volumes name all of its slots, as kops' tags do.
 func (c Config) NamesSlots(cluster string) bool {
 	return strings.HasPrefix(c.For(cluster).SlotTag, kopsEtcd)
 }
 
-// kopsTags are the tags that kops itself gives the volume of a slot, but for kopsTag, which names the slot: kops finds
-// its volume by Name and KubernetesCluster, etcd-manager by the roles (pkg/model/master_volumes.go, awsup's
+// kopsTags returns the tags that kops gives the volume of a slot, except kopsTag, which names the slot. kops finds its
+// volume by Name and KubernetesCluster, and etcd-manager by the roles (pkg/model/master_volumes.go, awsup's
 // BuildFilters and AddTags, at kops 268927e2).
 func (c Config) kopsTags(cluster, slot string) map[string]string {
 	return map[string]string{
@@ -186,7 +185,7 @@ func (c Config) kopsTags(cluster, slot string) map[string]string {
 	}
 }
 
-// filters are Tags in the form of a query.
+// filters returns Tags in the form of a query.
 func (c Config) filters() map[string]string {
 	m := map[string]string{}
 	for _, t := range c.Tags {
@@ -196,10 +195,10 @@ func (c Config) filters() map[string]string {
 	return m
 }
 
-// selects reports whether a volume has the tags of the cluster's.
+// selects reports whether a volume has the cluster's tags.
 func (c Config) selects(v Volume) bool { return selects(Query{Tags: c.filters()}, v) }
 
-// slot is the slot of a volume, and all slots of its cluster, ordered, where the tag names them.
+// slot returns the slot of a volume, and all slots of its cluster, ordered, if the tag names them.
 func (c Config) slot(v Volume) (slot string, all []string) {
 	slot, list, ok := strings.Cut(v.Tags[c.SlotTag], "/") // "a", or "a/a,b,c"
 	if ok {
@@ -209,13 +208,13 @@ func (c Config) slot(v Volume) (slot string, all []string) {
 	return slot, all
 }
 
-// claim is the claim on a volume; an error when there is none, or none that can be read.
+// claim returns the claim on a volume, or an error if there is none that can be parsed.
 func (c Config) claim(v Volume) (claimTag, error) { return parseTag(v.Tags[c.ClaimTag]) }
 
 var instanceID = regexp.MustCompile(`^i-[0-9a-f]{1,32}$`)
 
-// tagKey and tagValue judge by what AWS documents for tags: at most 127 (type Tag of the EC2 API) and 256
-// characters; aws: is reserved.
+// tagKey and tagValue check AWS's limits for tags: at most 127 characters (type Tag of the EC2 API) and 256 characters.
+// The prefix aws: is reserved.
 func tagKey(key string) bool {
 	return key != "" && len(key) <= 127 && !strings.HasPrefix(strings.ToLower(key), "aws:")
 }

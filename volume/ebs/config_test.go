@@ -64,7 +64,7 @@ func TestDefaultsFitOurTagsAndThoseOfKops(t *testing.T) {
 	}
 }
 
-// An older kops gave its volumes the role master only, and a volume beside real data must not be taken for missing.
+// An older kops gave its volumes only the role master. A volume with real data must not be taken for missing.
 func TestVolumesOfKopsAreFoundByEitherRole(t *testing.T) {
 	c := Default()
 	c.KubernetesCluster = "k8s.example.com"
@@ -91,8 +91,8 @@ func TestVolumesOfKopsAreFoundByEitherRole(t *testing.T) {
 	}
 }
 
-// The tags are those of pkg/model/master_volumes.go and awsup.AddTags of kops: with one less it would make a second
-// volume, or etcd-manager would not find this one.
+// The tags are those of pkg/model/master_volumes.go and awsup.AddTags in kops. If one were missing, kops would make a
+// second volume, or etcd-manager would not find this one.
 func TestCreatedVolumesAreWhatKopsWouldMake(t *testing.T) {
 	c := Default()
 	c.KubernetesCluster = "k8s.example.com"

@@ -22,8 +22,8 @@ import (
 	"holdfast/volume/volumetest/ec2test"
 )
 
-// TestConformance runs the contract of every provider on the real thing: the SDK's client over HTTP, block
-// devices, filesystems and mounts. Each node of the suite is an instance.
+// TestConformance runs the contract of every provider with the real SDK over HTTP, and real block devices, filesystems
+// and mounts. Each node of the suite is an instance.
 func TestConformance(t *testing.T) {
 	needDevices(t)
 	clearAWS(t)
@@ -37,8 +37,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestRaceToAttach has nodes race that may not write tags, and are told that the volume is free, whatever happens:
-// all ask for the attachment, and that alone decides. In the suite the claims in the tags have most go away before.
+// TestRaceToAttach lets nodes race that may not write tags, and always see the volume as free. All of them request the
+// attachment, and it alone decides. In the suite, the claims in the tags make most nodes give up earlier.
 func TestRaceToAttach(t *testing.T) {
 	needDevices(t)
 	clearAWS(t)
@@ -109,7 +109,7 @@ type region struct {
 	instances map[string]*instance // by node
 }
 
-// instance is a machine with one process of holdfast at a time.
+// instance is a machine with at most one process of holdfast.
 type instance struct {
 	id        string
 	root      string // of its devices
@@ -132,8 +132,7 @@ func needDevices(t *testing.T) {
 func newRegion(t *testing.T, slots ...string) *region {
 	t.Helper()
 	r := &region{t: t, dir: t.TempDir(), cfg: ebs.Default(), volumes: map[string]string{}, instances: map[string]*instance{}}
-	// Who took a volume at once that he must wait for would still have to look for it first, so TakeoverAfter is
-	// longer.
+	// TakeoverAfter is longer than a scan: a node that wrongly takes a volume at once must still have time to find it.
 	r.cfg.Settle, r.cfg.ScanEvery, r.cfg.TakeoverAfter = 50*time.Millisecond, time.Second, 2*time.Second
 	loops, err := ec2test.NewLoops(filepath.Join(r.dir, "devices"), 0)
 	if err != nil {
@@ -143,7 +142,7 @@ func newRegion(t *testing.T, slots ...string) *region {
 		Devices: loops, AttachDelay: 20 * time.Millisecond, DetachDelay: 20 * time.Millisecond,
 		PowerOff: time.Millisecond, OwnOnly: true,
 	})
-	// What a test leaves attached and mounted is unmounted with it.
+	// This also unmounts what a test leaves attached and mounted.
 	t.Cleanup(func() {
 		if err := r.cloud.Close(); err != nil {
 			t.Errorf("close the stand-in: %v", err)
@@ -161,7 +160,7 @@ func newRegion(t *testing.T, slots ...string) *region {
 	return r
 }
 
-// launch returns the instance of a node, which is made when it is asked for the first time.
+// launch returns the instance of a node. The first call makes it.
 func (r *region) launch(node string) *instance {
 	r.t.Helper()
 	r.mu.Lock()
@@ -169,7 +168,7 @@ func (r *region) launch(node string) *instance {
 	if i := r.instances[node]; i != nil {
 		return i
 	}
-	id := fmt.Sprintf("i-%017x", len(r.instances)) // it does not contain the name, which errors must
+	id := fmt.Sprintf("i-%017x", len(r.instances)) // it does not contain the node's name, which errors must contain
 	root, err := r.cloud.AddInstance(ec2test.Instance{ID: id})
 	if err != nil {
 		r.t.Fatal(err)
@@ -203,7 +202,7 @@ func (r *region) open(node string) volume.Provider {
 	return ebs.New(cfg, self, i.client, ebs.Host{Devices: p.Devices, Disks: p, Files: p, Memory: p}, i.client.Identity, nil, log)
 }
 
-// holder is the instance that a claimed volume is attached to.
+// holder returns the instance to which a claimed volume is attached.
 func (r *region) holder(c volume.Claim) *instance {
 	r.t.Helper()
 	v, _ := r.cloud.Volume(c.Volume().Volume)
@@ -221,7 +220,7 @@ func (r *region) holder(c volume.Claim) *instance {
 	return nil
 }
 
-// crash kills the processes of the holder. The volume stays attached and mounted, and the journal as it is.
+// crash kills the processes of the holder. The volume stays attached and mounted, and the journal is unchanged.
 func (r *region) crash(c volume.Claim) {
 	i := r.holder(c)
 	r.mu.Lock()
@@ -231,7 +230,7 @@ func (r *region) crash(c volume.Claim) {
 	}
 }
 
-// gone terminates the holder's instance. Its kernel ends with it: what it has not written is lost.
+// gone terminates the holder's instance with its kernel: what was not written is lost.
 func (r *region) gone(c volume.Claim) {
 	r.t.Helper()
 	i := r.holder(c)
@@ -251,8 +250,8 @@ func (r *region) lose(c volume.Claim) {
 	}
 }
 
-// change has an instance of the operator's attach and mount the volume. A blank one gets a filesystem that is
-// not ours.
+// change attaches and mounts the volume at an instance of the operator's. A blank volume gets a filesystem that is not
+// holdfast's.
 func (r *region) change(slot string, change func(dir string)) {
 	r.t.Helper()
 	i, id := r.launch("operator"), r.volumes[slot]
@@ -288,7 +287,7 @@ func (r *region) change(slot string, change func(dir string)) {
 	})
 }
 
-// until waits for what the stand-in does by itself.
+// until waits for a change that the stand-in makes by itself.
 func (r *region) until(what string, done func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
@@ -298,7 +297,7 @@ func (r *region) until(what string, done func() bool) {
 	}
 }
 
-// process is a machine as one process sees it, which can be killed.
+// process is a machine as one process sees it. It can be killed.
 type process struct {
 	*ebs.Machine
 
@@ -307,7 +306,7 @@ type process struct {
 	dead   bool
 }
 
-// Lock implements [ebs.Memory]. The kernel gives the lock back when the process is killed.
+// Lock implements [ebs.Memory]. When the process is killed, the kernel releases the lock.
 func (p *process) Lock() (func(), error) {
 	unlock, err := p.Machine.Lock()
 	p.mu.Lock()
@@ -316,8 +315,8 @@ func (p *process) Lock() (func(), error) {
 	return unlock, err
 }
 
-// Unmount implements [ebs.Disks]. It is the first that a claim does to the machine when it is released, and what
-// follows is left out: a test that cleans up does not know that the claim's process was killed.
+// Unmount implements [ebs.Disks]. It is the first thing that releasing a claim does to the machine. After a kill it and
+// all that follows is skipped: a test's cleanup does not know that the claim's process was killed.
 func (p *process) Unmount(ctx context.Context, dir string) error {
 	p.mu.Lock()
 	dead := p.dead
@@ -337,7 +336,7 @@ func (p *process) kill() {
 	}
 }
 
-// clearAWS keeps the SDK from finding credentials or a region anywhere but in the metadata service.
+// clearAWS makes the SDK find credentials and a region only in the metadata service.
 func clearAWS(t *testing.T) {
 	t.Helper()
 	none := filepath.Join(t.TempDir(), "none")

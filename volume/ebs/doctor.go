@@ -14,28 +14,28 @@ import (
 	"holdfast/volume"
 )
 
-// Judgement is what a [Doctor] thinks of something.
+// Judgement is the result of one check of a [Doctor].
 type Judgement int
 
 const (
 	Well     Judgement = iota // as it should be
-	Doubtful                  // a node can do without it
-	Missing                   // a node cannot do without it
+	Doubtful                  // a node can work without it
+	Missing                   // a node cannot work without it
 )
 
-// Doctor finds out what keeps a machine from a cluster's volumes. It changes nothing.
+// Doctor finds what keeps a machine from a cluster's volumes. It changes nothing.
 type Doctor struct {
 	Config  Config
 	Cluster string
 	Slots   []string
 	Cloud   *EC2
 	Machine *Machine
-	Volumes func(ctx context.Context) ([]volume.Info, error) // what the tags select
-	// Tell is told of each thing that was looked at.
+	Volumes func(ctx context.Context) ([]volume.Info, error) // those that the tags select
+	// Tell is called with the result of each check.
 	Tell func(j Judgement, text string)
 }
 
-// Examine looks at the identity, the volumes, the permissions and the programs.
+// Examine checks the identity, the volumes, the permissions and the programs.
 func (d Doctor) Examine(ctx context.Context) {
 	me, err := d.Cloud.Identity(ctx)
 	switch {
@@ -56,7 +56,7 @@ func (d Doctor) well(format string, args ...any) { d.Tell(Well, fmt.Sprintf(form
 func (d Doctor) warn(format string, args ...any) { d.Tell(Doubtful, fmt.Sprintf(format, args...)) }
 func (d Doctor) bad(format string, args ...any)  { d.Tell(Missing, fmt.Sprintf(format, args...)) }
 
-// volumes looks at what the tags select.
+// volumes checks the volumes that the tags select.
 func (d Doctor) volumes(ctx context.Context) []volume.Info {
 	infos, err := d.Volumes(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (d Doctor) volumes(ctx context.Context) []volume.Info {
 	return infos
 }
 
-// permissions asks about a volume of this zone, for a policy may be about the tags of the volume.
+// permissions checks the permissions for a volume of this zone, since a policy may depend on the volume's tags.
 func (d Doctor) permissions(ctx context.Context, me Self, infos []volume.Info) {
 	id := ""
 	for _, i := range infos {
@@ -113,16 +113,16 @@ func (d Doctor) permissions(ctx context.Context, me Self, infos []volume.Info) {
 			d.warn("permission %s is %s (%s)", p.Action, p.Detail, p.Why)
 		}
 	}
-	// As Permissions: only an endpoint that obeys DryRun is asked about a change.
+	// As in Permissions: only an endpoint that honours DryRun is asked about a change.
 	if me.Instance != "" && slices.ContainsFunc(all, func(p Permission) bool { return p.Allowed }) {
 		d.reach(ctx, me, infos)
 	}
 }
 
-// reach asks whether this role could take away what is not this node's: the volumes of the other nodes, and those of
-// other clusters. Nobody needs that, and a stolen role could stop a cluster with it.
+// reach checks whether this role could detach volumes that are not this node's: those of other nodes or other clusters.
+// No node needs that, and a stolen role could stop a cluster with it.
 func (d Doctor) reach(ctx context.Context, me Self, infos []volume.Info) {
-	if d.Config.Takeover != takeoverStopped { // which needs that
+	if d.Config.Takeover != takeoverStopped { // that mode needs to detach other nodes' volumes
 		for _, i := range infos {
 			if i.Instance != "" && i.Instance != me.Instance && instanceID.MatchString(i.Instance) {
 				d.mayDetach(ctx, i.Volume, i.Instance, "another node's")
@@ -158,7 +158,7 @@ func (d Doctor) mayDetach(ctx context.Context, id, instance, whose string) {
 	}
 }
 
-// machine looks at what a claim needs of this machine.
+// machine checks what a claim needs of this machine.
 func (d Doctor) machine() {
 	v := d.Config
 	programs := []string{"blkid", "mount", "umount", "fsck", "mkfs.ext4", "e2fsck", "resize2fs"}
@@ -191,18 +191,17 @@ func (d Doctor) machine() {
 	}
 }
 
-// shortIO bounds the values of nvme_core.io_timeout that are doubtful, in seconds: earlier kernels allow no more
-// than 255.
+// shortIO is the bound, in seconds, below which nvme_core.io_timeout is doubtful: earlier kernels allow at most 255.
 const shortIO = 255
 
-// ioTimeout looks at how long the kernel waits for an NVMe device before it fails a request. AWS recommends the highest
+// ioTimeout checks how long the kernel waits for an NVMe device before it fails a request. AWS recommends the highest
 // possible value, 4294967295; the kernel's default is 30 s ("NVMe I/O operation timeout for Amazon EBS volumes" in the
-// EBS user guide). With 30 a stall of EBS that lasts longer is an I/O error, the filesystem shuts down or becomes
-// read-only, and the member fences itself although its volume is still there and might have come back.
+// EBS user guide). With 30 s a longer stall of EBS is an I/O error: the filesystem shuts down or becomes read-only, and
+// the member fences itself although its volume is still there and might have come back.
 //
-// For a volume that was detached under its member it is the other way round: a request that the device had accepted and
-// never answers fails after 30 s, and with the highest value waits as long as the kernel keeps the device. The member
-// does not: holdfast looks twice a second whether the device is there, and ends without waiting for requests.
+// If a volume is detached under its member, the default would be better: a request that the device accepted and never
+// answers fails after 30 s, and with the highest value it waits as long as the kernel keeps the device. That does not
+// matter to the member: holdfast checks twice a second whether the device is there, and does not wait for requests.
 func (d Doctor) ioTimeout(file string) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -212,7 +211,7 @@ func (d Doctor) ioTimeout(file string) {
 	text := strings.TrimSpace(string(data))
 	switch seconds, err := strconv.ParseUint(text, 10, 64); {
 	case err != nil:
-		d.warn("I/O timeout: %s has %q, which is no number of seconds", file, text)
+		d.warn("I/O timeout: %s has %q, which is not a number of seconds", file, text)
 	case seconds < shortIO:
 		d.warn("I/O timeout: nvme_core.io_timeout is %d s: a stall of EBS that lasts longer fails the I/O, and the member "+
 			"then gives its volume up as lost. AWS recommends the maximum: put nvme_core.io_timeout=4294967295 on the "+

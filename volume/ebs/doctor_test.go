@@ -11,7 +11,7 @@ import (
 	"holdfast/volume"
 )
 
-// A slot without a volume is missing, one with two is doubtful, and what cannot be listed is not called well.
+// A slot without a volume is missing, a slot with two is doubtful, and a failed listing is never reported as well.
 func TestDoctorLooksAtVolumes(t *testing.T) {
 	look := func(infos []volume.Info, err error) (said string) {
 		d := Doctor{Config: Default(), Cluster: "main", Slots: []string{"a", "b", "c"},

@@ -7,7 +7,8 @@ import (
 )
 
 // Elsewhere returns, by slot, the private address of the other instance to which the slot's volume is attached. It asks
-// EC2 each time. A slot whose volumes are on several instances is left out: nobody knows which of them runs the member.
+// EC2 on every call. If volumes of one slot are on several instances, the slot is left out, because it is unknown which
+// of them runs the member.
 func (p *Provider) Elsewhere(ctx context.Context) (map[string]netip.Addr, error) {
 	volumes, err := p.seen.look(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// attachments is a cloud that can only be looked at.
+// attachments is a read-only cloud.
 type attachments struct {
 	Cloud
 	volumes   []Volume
@@ -26,7 +26,7 @@ func (c attachments) Instances(_ context.Context, ids []string) ([]Instance, err
 	return c.instances, c.err
 }
 
-// Where a member is that another program runs, its volume's attachment tells: of another, running instance.
+// The attachment of a volume tells where another program runs the member: at another, running instance.
 func TestElsewhere(t *testing.T) {
 	cfg := Default().For("main")
 	at := netip.MustParseAddr

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	remoteEvery = time.Minute      // mean time between looks at what EC2 says
+	remoteEvery = time.Minute      // mean time between questions to EC2
 	suspect     = 20 * time.Second // the same while EC2 says that another instance has the volume
-	convinced   = time.Minute      // that it must have said so, in three looks at least
+	convinced   = time.Minute      // how long EC2 must have said so, in at least three answers
 	releaseWait = time.Minute      // for a detach to be done
 	releaseLook = time.Second
 )
@@ -24,29 +24,29 @@ const (
 type claim struct {
 	*volume.Hold
 	p      *Provider
-	rules  rules // of the attempt that made it
+	rules  rules // of the attempt that made this claim
 	vol    string
 	device string
-	dir    string // where it is, or would be, mounted
+	dir    string // where it is mounted, or would be
 
-	formatted string // as the tag says
+	formatted string // from the format tag
 	mounted   bool
 	blind     bool // adopted while EC2 could not be asked
 
-	remount sync.RWMutex  // held while the filesystem is remounted: a look meanwhile would not find it
-	news    chan struct{} // there is something new to be said in the tags
+	remount sync.RWMutex  // held while the filesystem is remounted, when a look would not find it
+	news    chan struct{} // the tags need an update
 
 	mu     sync.Mutex // guards what follows, never held over I/O
 	tag    claimTag
-	unsaid bool   // the tag could not be written
-	record string // that the volume is to bear
+	unsaid bool   // the tags could not be written
+	record string // token for the record tag
 }
 
 func newClaim(p *Provider, vol string, want volume.Identity) *claim {
 	return &claim{Hold: volume.NewHold(want), p: p, vol: vol, news: make(chan struct{}, 1)}
 }
 
-// newClaim is a claim on a volume as EC2 shows it, whose epoch is above that of the claim in its tag.
+// newClaim returns a claim on a volume as EC2 shows it, with an epoch above that of the claim in its tag.
 func (a *claimAttempt) newClaim(v Volume) *claim {
 	slot, _ := a.cfg.slot(v)
 	c := newClaim(a.Provider, v.ID, volume.Identity{Cluster: a.want.Cluster, Slot: slot, Volume: v.ID})
@@ -66,7 +66,8 @@ func (p *Provider) newTag(epoch uint64) claimTag {
 		Address: p.node.Address}
 }
 
-// write writes the present claim to the tag. Whether an uncertain write was executed does not matter: it is repeated.
+// write writes the current claim to the tag. It does not matter whether an uncertain write was executed: it is
+// repeated.
 func (c *claim) write(ctx context.Context) error {
 	c.mu.Lock()
 	c.tag.Since = time.Now().UTC().Truncate(time.Second)
@@ -78,7 +79,7 @@ func (c *claim) write(ctx context.Context) error {
 // Path implements [volume.Claim].
 func (c *claim) Path() string { return c.dir }
 
-// Watch implements [volume.Claim]. Nothing that EC2 does or fails to do delays the look at the device.
+// Watch implements [volume.Claim]. A slow or failing EC2 does not delay the look at the device.
 func (c *claim) Watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var remote sync.WaitGroup
@@ -93,7 +94,7 @@ func (c *claim) Watch(ctx context.Context) error {
 	return c.lose(evidence)
 }
 
-// look looks for evidence on this machine.
+// look returns evidence from this machine that the volume is lost.
 func (c *claim) look() error {
 	if c.mounted && c.remount.TryRLock() {
 		defer c.remount.RUnlock()
@@ -106,25 +107,25 @@ func (c *claim) look() error {
 	return err
 }
 
-// lose makes sure that nothing more is written to the volume, and remembers it.
+// lose makes sure that nothing more is written to the volume, and records the loss.
 func (c *claim) lose(evidence error) error {
 	err := c.Lose(evidence)
 	if err == nil {
-		return nil // it was released, and what we saw is what came after us
+		return nil // it was released, so another claim of the volume is expected
 	}
 	c.p.status.at(stateLost, c.vol, evidence.Error())
 	if c.mounted {
 		if e := c.p.host.Disks.Fence(c.dir); e != nil {
-			c.p.log.Error("the filesystem of the lost volume could not be shut down", zap.String("path", c.dir), zap.Error(e))
+			c.p.log.Error("could not shut down the filesystem of the lost volume", zap.String("path", c.dir), zap.Error(e))
 		}
 	}
 	return err
 }
 
-// watchCloud follows what EC2 says until ctx ends, and repairs what it says of us. It returns an error when EC2 has
-// said for long enough that another instance has the volume.
+// watchCloud asks EC2 until ctx ends, and updates the tags of the volume. It returns an error if EC2 has said for long
+// enough that another instance has the volume.
 func (c *claim) watchCloud(ctx context.Context) error {
-	var since time.Time // of the first look in a row that showed another instance
+	var since time.Time // of the first consecutive answer that showed another instance
 	looks := 0
 	for {
 		every := c.p.jitter(remoteEvery)
@@ -158,8 +159,8 @@ func (c *claim) isUnsaid() bool {
 	return c.unsaid
 }
 
-// review compares what EC2 says with the facts. It returns the other instance that the volume is said to be attached
-// to, "" if there is none.
+// review compares EC2's answer with the facts. It returns the other instance that, according to EC2, the volume is
+// attached to, or "".
 func (c *claim) review(ctx context.Context) (other string) {
 	if c.p.op.take(ctx) != nil {
 		return ""
@@ -170,7 +171,7 @@ func (c *claim) review(ctx context.Context) (other string) {
 	}
 	volumes, err := c.p.seen.look(ctx)
 	if err != nil {
-		return "" // that EC2 cannot be asked is no evidence of anything
+		return "" // a failing EC2 is no evidence
 	}
 	devices, err := c.p.host.Devices()
 	if err != nil {
@@ -185,12 +186,12 @@ func (c *claim) review(ctx context.Context) (other string) {
 		}
 	}
 	if err := c.p.requests.strays(ctx, c.rules, volumes, devices); err != nil {
-		c.p.log.Warn("the journal could not be read", zap.Error(err))
+		c.p.log.Warn("could not read the journal", zap.Error(err))
 	}
 	return other
 }
 
-// reviewOwn makes the tags of the held volume say what is, and warns of what is wrong with the attachment.
+// reviewOwn updates the tags of the held volume, and reports problems of the attachment.
 func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 	for _, a := range v.Attachments {
 		switch {
@@ -226,14 +227,14 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 	c.unsaid = err != nil
 	c.mu.Unlock()
 	if err != nil {
-		c.p.log.Debug("the tags of the held volume could not be brought up to date", zap.String("volume", c.vol),
+		c.p.log.Debug("could not update the tags of the held volume", zap.String("volume", c.vol),
 			zap.Error(err))
 	}
 	return ""
 }
 
-// SetRecord makes the volume's tag say which cluster its disk belongs to. Watch writes it, and writes it again whenever
-// it is missing.
+// SetRecord implements [volume.RecordSetter] with the record tag. Watch writes the tag, and writes it again whenever it
+// is missing.
 func (c *claim) SetRecord(token string) {
 	c.mu.Lock()
 	news := c.record != token
@@ -270,7 +271,7 @@ func (c *claim) setAside(ctx context.Context) error {
 	case !c.mounted:
 		return errors.New(why)
 	}
-	c.remount.Lock() // it was mounted read-only: it is unmounted for a moment, and not lost
+	c.remount.Lock() // it was mounted read-only: it is now unmounted for a moment, which is no loss
 	err := p.host.Disks.Mount(ctx, c.device, c.dir, false)
 	c.remount.Unlock()
 	if err == nil {

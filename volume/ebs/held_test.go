@@ -13,12 +13,12 @@ import (
 	"holdfast/volume"
 )
 
-// remounting is a host on which a mount takes a while, and the volume is not mounted meanwhile.
+// remounting is a host on which a mount takes some time, during which the volume is not mounted.
 type remounting struct {
 	Disks
 	Files
-	gone atomic.Bool // for as long as it is remounted
-	lost atomic.Bool // it is not mounted any more, and nobody does that
+	gone atomic.Bool // while it is remounted
+	lost atomic.Bool // it is not mounted any more, and not being remounted
 }
 
 func (h *remounting) Mount(context.Context, string, string, bool) error {
@@ -42,8 +42,8 @@ func (h *remounting) SetAside(string) error                  { return nil }
 func (h *remounting) Identify(string, volume.Identity) error { return nil }
 func (h *remounting) Fence(string) error                     { return nil }
 
-// A foreign filesystem is mounted read-only until its content is set aside. It is remounted then, no loss of the
-// volume.
+// A foreign filesystem is mounted read-only until its content is set aside. Then it is remounted, which is no loss of
+// the volume.
 func TestSetAsideIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &remounting{}

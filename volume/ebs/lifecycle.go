@@ -16,19 +16,19 @@ import (
 	"go.uber.org/zap"
 )
 
-// Lifecycle is what is planned for this instance, as its metadata service says.
+// Lifecycle is what is planned for this instance, according to its metadata service.
 type Lifecycle struct {
 	// Target is the state that an auto-scaling group wants the instance in: InService, Standby, Detached, Terminated, or
-	// Warmed: and one of Running, Stopped, Hibernated and Terminated. "": it is in no group, or that is not known.
+	// Warmed: and one of Running, Stopped, Hibernated and Terminated. It is "" if there is no group or it is unknown.
 	Target string
-	// Action is what EC2 is about to do with this Spot instance: terminate, stop or hibernate; "" for nothing.
+	// Action is what EC2 is about to do with this Spot instance: terminate, stop or hibernate, or "".
 	Action string
 	At     time.Time // of Action
-	// Rebalance is when EC2 said that this Spot instance is at an elevated risk of interruption; zero: it did not.
+	// Rebalance is when EC2 said that this Spot instance is at an elevated risk of interruption, or zero.
 	Rebalance time.Time
 }
 
-// Leaves says why no volume may stay at this instance; "" if nothing is known that speaks against it.
+// Leaves returns why no volume may stay at this instance, or "".
 func (l Lifecycle) Leaves() string {
 	switch {
 	case l.Action == "terminate", l.Action == "stop", l.Action == "hibernate":
@@ -43,7 +43,7 @@ func (l Lifecycle) Leaves() string {
 
 func (l Lifecycle) warm() bool { return strings.HasPrefix(l.Target, "Warmed:") }
 
-// problem is what an operator should know about it. A warm pool is no problem: its instances are meant to wait.
+// problem returns what an operator should know about it. A warm pool is no problem: its instances are meant to wait.
 func (l Lifecycle) problem() string {
 	switch {
 	case l.warm() && l.Action == "":
@@ -57,8 +57,8 @@ func (l Lifecycle) problem() string {
 	return ""
 }
 
-// Lifecycle asks the metadata service what is planned for this instance. What it does not answer, or answers in an
-// unknown form, stays as it was last, and the error says so.
+// Lifecycle asks the metadata service what is planned for this instance. If a part gets no answer or one in an unknown
+// form, it stays as in last, and the error says so.
 //
 // The paths are in "Instance metadata categories" of the EC2 guide, "Retrieve the target lifecycle state through
 // instance metadata" of the Auto Scaling guide, "Spot Instance interruption notices" and "EC2 instance rebalance
@@ -87,7 +87,7 @@ func (e *EC2) Lifecycle(ctx context.Context, last Lifecycle) (Lifecycle, error) 
 	return now, errors.Join(err, err2, err3)
 }
 
-// decode reads the JSON of a notice; "" is that there is none.
+// decode decodes the JSON of a notice. "" means that there is no notice.
 func decode(text string, err error, notice any) error {
 	if err != nil || text == "" {
 		return err
@@ -98,7 +98,7 @@ func decode(text string, err error, notice any) error {
 	return nil
 }
 
-// planned reads one path of the metadata; "" if there is nothing.
+// planned reads one path of the metadata, or returns "" if it does not exist.
 func (e *EC2) planned(ctx context.Context, path string) (string, error) {
 	out, err := e.metadata.GetMetadata(ctx, &imds.GetMetadataInput{Path: path})
 	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.HTTPStatusCode() == http.StatusNotFound {
@@ -116,17 +116,17 @@ func (e *EC2) planned(ctx context.Context, path string) (string, error) {
 }
 
 const (
-	// Less than a node looks, which is 5 s, as AWS advises for Spot notices, of which the shortest comes 2 minutes before
+	// Less than the 5 s between a node's looks. AWS advises 5 s for Spot notices, which come at least 2 minutes before
 	// the end.
 	outlookEvery = 4 * time.Second
 	outlookWait  = 2 * time.Second // for the metadata service, which is on this machine's host
 )
 
-// outlook remembers what is planned for this instance, and asks again when that is older than outlookEvery. A failing
-// metadata service changes nothing: it neither takes a volume away nor gives one to a warm instance.
+// outlook remembers what is planned for this instance, and asks again if the answer is older than outlookEvery. A
+// failing metadata service changes nothing: it neither takes a volume away nor gives one to a warm instance.
 type outlook struct {
 	log *zap.Logger
-	ask func(context.Context, Lifecycle) (Lifecycle, error) // nil: nothing is ever planned
+	ask func(context.Context, Lifecycle) (Lifecycle, error) // nil if nothing is ever planned
 
 	asking turn // guards at and failed; held while the metadata service is asked
 	at     time.Time
@@ -138,7 +138,7 @@ type outlook struct {
 
 func newOutlook(lg *zap.Logger) *outlook { return &outlook{log: lg, asking: make(turn, 1)} }
 
-// look returns what is planned, asked for no longer than outlookEvery ago.
+// look returns what is planned; the answer is at most outlookEvery old.
 func (o *outlook) look(ctx context.Context) Lifecycle {
 	if o.ask == nil || o.asking.take(ctx) != nil {
 		return o.now()
@@ -153,7 +153,7 @@ func (o *outlook) look(ctx context.Context) Lifecycle {
 	now, err := o.ask(limited, before)
 	o.at = time.Now()
 	if err != nil && !o.failed && ctx.Err() == nil {
-		o.log.Info("what is planned for this instance is not known; it continues as before", zap.Error(err))
+		o.log.Info("could not ask what is planned for this instance; continuing as before", zap.Error(err))
 	}
 	o.failed = err != nil
 	if now != before {
@@ -166,8 +166,8 @@ func (o *outlook) look(ctx context.Context) Lifecycle {
 	return now
 }
 
-// confirmed asks again what is planned: what is not answered now counts for nothing. The age of the last answer is no
-// measure, as the clock of [time.Since] stands still while an instance hibernates.
+// confirmed asks again what is planned, and ignores earlier answers. Their age cannot be used, because the clock of
+// [time.Since] stands still while an instance hibernates.
 func (o *outlook) confirmed(ctx context.Context) Lifecycle {
 	ctx, cancel := context.WithTimeout(ctx, outlookWait)
 	defer cancel()
@@ -175,24 +175,25 @@ func (o *outlook) confirmed(ctx context.Context) Lifecycle {
 	return now
 }
 
-// now returns what was planned when it was last asked.
+// now returns the last answer.
 func (o *outlook) now() Lifecycle {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.last
 }
 
-// Follow makes the provider respect what is planned for its instance, as ask reports it, given its last answer. It must
-// be called before anything else.
+// Follow makes the provider act on what is planned for its instance. ask returns the plan, given its last answer.
+// Follow must be called before anything else.
 func (p *Provider) Follow(ask func(context.Context, Lifecycle) (Lifecycle, error)) {
 	p.outlook.ask = ask
 }
 
-// Planned returns what is planned for this instance; it asks at most every outlookEvery, and waits at most two seconds.
+// Planned returns what is planned for this instance. It asks at most every outlookEvery, and waits at most two seconds.
 func (p *Provider) Planned(ctx context.Context) Lifecycle { return p.outlook.look(ctx) }
 
-// Standby is the zone of this instance while it waits for a volume there and takes the first that it may; "" while it
-// would take none: it holds one, or is busy with one, or something is planned for it, were it only a recommendation.
+// Standby returns the zone of this instance while it waits for a volume there and would take the first free one. It
+// returns "" if the instance would take none: it holds one or is busy with one, or something is planned for it, even if
+// only a rebalance recommendation.
 func (p *Provider) Standby() string {
 	plans := p.outlook.now()
 	if p.status.now().State != stateStandby || plans.Leaves() != "" || !plans.Rebalance.IsZero() {
@@ -201,9 +202,9 @@ func (p *Provider) Standby() string {
 	return p.Zone()
 }
 
-// Zone is that of this instance, "" until it is known.
+// Zone returns the zone of this instance, or "" until it is known.
 func (p *Provider) Zone() string { return p.self().Zone }
 
-// Confirmed returns what the metadata service says of it now, for those who act on a plan: what is not answered within
-// two seconds is not planned. It is called only after Planned has returned a plan.
+// Confirmed asks the metadata service again before a plan is acted on. A part that is not answered within two seconds
+// is not planned. Call it only after Planned has returned a plan.
 func (p *Provider) Confirmed(ctx context.Context) Lifecycle { return p.outlook.confirmed(ctx) }

@@ -19,7 +19,7 @@ import (
 	"holdfast/volume"
 )
 
-// planner is a metadata service of version 2 that answers certain paths.
+// planner is a metadata service of version 2 with answers for certain paths.
 func planner(t *testing.T, paths map[string]string, status *atomic.Int32) *EC2 {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +47,7 @@ func TestLifecycle(t *testing.T) {
 	for name, test := range map[string]struct {
 		paths map[string]string
 		want  Lifecycle
-		says  string // of the reason to leave
+		says  string // in the reason to leave
 	}{
 		"nothing":    {nil, Lifecycle{}, ""},
 		"in service": {map[string]string{"autoscaling/target-lifecycle-state": "InService"}, Lifecycle{Target: "InService"}, ""},
@@ -71,12 +71,12 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-// What the metadata service does not say, or not in a form that is known, changes nothing.
+// If the metadata service gives no answer, or one in an unknown form, nothing changes.
 func TestLifecycleThatIsNotTold(t *testing.T) {
 	last := Lifecycle{Target: "InService", Rebalance: time.Unix(1700000000, 0)}
 	var status atomic.Int32
 	for _, s := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError, -http.StatusNotFound} {
-		status.Store(int32(s)) // negative: of the token
+		status.Store(int32(s)) // negative: for the token
 		e := planner(t, nil, &status)
 		ctx, cancel := context.WithTimeout(t.Context(), outlookWait)
 		if got, err := e.Lifecycle(ctx, last); got != last || err == nil {
@@ -94,8 +94,8 @@ func TestLifecycleThatIsNotTold(t *testing.T) {
 	}
 }
 
-// The service is asked every five seconds at most, is not waited for longer than two, and what it said last stands
-// while it fails.
+// The service is asked at most every five seconds, and waited for at most two seconds. Its last answer stands while it
+// fails.
 func TestOutlook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, fails, hangs := 0, false, false
@@ -139,8 +139,8 @@ func TestOutlook(t *testing.T) {
 	})
 }
 
-// An instance of a warm pool claims nothing and says why. As soon as its group wants it, it looks for a volume, and a node
-// of its zone may leave it one.
+// An instance of a warm pool claims nothing and says why. As soon as its group wants it, it looks for a volume, and a
+// node of its zone may leave it one.
 func TestWarmInstanceClaimsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		target, rebalance := "Warmed:Stopped", time.Time{}
@@ -180,7 +180,7 @@ func TestWarmInstanceClaimsNothing(t *testing.T) {
 		if got := p.Standby(); got != "z" {
 			t.Errorf("in service it stands by in %q, want z", got)
 		}
-		rebalance = time.Now() // moved here, a volume would soon move again
+		rebalance = time.Now() // a volume that moved here would soon have to move again
 		time.Sleep(outlookEvery)
 		_ = claim()
 		if got := p.Standby(); got != "" {
@@ -189,8 +189,8 @@ func TestWarmInstanceClaimsNothing(t *testing.T) {
 	})
 }
 
-// What an instance that must go has still is detached, whatever process left it there: a detach that failed, and the volume
-// of a process that ended under the notice. Another program's volume stays, and so does one that somebody has mounted.
+// The volumes still at an instance that must go are detached, whichever process left them there: after a failed detach,
+// or after a process ended under the notice. Another program's volume stays, and so does a volume that is mounted.
 func TestGoingInstanceGivesTheRestBack(t *testing.T) {
 	of := func(instance string) map[string]string {
 		return map[string]string{TagClaim: claimTag{Epoch: 3, Instance: instance, Node: "x", Nonce: newNonce(), Phase: volume.PhaseHeld,
@@ -201,7 +201,7 @@ func TestGoingInstanceGivesTheRestBack(t *testing.T) {
 		tags    map[string]string
 		mounted string
 		refused bool // the first detach
-		told    int  // how often the metadata service answers, at its other path it never does; 0: always, at all
+		told    int  // how often the metadata service answers, 0 for always; at its other path it never does
 		want    []string
 	}{
 		"a detach that was accepted": {journal: Journal{Detaching: map[string]time.Time{"vol-1": {}}}, want: []string{"vol-1"}},
@@ -242,8 +242,8 @@ func TestGoingInstanceGivesTheRestBack(t *testing.T) {
 	}
 }
 
-// What an instance that must go had is in its journal: where that cannot be read it says so, and not only that it is to
-// go.
+// The journal says what an instance that must go has held. If it cannot be read, the instance says so, besides that it
+// is to go.
 func TestGoingInstanceCannotReadItsJournal(t *testing.T) {
 	m := &machine{gone: true, unread: errors.New("it is damaged")}
 	p := New(Default(), Node{Name: "x", Cluster: "main"}, m, Host{Memory: m, Disks: m, Devices: m.devices},
@@ -255,7 +255,7 @@ func TestGoingInstanceCannotReadItsJournal(t *testing.T) {
 	}
 }
 
-// machine is one with its own disk and vol-1, and the cloud that knows them.
+// machine is a machine with its root disk and vol-1, and a cloud that knows them.
 type machine struct {
 	Cloud
 	Disks
@@ -307,7 +307,7 @@ func (m *machine) Detach(_ context.Context, volume, _ string) error {
 
 func (m *machine) Untag(context.Context, string, string, string) error { return nil }
 
-// lookedAt is a cloud that notes that somebody looked for volumes.
+// lookedAt is a cloud that records that someone listed volumes.
 type lookedAt struct {
 	Cloud
 	looked *bool
@@ -318,7 +318,7 @@ func (c lookedAt) Volumes(context.Context, Query) ([]Volume, error) {
 	return nil, nil
 }
 
-// forgetful remembers nothing, and needs no lock.
+// forgetful is a Memory that remembers nothing and needs no lock.
 type forgetful struct{ Memory }
 
 func (forgetful) Lock() (func(), error)     { return func() {}, nil }

@@ -12,8 +12,8 @@ import (
 	"holdfast/volume"
 )
 
-// List implements [volume.Provider]: every volume of the cluster in the region, as EC2 shows it now, and what
-// a claim of this machine would do about it. On a machine that is no instance nothing is decided.
+// List implements [volume.Provider] with every volume of the cluster in the region, as EC2 shows it now. On a machine
+// that is not an instance no volume can be claimed.
 func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, error) {
 	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
 		return nil, fmt.Errorf("list volumes: %w", err)
@@ -26,7 +26,7 @@ func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, e
 	}
 	devices, err := p.host.Devices()
 	if err != nil {
-		p.log.Debug("the devices of this machine could not be read", zap.Error(err))
+		p.log.Debug("could not read the devices of this machine", zap.Error(err))
 	}
 	infos := make([]volume.Info, 0, len(volumes))
 	judge := p.judge(want, volumes)
@@ -38,7 +38,7 @@ func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, e
 		case devices[v.ID] != "" && outside == nil:
 			i.Decision, i.Why = volume.DecisionKeep, fmt.Sprintf("its device %s is on this machine", devices[v.ID])
 		case outside != nil:
-			i.Decision, i.Why = volume.DecisionWait, "this machine is no instance that could claim it"
+			i.Decision, i.Why = volume.DecisionWait, "this machine is not an EC2 instance"
 		case held != nil && i.Decision == volume.DecisionTake:
 			i.Decision, i.Why = volume.DecisionWait, fmt.Sprintf("this process holds %s (slot %s)", held.vol, held.Want.Slot)
 		}
@@ -71,9 +71,9 @@ func (j judge) info(v Volume) volume.Info {
 	return i
 }
 
-// Drop gives up every volume of the cluster whose device is on this machine: it unmounts and detaches them and
-// removes this machine's claims. It returns the volumes. Nothing may run on them; a process that holds one has
-// the lock, and then Drop refuses. With dry it only returns what it would give up.
+// Drop gives up every volume of the cluster whose device is on this machine: it unmounts and detaches them, and removes
+// this machine's claims. It returns the volumes. Nothing may use them: if a process holds one, it has the lock, and
+// Drop refuses. With dry it only returns what it would give up.
 func (p *Provider) Drop(ctx context.Context, dry bool) ([]string, error) {
 	if err := p.op.take(ctx); err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func (p *Provider) Drop(ctx context.Context, dry bool) ([]string, error) {
 	return p.dropAll(ctx, devices, dry, func(Volume) bool { return true })
 }
 
-// dropAll is Drop of the volumes that are chosen, for one who has the provider's turn and the machine's lock. A volume
-// that cannot be given up keeps no other.
+// dropAll drops the chosen volumes. The caller has the provider's turn and the machine's lock. A volume that cannot be
+// dropped does not keep the others.
 func (p *Provider) dropAll(ctx context.Context, devices map[string]string, dry bool, chosen func(Volume) bool) (
 	dropped []string, err error) {
 	volumes, err := p.seen.look(ctx)
@@ -113,7 +113,7 @@ func (p *Provider) dropAll(ctx context.Context, devices map[string]string, dry b
 	return dropped, err
 }
 
-// drop unmounts a volume that this process does not hold, and detaches it.
+// drop unmounts and detaches a volume that this process does not hold.
 func (p *Provider) drop(ctx context.Context, v Volume, device string) error {
 	if err := p.requests.unmountAll(ctx, device); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// A volume that cannot be given up keeps no other one, unless there is no time left.
+// A volume that cannot be given up does not keep the others, unless there is no time left.
 func TestDropContinues(t *testing.T) {
 	for name, c := range map[string]struct {
 		late bool // the time is up at the first volume
@@ -37,10 +37,10 @@ func TestDropContinues(t *testing.T) {
 	}
 }
 
-// pair is a machine that has vol-0 as well, which another program has mounted.
+// pair is a machine that also has vol-0, which another program has mounted.
 type pair struct {
 	*machine
-	asked func() // before it is said where vol-0 is mounted
+	asked func() // called before the answer where vol-0 is mounted
 }
 
 func (p pair) devices() (map[string]string, error) {

@@ -11,7 +11,7 @@ import (
 	"holdfast/volume"
 )
 
-// Inspect implements [Files]. An identity that a newer holdfast wrote is an error, not damaged.
+// Inspect implements [Files].
 func (m *Machine) Inspect(dir string) (volume.Found, error) {
 	f, err := volume.Inspect(dir)
 	if err != nil && !errors.Is(err, volume.ErrNewer) {
@@ -29,8 +29,8 @@ func (m *Machine) Identify(dir string, id volume.Identity) error { return id.Wri
 // SetAside implements [Files].
 func (m *Machine) SetAside(dir string) error { return volume.SetAside(dir, nil) }
 
-// Journal implements [Memory]. A journal that cannot be read is an error, not an empty one: it may know of a
-// detach that can yet be executed.
+// Journal implements [Memory]. A journal that cannot be read is an error, not an empty journal: it may record a detach
+// that can still be executed.
 func (m *Machine) Journal() (Journal, error) {
 	path := m.cfg.JournalPath
 	data, err := volume.ReadSmall(path)

@@ -15,18 +15,18 @@ import (
 	"holdfast/volume/device"
 )
 
-// MachineConfig says where a [Machine] finds things.
+// MachineConfig has the paths and the filesystem type for a [Machine].
 type MachineConfig struct {
-	// DeviceRoot stands for / where it leads to sys/block and dev; mount points are not below it. "" is /.
+	// DeviceRoot is the directory that contains sys/block and dev, "" for /. Mount points are not below it.
 	DeviceRoot string
 	// FSType is the filesystem that blank devices get: ext4 or xfs.
 	FSType string
-	// JournalPath is the file of the journal. Beside it lies the lock, <JournalPath>.lock. It must survive
-	// a restart of the machine, and no other cluster may use it.
+	// JournalPath is the file of the journal. The lock is beside it, <JournalPath>.lock. The file must survive a restart
+	// of the machine, and no other cluster may use it.
 	JournalPath string
 }
 
-// Machine is this very machine. Its methods may be called from several goroutines.
+// Machine is this machine. Its methods may be called from several goroutines.
 type Machine struct {
 	cfg   MachineConfig
 	log   *zap.Logger
@@ -35,10 +35,10 @@ type Machine struct {
 
 	mu       sync.Mutex
 	readonly map[string]bool // mount points that are meant to be read-only
-	stalled  time.Time       // since when the device has not answered
+	stalled  time.Time       // since when the device has not answered; zero while it does
 }
 
-// NewMachine returns this machine. It touches nothing yet.
+// NewMachine returns this machine. It does no I/O.
 func NewMachine(cfg MachineConfig, lg *zap.Logger) *Machine {
 	cfg.DeviceRoot = cmp.Or(cfg.DeviceRoot, "/")
 	find := device.EBS(cfg.DeviceRoot)
@@ -48,7 +48,7 @@ func NewMachine(cfg MachineConfig, lg *zap.Logger) *Machine {
 // Host is this machine as the protocol sees it.
 func (m *Machine) Host() Host { return Host{Devices: m.Devices, Disks: m, Files: m, Memory: m} }
 
-// Lock implements [Memory] with flock(2), which the kernel gives back however the process ends.
+// Lock implements [Memory] with flock(2), which the kernel gives up in any case when the process ends.
 func (m *Machine) Lock() (unlock func(), err error) {
 	path := m.cfg.JournalPath + ".lock"
 	if err := volume.MakeDirs(filepath.Dir(path)); err != nil {
@@ -74,10 +74,10 @@ func (m *Machine) Devices() (map[string]string, error) {
 	return devices, nil
 }
 
-// Probe implements [Disks]. A device on which nothing is found, but which is in use, is an error: anyone who uses it
-// may be writing to it.
+// Probe implements [Disks]. If a device seems empty but is in use, Probe returns an error: whoever uses it may be
+// writing to it.
 func (m *Machine) Probe(ctx context.Context, path string) (c Content, err error) {
-	err = device.InPassing(ctx, func() error {
+	err = device.RetryBusy(ctx, func() error {
 		found, err := device.Probe(ctx, path)
 		if err == nil && found.Busy && found.Type == "" {
 			err = fmt.Errorf("probe %s: it holds %s: %w", path, found.Other, device.ErrBusy)
@@ -88,13 +88,13 @@ func (m *Machine) Probe(ctx context.Context, path string) (c Content, err error)
 	return c, err
 }
 
-// Format implements [Disks]. It looks nevertheless: what is there must be nothing, or what an interrupted format
-// with this UUID may have left.
+// Format implements [Disks]. It still checks that the device is blank, or has what an interrupted format with this UUID
+// may have left.
 func (m *Machine) Format(ctx context.Context, path, uuid string) error {
 	return device.Format(ctx, path, device.Filesystem{Type: m.cfg.FSType, UUID: uuid, Label: label})
 }
 
-// Mount implements [Disks]. A filesystem that cannot be grown serves at its old size.
+// Mount implements [Disks]. A filesystem that cannot be grown is used at its old size.
 func (m *Machine) Mount(ctx context.Context, path, dir string, readonly bool) error {
 	if dirs, err := device.Mounted(path); err == nil && len(dirs) == 0 && !readonly {
 		m.grew(path)(device.Extend(ctx, path))
@@ -113,12 +113,12 @@ func (m *Machine) Mount(ctx context.Context, path, dir string, readonly bool) er
 	return nil
 }
 
-// grew says what became of an attempt to grow a filesystem.
+// grew logs the result of an attempt to grow a filesystem.
 func (m *Machine) grew(path string) func(before, after int64, err error) {
 	return func(before, after int64, err error) {
 		switch {
 		case err != nil:
-			m.log.Warn("the filesystem could not be grown, and serves at its old size", zap.String("device", path),
+			m.log.Warn("could not grow the filesystem; using it at its old size", zap.String("device", path),
 				zap.Error(err))
 		case after > before:
 			m.log.Info("grew the filesystem", zap.String("device", path), zap.Int64("before", before), zap.Int64("after", after))
@@ -134,7 +134,7 @@ func (m *Machine) Unmount(ctx context.Context, dir string) error {
 // Mounted implements [Disks].
 func (m *Machine) Mounted(path string) ([]string, error) { return device.Mounted(path) }
 
-// Check implements [Disks]. That the device does not answer is no evidence; Stalled tells of it.
+// Check implements [Disks]. A device that does not answer is no evidence; Stalled reports it.
 func (m *Machine) Check(vol, path, dir string) error {
 	dir = filepath.Clean(dir)
 	m.mu.Lock()
@@ -160,7 +160,7 @@ func (m *Machine) Check(vol, path, dir string) error {
 	return nil
 }
 
-// Stalled returns since when the device of the volume that is checked has not answered; false when it does.
+// Stalled returns since when the device of the checked volume has not answered, or false while it does.
 func (m *Machine) Stalled() (since time.Time, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

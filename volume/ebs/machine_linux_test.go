@@ -82,7 +82,7 @@ func takeBlank(t *testing.T, fstype string) {
 	must(t, m.Check(disk.Volume, disk.Path, dir))
 	must(t, m.Unmount(ctx, dir))
 	must(t, m.Mount(ctx, disk.Path, dir, true))
-	must(t, m.Check(disk.Volume, disk.Path, dir)) // read-only as it should be
+	must(t, m.Check(disk.Volume, disk.Path, dir)) // read-only, as intended
 	must(t, m.Mount(ctx, disk.Path, dir, false))
 	found, err = m.Inspect(dir)
 	must(t, err)
@@ -184,7 +184,7 @@ func TestMachineInspect(t *testing.T) {
 		}, 0, "damaged", ""},
 		{"a link", func(t *testing.T, dir string) {
 			must(t, os.Symlink("/etc/hostname", filepath.Join(dir, "identity.json")))
-		}, 0, "no regular file", ""},
+		}, 0, "not a regular file", ""},
 		{"newer", func(t *testing.T, dir string) {
 			must(t, os.WriteFile(filepath.Join(dir, "identity.json"), []byte(`{"version":2}`), 0o600))
 		}, 0, "", "newer holdfast"},

@@ -8,18 +8,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// MachineConfig says where a [Machine] finds things; here nothing is.
+// MachineConfig is not used here.
 type MachineConfig struct{ DeviceRoot, FSType, JournalPath string }
 
-// Machine is a machine that no volume can be attached to: an operator's, from which volumes are listed and made.
-// Since it cannot be locked, none of the methods that it leaves out is ever called.
+// Machine is a machine to which no volume can be attached: an operator's, from which volumes are listed and created. It
+// cannot be locked, so the methods that it does not implement are never called.
 type Machine struct {
 	Disks
 	Files
 	Memory
 }
 
-// NewMachine returns it.
+// NewMachine returns such a machine.
 func NewMachine(MachineConfig, *zap.Logger) *Machine { return &Machine{} }
 
 // Host is this machine as the protocol sees it.

@@ -6,7 +6,7 @@ import (
 	"holdfast/integration/mutanttest"
 )
 
-// mutant is a guard of the protocol made void.
+// mutant removes a guard of the protocol.
 type mutant struct {
 	name string
 	file string
@@ -15,7 +15,8 @@ type mutant struct {
 	by   caught
 }
 
-// caught is the test that must see a mutant, and what it must say: one that fails to build sees nothing.
+// caught is the test that must detect a mutant, and the text that it must print: a test that does not build prints
+// none.
 type caught struct{ test, says string }
 
 var (
@@ -26,7 +27,7 @@ var (
 	byGoing      = caught{"TestGoingInstanceGivesTheRestBack", `detached [^\n]*`}
 	byWarm       = caught{"TestWarmInstanceClaimsNothing", `stands by in [^\n]*`}
 	byDrop       = caught{"TestDropContinues", `dropped [^\n]*`}
-	// Of these it is proved that nothing depends on them but the number of requests: the simulation stays green.
+	// Without these guards only the number of requests changes: the simulation stays green.
 	harmless = caught{"TestSimulation", ``}
 )
 
@@ -108,7 +109,7 @@ var mutants = []mutant{
 	{"keep old mounts", "prepare.go", `	if err := a.requests.unmountAll(ctx, c.device); err != nil {
 		return err
 	}
-	// So are`, `	// So are`, harmless},
+	// Do the same`, `	// Do the same`, harmless},
 	{"seize without a second look", "seize.go", `err != nil || len(now) != 1 || now[0].State != InstanceStopped`, `err != nil || len(now) != 1`, bySimulation},
 	{"seize from who runs", "seize.go", `return i.State == InstanceStopped && `, `return i.State != InstancePending && `, harmless},
 	{"serve at once after a stop", "present.go", `	if a.cfg.Takeover == takeoverStopped {
@@ -116,7 +117,7 @@ var mutants = []mutant{
 		if err`, bySimulation},
 	{"serve while being detached after a stop", "present.go", `!ok || !a.attachedHere(now)`, `!ok || now.ID == ""`, bySimulation},
 	{"serve at once after a stop, without tags", "attempt.go", `if tagless && a.cfg.Takeover != takeoverStopped {`, `if tagless {`, bySimulation},
-	{"give up when EC2 fails", "held.go", `		return "" // that EC2 cannot be asked is no evidence of anything
+	{"give up when EC2 fails", "held.go", `		return "" // a failing EC2 is no evidence
 `, `		return "nobody"
 `, byOutage},
 	{"believe one answer", "held.go", `if looks >= patience && `, `if looks > 0 || `, bySimulation},
@@ -147,12 +148,12 @@ var mutants = []mutant{
 `, byOutage},
 }
 
-// TestMutants shows that the tests see what each guard is for: without the guard, they fail.
+// TestMutants shows what each guard is for: without it, a test fails.
 func TestMutants(t *testing.T) {
 	list := make([]mutanttest.Mutant, len(mutants))
 	for i, m := range mutants {
 		list[i] = mutanttest.Mutant{Name: m.name, File: m.file, Old: m.old, New: m.new, Test: m.by.test, Says: m.by.says}
-		if m.by == harmless { // nothing is looked for, so all of it would be run
+		if m.by == harmless { // no text is expected, so the whole test would run
 			list[i].Args = []string{"-sim.lives=500"}
 		}
 	}

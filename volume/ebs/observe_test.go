@@ -12,7 +12,7 @@ import (
 	"holdfast/volume"
 )
 
-// claimed is a cloud with one volume whose holder is in its tag; it can only be looked at.
+// claimed is a read-only cloud with one volume whose tag names its holder.
 type claimed struct {
 	Cloud
 	tag, value string
@@ -22,7 +22,7 @@ func (c claimed) Volumes(context.Context, Query) ([]Volume, error) {
 	return []Volume{{ID: "vol-1", Tags: map[string]string{c.tag: c.value}}}, nil
 }
 
-// A process that claims nothing finds seeds in the tags once it says that it only observes.
+// A process that claims nothing finds seeds in the tags after Observe.
 func TestObserverFindsSeeds(t *testing.T) {
 	cfg := Default()
 	tag := claimTag{Epoch: 1, Instance: "i-1", Node: "n1", Nonce: newNonce(), Phase: volume.PhaseHeld, Since: time.Unix(1700000000, 0).UTC(),

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// DefaultPartition is the partition of AWS that most accounts are in. aws-cn (China) and aws-us-gov (GovCloud) are
-// others; the ARNs of a policy must name the partition of its account.
+// DefaultPartition is the AWS partition of most accounts. Others are aws-cn (China) and aws-us-gov (GovCloud). The ARNs
+// of a policy must name the partition of the account.
 const DefaultPartition = "aws"
 
 var partition = regexp.MustCompile(`^aws(-[a-z]+)*$`)
@@ -29,11 +29,11 @@ type statement struct {
 	Condition map[string]map[string][]string `json:",omitempty"`
 }
 
-// Policy returns, as JSON, the IAM policy of the nodes that claim a cluster's volumes: the least that works. With it a
-// node attaches and detaches the cluster's volumes at its own instance only, and writes the holder's tags alone.
+// Policy returns, as JSON, the least IAM policy with which nodes can claim a cluster's volumes. It lets a node attach
+// and detach the cluster's volumes only at its own instance, and write only the holder's tags.
 //
-// Which action supports which resource and condition key is in "Actions, resources, and condition keys for Amazon EC2"
-// of the Service Authorization Reference; a test has the part that matters here.
+// "Actions, resources, and condition keys for Amazon EC2" in the Service Authorization Reference lists which action
+// supports which resource and condition key. A test has the part that matters here.
 func (c Config) Policy(cluster, in string) ([]byte, error) {
 	if !partition.MatchString(in) {
 		return nil, fmt.Errorf("partition: must be aws, aws-cn, aws-us-gov or another one of AWS, got %q", in)
@@ -48,13 +48,13 @@ func (c Config) Policy(cluster, in string) ([]byte, error) {
 		look = append(look, "ec2:"+opInstances)
 	}
 	written := e.selected()
-	// ForAllValues is true of a request without any tag, which deletes all of them: hence Null.
+	// ForAllValues is true for a request without any tag, which would delete all tags. Null excludes such a request.
 	written["ForAllValues:StringEquals"] = map[string][]string{"aws:TagKeys": {e.ClaimTag, TagFormat, TagRecord}}
 	written["Null"] = map[string][]string{"aws:TagKeys": {"false"}}
 	own := map[string]map[string][]string{
 		"ArnEquals": {"ec2:SourceInstanceARN": {arn("instance/${ec2:InstanceID}")}}}
 	p := policy{Version: "2012-10-17", Statement: []statement{
-		allow("Look", "*", nil, look...), // Describe actions know no resources
+		allow("Look", "*", nil, look...), // Describe actions do not support resources
 		allow("TheClustersVolumes", arn("volume/*"), e.selected(), "ec2:"+opAttach, "ec2:"+opDetach),
 		allow("AtTheOwnInstance", arn("instance/*"), own, "ec2:"+opAttach, "ec2:"+opDetach),
 		allow("TheHoldersTags", arn("volume/*"), written, "ec2:"+opTag, "ec2:"+opUntag),
@@ -69,7 +69,7 @@ func (c Config) Policy(cluster, in string) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// selected are the conditions that only the cluster's volumes meet.
+// selected returns the conditions that only the cluster's volumes meet.
 func (c Config) selected() map[string]map[string][]string {
 	all := map[string]map[string][]string{}
 	for _, t := range slices.Sorted(slices.Values(c.Tags)) {

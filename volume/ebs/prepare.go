@@ -11,8 +11,8 @@ import (
 	"holdfast/volume"
 )
 
-// label is the label of the filesystems we make. One without it was made by somebody else, and is looked at
-// read-only before anything is written.
+// label is the label of the filesystems that holdfast makes. A filesystem without it was made by another program, and
+// is read before anything is written to it.
 const label = "holdfast"
 
 // use is steps 7 to 9: it makes the volume whose device is here this node's, and only then reports it as held.
@@ -34,13 +34,13 @@ func (a *claimAttempt) use(ctx context.Context, device string) (*claim, error) {
 	}); err != nil {
 		return nil, err
 	}
-	// The node that has the device holds the volume, whatever the tag says by now.
+	// The node that has the device holds the volume, whatever the tag says now.
 	c.tag.Phase = volume.PhaseHeld
 	if !c.blind {
 		a.step("before-held-tag")
 		if err := c.write(ctx); err != nil {
 			c.unsaid = true
-			a.log.Warn("the claim could not be written as held yet", zap.String("volume", c.vol), zap.Error(err))
+			a.log.Warn("could not write the claim as held yet", zap.String("volume", c.vol), zap.Error(err))
 		}
 	}
 	a.step("held")
@@ -51,8 +51,8 @@ func (a *claimAttempt) use(ctx context.Context, device string) (*claim, error) {
 	return c, nil
 }
 
-// verify is step 7: it asks EC2 for what only EC2 knows of the attachment. An answer that does not show it yet is old,
-// and says nothing; Watch looks again.
+// verify is step 7: it asks EC2 for what only EC2 knows of the attachment. An answer that does not show the attachment
+// yet is stale and means nothing; Watch asks again.
 func (a *claimAttempt) verify(ctx context.Context) error {
 	c := a.c
 	v, ok, err := a.one(ctx, c.vol)
@@ -69,21 +69,21 @@ func (a *claimAttempt) verify(ctx context.Context) error {
 	return nil
 }
 
-// prepare is steps 8 and 9: it mounts the filesystem on the device and finds out whose it is.
+// prepare is steps 8 and 9: it mounts the filesystem on the device and determines which volume it is.
 func (a *claimAttempt) prepare(ctx context.Context) error {
 	c := a.c
 	if err := a.stopped(); err != nil {
 		return err
 	}
-	// What an earlier life has left mounted is unmounted, and looked at again. If that fails, a process still has files
-	// open on it.
+	// Unmount and examine again what an earlier process has left mounted. If that fails, a process still has files open
+	// there.
 	if err := a.requests.unmountAll(ctx, c.device); err != nil {
 		return err
 	}
-	// So are the remains of a device that is gone. Nothing of them can be written any more; if they cannot
-	// be unmounted, mounting says so.
+	// Do the same with the remains of a device that is gone. Nothing can be written to them any more. If they cannot be
+	// unmounted, the mount below fails and says so.
 	if err := a.host.Disks.Unmount(ctx, c.dir); err != nil {
-		a.log.Warn("unmounted what a lost device has left", zap.String("path", c.dir), zap.Error(err))
+		a.log.Warn("unmounted the remains of a lost device", zap.String("path", c.dir), zap.Error(err))
 	}
 	content, err := a.host.Disks.Probe(ctx, c.device)
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *claimAttempt) prepare(ctx context.Context) error {
 	begun := j.Formatting != nil && j.Formatting.Volume == c.vol && c.formatted == "" && !c.blind
 	switch {
 	case begun && (content.Blank || content.Type == "" || content.UUID == j.Formatting.UUID):
-		a.log.Warn("formatting a volume again, whose format was interrupted", zap.String("volume", c.vol))
+		a.log.Warn("formatting again a volume whose format was interrupted", zap.String("volume", c.vol))
 		return a.format(ctx, j.Formatting.UUID)
 	case content.Blank && c.blind:
 		return fmt.Errorf("its device %s is blank, and EC2 cannot be asked whether it was ever formatted: waiting for EC2",
@@ -117,8 +117,8 @@ func (a *claimAttempt) prepare(ctx context.Context) error {
 	return a.mount(ctx, content)
 }
 
-// stopped is nil unless an etcd of another program's runs on the volume, which that program has mounted somewhere else.
-// Its end is waited for, if the data is to be adopted.
+// stopped returns nil unless another program's etcd runs on the volume, which that program has mounted elsewhere. If
+// the data is to be adopted, this etcd must stop first.
 func (a *claimAttempt) stopped() error {
 	if !a.want.Adopt {
 		return nil
@@ -139,8 +139,8 @@ func (a *claimAttempt) stopped() error {
 	return err
 }
 
-// format is step 8: it makes the filesystem of a device that is provably blank. The journal records that first, because
-// a device after a crash may look like anything; the record ends before anything is written to the filesystem.
+// format is step 8: it makes the filesystem on a device that is provably blank. The journal records that first, because
+// after a crash the device may look like anything. It drops the record before anything is written to the filesystem.
 func (a *claimAttempt) format(ctx context.Context, id string) error {
 	c := a.c
 	if err := a.requests.remember(func(j *Journal) { j.Formatting = &Formatting{Volume: c.vol, UUID: id} }); err != nil {
@@ -159,9 +159,9 @@ func (a *claimAttempt) format(ctx context.Context, id string) error {
 	return a.mount(ctx, Content{Type: a.cfg.Filesystem, UUID: id, Label: label})
 }
 
-// mount is step 9: it mounts a filesystem and judges what is in it. One that we neither made nor, as its tag says, have
-// identified before is only read at first. What is read so may be old, for its journal was not replayed: it is judged
-// again before anything is written.
+// mount is step 9: it mounts a filesystem and judges its content. A filesystem is first mounted read-only, unless
+// holdfast made it, or the tag says that holdfast has identified it before. Its journal is then not replayed, so what
+// is read may be stale: it is judged again before anything is written.
 func (a *claimAttempt) mount(ctx context.Context, content Content) error {
 	c, format := a.c, content.Type+":"+content.UUID
 	foreign := content.Label != label && c.formatted != format
@@ -193,7 +193,7 @@ func (a *claimAttempt) mount(ctx context.Context, content Content) error {
 	return a.identify(ctx, id, format)
 }
 
-// whose returns whose the mounted filesystem is: its identity, a fresh one if it may be given one, or a mismatch.
+// whose returns the identity of the mounted filesystem: its own, a fresh one if it may be given one, or a mismatch.
 func (a *claimAttempt) whose(format string) (id volume.Identity, mismatch string, err error) {
 	c := a.c
 	a.adopted = nil
@@ -227,15 +227,15 @@ func (a *claimAttempt) whose(format string) (id volume.Identity, mismatch string
 	return c.Want.Fresh(), "", nil
 }
 
-// identify writes the identity with the epoch of this claim, which is above that of any claim before. The tag
-// says first that there is a filesystem: then the volume is never taken for a blank one again.
+// identify writes the identity with the epoch of this claim, which is above that of any earlier claim. It first writes
+// the tag that says that there is a filesystem: from then on the volume is never taken for a blank one.
 func (a *claimAttempt) identify(ctx context.Context, id volume.Identity, format string) error {
 	c := a.c
 	c.tag.Epoch = max(c.tag.Epoch, id.Epoch+1)
 	id.Epoch = c.tag.Epoch
 	if c.formatted != format && !c.blind && !a.claims.isDenied() {
 		if err := a.cloud.Tag(ctx, c.vol, map[string]string{TagFormat: format}); err != nil {
-			a.log.Warn("the tag that says how the volume is formatted could not be written yet", zap.String("volume", c.vol),
+			a.log.Warn("could not write the format tag of the volume yet", zap.String("volume", c.vol),
 				zap.Error(err))
 		}
 	}
@@ -249,7 +249,7 @@ func (a *claimAttempt) identify(ctx context.Context, id volume.Identity, format 
 	return nil
 }
 
-// filesystem is the part of a format tag that people want to see.
+// filesystem returns the filesystem type of a format tag.
 func filesystem(tag string) string {
 	fs, _, _ := strings.Cut(tag, ":")
 	return fs

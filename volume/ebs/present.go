@@ -10,8 +10,8 @@ import (
 	"holdfast/volume"
 )
 
-// recall adds to what EC2 lists the volumes that are known to be here and are not in the list, which may be old:
-// a second one must not be mounted beside one that a former life of this process has left mounted.
+// recall adds volumes that are known to be here to the list from EC2, which may be stale. Otherwise a second volume
+// could be mounted beside one that an earlier process has left mounted.
 func (a *claimAttempt) recall(ctx context.Context) error {
 	j, err := a.requests.journal()
 	if err != nil {
@@ -47,8 +47,8 @@ func (a *claimAttempt) recall(ctx context.Context) error {
 	return nil
 }
 
-// present returns the volume of the cluster whose device is here and is to be adopted, if there is one. This
-// machine may have come to several; then the others, which are not mounted, are detached.
+// present returns the volume of the cluster to adopt, if the device of one is here. If several are here, it detaches
+// the others, which are not mounted.
 func (a *claimAttempt) present(ctx context.Context) (best Volume, ok bool, err error) {
 	j, err := a.requests.journal()
 	if err != nil {
@@ -89,8 +89,8 @@ func (a *claimAttempt) present(ctx context.Context) (best Volume, ok bool, err e
 	return best, true, nil
 }
 
-// adopt takes over a volume whose device is here. With takeover of stopped instances another node may be about to
-// detach it, because it saw this one stopped: then the claim must settle first.
+// adopt takes over a volume whose device is here. With takeover: stopped another node may be about to detach the
+// volume, because it saw this instance stopped. So the claim must settle first.
 func (a *claimAttempt) adopt(ctx context.Context, v Volume) (*claim, error) {
 	a.c = a.newClaim(v)
 	device := a.devices[v.ID]
@@ -102,27 +102,27 @@ func (a *claimAttempt) adopt(ctx context.Context, v Volume) (*claim, error) {
 		if err != nil {
 			return nil, err
 		}
-		now, ok, err := a.one(ctx, v.ID) // a detach that was accepted may take longer than the settling
+		now, ok, err := a.one(ctx, v.ID) // an accepted detach may take longer than the settling
 		if err != nil {
 			return nil, fmt.Errorf("ask whether %s is being detached: %w", v.ID, err)
 		}
 		if devices[v.ID] != device || !ok || !a.attachedHere(now) {
 			a.seen.again()
-			return nil, none("%s is not attached to this instance to stay: it was seen stopped, and another node may be taking "+
-				"the volume over", v.ID)
+			return nil, none("%s may not stay attached: this instance was seen stopped, and another node may be taking the "+
+				"volume over", v.ID)
 		}
 	}
 	return a.use(ctx, device)
 }
 
-// attachedHere reports whether EC2 says that a volume is attached to this instance, and not on its way in or out.
+// attachedHere reports whether, according to EC2, a volume is attached to this instance and not attaching or detaching.
 func (a *claimAttempt) attachedHere(v Volume) bool {
 	return slices.ContainsFunc(v.Attachments,
 		func(at Attachment) bool { return at.Instance == a.me.Instance && at.State == Attached })
 }
 
 // adoptBlind adopts the volume that was held last although EC2 does not answer: an outage of its API must not keep a
-// member down whose disk is here.
+// member down if its disk is here.
 func (a *claimAttempt) adoptBlind(ctx context.Context, h Holding, cause error) (*claim, error) {
 	a.c = newClaim(a.Provider, h.Volume, volume.Identity{Cluster: a.want.Cluster, Slot: h.Slot, Volume: h.Volume})
 	a.c.rules = a.rules(a.want)
@@ -133,7 +133,7 @@ func (a *claimAttempt) adoptBlind(ctx context.Context, h Holding, cause error) (
 	return a.use(ctx, a.devices[h.Volume])
 }
 
-// finish continues with the volume whose attachment is not settled: nothing else may be tried meanwhile, because the
+// finish continues with the volume whose attachment is not settled. Nothing else may be tried meanwhile, because the
 // late request would give this machine a second volume.
 func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
 	for _, v := range a.volumes {
@@ -149,19 +149,19 @@ func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
 			}
 			return a.use(ctx, device)
 		case who == "" && a.judge(a.want, a.volumes).of(v).take:
-			a.log.Info("asking again for an attachment of which nothing was heard", zap.String("volume", a.open))
+			a.log.Info("requesting again an attachment without an answer", zap.String("volume", a.open))
 			return a.take(ctx, v)
 		}
 	}
 	a.status.at(stateStandby, a.open, "an attachment is not settled")
-	return nil, none("an attachment of %s was asked for, and it is not known yet what became of it; nothing else is "+
-		"tried for at most %s", a.open, unsettled)
+	return nil, none("an attachment of %s was requested, and its outcome is not known yet; nothing else is tried for "+
+		"at most %s", a.open, unsettled)
 }
 
-// vacate is all that an instance does that is about to go: it claims no volume, and gives up what it has still, as
-// after a detach that failed, or where a process ended under the notice. What it has is in the journal, or bears its
-// claim: another program's volume stays. An old notice gives nothing up: an instance that comes back from hibernation
-// knows one, and stays. The error says in any case why nothing is claimed.
+// vacate is run on an instance that is about to go. It claims no volume, and gives up the volumes that are still here,
+// for example after a failed detach or a process that ended. These are in the journal or have this instance's claim:
+// another program's volume stays. An old notice gives nothing up, because an instance that comes back from hibernation
+// may remember one although it stays. The error always says why nothing is claimed.
 func (a *claimAttempt) vacate(ctx context.Context, why string) error {
 	why += ": it claims no volume"
 	a.status.at(stateStandby, "", why)
@@ -169,7 +169,7 @@ func (a *claimAttempt) vacate(ctx context.Context, why string) error {
 	if err != nil {
 		return fmt.Errorf("%s, and what is attached to it cannot be given back: %w", why, err)
 	}
-	own := len(a.devices) < 2 && j.Held == nil && len(j.Detaching) == 0 // its disk alone is here: EC2 need not be asked
+	own := len(a.devices) < 2 && j.Held == nil && len(j.Detaching) == 0 // only its root disk is here: no need to ask EC2
 	if own || a.outlook.confirmed(ctx).Leaves() == "" {
 		return none("%s", why)
 	}
@@ -180,7 +180,7 @@ func (a *claimAttempt) vacate(ctx context.Context, why string) error {
 	})
 	a.status.at(stateStandby, "", why)
 	if len(dropped) > 0 {
-		a.log.Warn("gave volumes back that were attached still", zap.Strings("volumes", dropped), zap.String("why", why))
+		a.log.Warn("gave back volumes that were still attached", zap.Strings("volumes", dropped), zap.String("why", why))
 	}
 	if err != nil {
 		return fmt.Errorf("%s, and what is attached to it could not be given back yet: %w", why, err)

@@ -13,15 +13,15 @@ import (
 	"holdfast/volume"
 )
 
-// Node is the node that claims, as its claim's tag names it.
+// Node is the claiming node, as the claim's tag names it.
 type Node struct {
 	Name    string         // node.name
 	Cluster string         // cluster.name
-	Address netip.AddrPort // of the gossip; the others find us by it
+	Address netip.AddrPort // of the gossip; other nodes find this one by it
 }
 
-// Provider claims the EBS volumes of one cluster for one process. What it has seen and requested, and what was refused,
-// outlives a claim; one run of the protocol is a claimAttempt.
+// Provider claims the EBS volumes of one cluster for one process. It keeps what outlives a claim: what was seen, what
+// was requested, and what has failed. One run of the protocol is a claimAttempt.
 type Provider struct {
 	*site
 	status   *status
@@ -31,15 +31,15 @@ type Provider struct {
 	claims   *tags
 	outlook  *outlook
 
-	op turn // held by what changes a volume or the journal
+	op turn // held by operations that change a volume or the journal
 
 	mu     sync.Mutex // guards what follows; never held over a call of Cloud or Host
 	unlock func()     // of the host's lock, while it is held
 	held   *claim
 }
 
-// New returns the provider of a node. It does no I/O. self tells the instance this process runs on; step, if
-// not nil, is called with the name of each step before it is taken.
+// New returns the provider of a node. It does no I/O. self returns the instance this process runs on. step, if not nil,
+// is called with the name of each step before the step.
 func New(cfg Config, node Node, cloud Cloud, host Host, self func(context.Context) (Self, error), step func(string),
 	lg *zap.Logger) *Provider {
 	if step == nil {
@@ -58,10 +58,10 @@ func New(cfg Config, node Node, cloud Cloud, host Host, self func(context.Contex
 	}
 }
 
-// Progress returns how far the claim is.
+// Progress returns how far the current claim is.
 func (p *Provider) Progress() Progress { return p.status.now() }
 
-// Problems returns what an operator should know beside the progress.
+// Problems returns what an operator should know in addition to the progress.
 func (p *Provider) Problems() []string {
 	all := p.status.wrong()
 	if text := p.outlook.now().problem(); text != "" {
@@ -77,25 +77,23 @@ func (p *Provider) Problems() []string {
 	return all
 }
 
-// staller are [Disks] that know since when the device of the held volume has not answered.
+// staller is a [Disks] that knows since when the device of the held volume has not answered.
 type staller interface {
 	Stalled() (since time.Time, ok bool)
 }
 
-// Observe makes Seeds work for a process that never claims a volume, on any machine that may call EC2.
+// Observe makes Seeds work in a process that never claims a volume, on any machine that may call EC2.
 func (p *Provider) Observe() { p.seen.observe() }
 
-// Seeds returns the gossip addresses of the nodes whose claims are in the tags of the cluster's volumes in the whole
-// region, as host:port. They are those of the last scan; a node that is alone has it repeated, less and less often.
+// Seeds returns the gossip addresses, as host:port, of the nodes whose claims are in the tags of the cluster's volumes
+// in the whole region, from the last scan. For a node that is alone the scan is repeated, less and less often.
 func (p *Provider) Seeds(ctx context.Context, alone bool) []string { return p.seen.seeds(ctx, alone) }
 
-// Records returns, by volume, what the tags of the cluster's volumes in the whole region said at the last look of
-// the clusters that they belong to.
+// Records implements [volume.RecordLister] with the tags of the cluster's volumes in the whole region.
 func (p *Provider) Records() map[string]string { return p.seen.records() }
 
-// Claim implements [volume.Provider]. It takes seconds, and up to some minutes when EC2 is slow; it ends with
-// ctx. Where no volume can be taken it answers at once, from what was seen last, until it is time to look
-// again.
+// Claim implements [volume.Provider]. It takes seconds, and up to some minutes if EC2 is slow; it stops when ctx ends.
+// If no volume can be taken, it answers at once from the last scan, until the next scan is due.
 func (p *Provider) Claim(ctx context.Context, want volume.Want) (volume.Claim, error) {
 	if err := p.op.take(ctx); err != nil {
 		return nil, fmt.Errorf("claim a volume: %w", err)
@@ -113,7 +111,7 @@ func (p *Provider) Claim(ctx context.Context, want volume.Want) (volume.Claim, e
 	return c, nil
 }
 
-// holding is the claim of this process, nil for none.
+// holding returns the claim of this process, or nil.
 func (p *Provider) holding() *claim {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +124,7 @@ func (p *Provider) hold(c *claim) {
 	p.held = c
 }
 
-// enter finds out who we are and takes this machine's lock for the cluster.
+// enter determines the instance and takes this machine's lock for the cluster.
 func (p *Provider) enter(ctx context.Context) error {
 	if err := p.identify(ctx); err != nil {
 		return fmt.Errorf("find out which instance this is: %w", err)
@@ -147,7 +145,7 @@ func (p *Provider) enter(ctx context.Context) error {
 	return nil
 }
 
-// leave gives the lock back.
+// leave gives up the lock.
 func (p *Provider) leave() {
 	p.mu.Lock()
 	unlock := p.unlock
@@ -158,7 +156,7 @@ func (p *Provider) leave() {
 	}
 }
 
-// turn is a lock that is waited for only until a context ends: its holder may be waiting for EC2.
+// turn is a lock that can be waited for until a context ends, because its holder may be waiting for EC2.
 type turn chan struct{}
 
 func (t turn) take(ctx context.Context) error {
@@ -172,7 +170,7 @@ func (t turn) take(ctx context.Context) error {
 
 func (t turn) give() { <-t }
 
-// checkAttachment warns of an attachment that would delete the disk with the instance.
+// checkAttachment reports an attachment that would delete the disk with the instance.
 func (p *Provider) checkAttachment(v Volume) {
 	text := ""
 	for _, a := range v.Attachments {

@@ -8,12 +8,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// Release implements [volume.Claim]. Without drop the volume stays attached to this machine, which adopts it at
-// its next start; with drop it is detached, and its claim removed.
+// Release implements [volume.Claim]. Without drop the volume stays attached to this machine, which adopts it at its
+// next start. With drop the volume is detached and its claim removed.
 func (c *claim) Release(ctx context.Context, drop bool) error {
 	c.End()
 	p := c.p
-	_ = p.op.take(context.WithoutCancel(ctx)) // anyone who has it ends with Watch, which the end has ended
+	_ = p.op.take(context.WithoutCancel(ctx)) // only Watch can have it, and End has ended Watch
 	defer p.op.give()
 	if p.holding() != c {
 		return nil
@@ -39,7 +39,7 @@ func (c *claim) Release(ctx context.Context, drop bool) error {
 	return nil
 }
 
-// drop detaches the volume and removes the claim, if it still is this one.
+// drop detaches the volume, and removes the claim if it is still this one.
 func (c *claim) drop(ctx context.Context) error {
 	p := c.p
 	p.status.at(stateReleasing, c.vol, "detaches it")
@@ -59,7 +59,7 @@ func (c *claim) drop(ctx context.Context) error {
 			}
 		}
 		if time.Now().After(last) {
-			return fmt.Errorf("it was asked to be detached, and is not yet after %s", releaseWait)
+			return fmt.Errorf("the detach was requested, and is not complete after %s", releaseWait)
 		}
 		if err := pause(ctx, releaseLook); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (c *claim) drop(ctx context.Context) error {
 		return fmt.Errorf("it is detached, but its claim could not be removed: %w; others take it after %s", err,
 			p.cfg.TakeoverAfter)
 	}
-	p.setbacks.postpone(c.vol, p.cfg.TakeoverAfter) // who gave it up is not the first to take it again
+	p.setbacks.postpone(c.vol, p.cfg.TakeoverAfter) // the node that gave it up is not the first to take it again
 	p.log.Info("released a volume", zap.String("volume", c.vol), zap.String("slot", c.Want.Slot))
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// zombie is how long a request without an answer may still be executed: EC2 refuses one whose signature is
-// older (RequestExpired).
+// zombie is how long a request without an answer may still be executed: EC2 refuses a request with an older signature
+// (RequestExpired).
 const zombie = 15 * time.Minute
 
-// requests are what this machine asks EC2 to do to volumes, and the journal of their outcome.
+// requests sends this machine's requests for volumes to EC2, and keeps the journal of their outcome.
 type requests struct {
 	*site
 	status   *status
@@ -23,8 +23,8 @@ type requests struct {
 	setbacks *setbacks
 }
 
-// journal is what this machine remembers. What another instance wrote, of which this one is a copy, is not
-// about this machine.
+// journal returns this machine's journal. A journal of another instance, of which this machine is a copy, counts as
+// empty.
 func (r *requests) journal() (Journal, error) {
 	j, err := r.host.Memory.Journal()
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *requests) journal() (Journal, error) {
 	return j, nil
 }
 
-// remember changes the journal, durably.
+// remember changes the journal durably.
 func (r *requests) remember(change func(*Journal)) error {
 	j, err := r.journal()
 	if err != nil {
@@ -58,11 +58,11 @@ func (r *requests) remember(change func(*Journal)) error {
 }
 
 // detach requests the end of this instance's attachment of a volume, which must not be mounted. The request is
-// journaled before it is sent: if executed late, it would hit the next attachment just the same. nil means that EC2 has
-// accepted it, or that there is no attachment.
+// journaled before it is sent: if it is executed late, it ends the next attachment too. nil means that EC2 has accepted
+// the request, or that there is no attachment.
 func (r *requests) detach(ctx context.Context, vol string) error {
-	var before time.Time // of an earlier request without an answer
-	var known bool       // there was one before, which may have been accepted
+	var before time.Time // when an earlier request without an answer was sent
+	var known bool       // there was an earlier request, which may have been accepted
 	err := r.remember(func(j *Journal) {
 		before, known = j.Detaching[vol]
 		j.Detaching[vol] = time.Now()
@@ -77,17 +77,16 @@ func (r *requests) detach(ctx context.Context, vol string) error {
 	r.step("after-detach")
 	m := MeaningOf(err)
 	if err != nil && m == Uncertain {
-		return fmt.Errorf("detach %s: %w: until it is known what became of it, %s is not used on this machine, for at most "+
-			"%s",
+		return fmt.Errorf("detach %s: %w: until its outcome is known, %s is not used on this machine, for at most %s",
 			vol, err, vol, zombie)
 	}
-	none := err != nil && (m == NotNow || m == NotFound) // there is no attachment that could be ended
+	none := err != nil && (m == NotNow || m == NotFound) // there is no attachment to end
 	if e := r.remember(func(j *Journal) {
 		switch {
 		case known && (err != nil || !before.IsZero()):
-			j.Detaching[vol] = before // that this one was refused may well be because that one is being executed
+			j.Detaching[vol] = before // perhaps this request was only refused because the earlier one is being executed
 		case err == nil:
-			j.Detaching[vol] = time.Time{} // accepted: only the device has to go
+			j.Detaching[vol] = time.Time{} // accepted: now only the device has to go
 		default:
 			delete(j.Detaching, vol)
 		}
@@ -100,7 +99,7 @@ func (r *requests) detach(ctx context.Context, vol string) error {
 	return nil
 }
 
-// forget drops what is known of a volume only as long as it stays attached to this machine.
+// forget drops what is only true while the volume stays attached to this machine.
 func (j *Journal) forget(vol string) {
 	if j.Held != nil && j.Held.Volume == vol {
 		j.Held = nil
@@ -110,8 +109,8 @@ func (j *Journal) forget(vol string) {
 	}
 }
 
-// settle finds out what became of the requests in the journal, as far as that can be known now, and returns
-// the volume whose attachment is not settled; "" for none.
+// settle determines the outcome of the requests in the journal, as far as it can be known now. It returns the volume
+// whose attachment is not settled, or "".
 func (r *requests) settle(ctx context.Context, devices map[string]string) (open string, err error) {
 	j, err := r.journal()
 	if err != nil {
@@ -122,7 +121,7 @@ func (r *requests) settle(ctx context.Context, devices map[string]string) (open 
 	}
 	for _, vol := range sortedKeys(j.Attaching) {
 		switch {
-		case devices[vol] != "": // it came true: present takes it from here
+		case devices[vol] != "": // it was executed: present handles the volume
 		case time.Since(j.Attaching[vol]) < unsettled:
 			open = vol
 		default:
@@ -134,8 +133,7 @@ func (r *requests) settle(ctx context.Context, devices map[string]string) (open 
 	return open, nil
 }
 
-// settleDetach completes a detach: sent is when the last request without an answer was sent, the zero time if there is
-// none.
+// settleDetach completes a detach. sent is when the last request without an answer was sent, or the zero time.
 func (r *requests) settleDetach(ctx context.Context, vol string, sent time.Time, device string) error {
 	old := !sent.IsZero() && time.Since(sent) > zombie
 	if device == "" {
@@ -155,11 +153,11 @@ func (r *requests) settleDetach(ctx context.Context, vol string, sent time.Time,
 	if err := r.unmountAll(ctx, device); err != nil {
 		return err
 	}
-	r.setbacks.postpone(vol, r.cfg.ScanEvery) // a detach takes its time
+	r.setbacks.postpone(vol, r.cfg.ScanEvery) // a detach takes some time
 	return r.detach(ctx, vol)
 }
 
-// shed detaches a volume of the cluster that this machine has beside the one it uses.
+// shed detaches a second volume of the cluster on this machine.
 func (r *requests) shed(ctx context.Context, vol, device, keep string) {
 	err := r.unmountAll(ctx, device)
 	if err == nil {
@@ -173,8 +171,8 @@ func (r *requests) shed(ctx context.Context, vol, device, keep string) {
 	r.status.failure("second "+vol, err)
 }
 
-// strays detaches what EC2 has long said to be attached to this machine although no device has come, as it may
-// be after an unanswered request: nobody could have the volume as long as it lasts.
+// strays detaches volumes that, according to EC2, have long been attached to this machine although no device has come,
+// perhaps after an unanswered request. Nobody could have such a volume as long as it stays attached.
 func (r *requests) strays(ctx context.Context, rules rules, volumes []Volume, devices map[string]string) error {
 	j, err := r.journal()
 	if err != nil {
@@ -188,17 +186,17 @@ func (r *requests) strays(ctx context.Context, rules rules, volumes []Volume, de
 		if !r.seen.since("stray "+v.ID, stray, stuck) {
 			continue
 		}
-		r.seen.since("stray "+v.ID, false, stuck) // a detach takes its time
+		r.seen.since("stray "+v.ID, false, stuck) // a detach takes some time
 		r.log.Warn("detaching a volume that EC2 says is attached here, but whose device has not come",
 			zap.String("volume", v.ID))
 		if err := r.detach(ctx, v.ID); err != nil {
-			r.log.Warn("it could not be detached yet", zap.String("volume", v.ID), zap.Error(err))
+			r.log.Warn("could not detach the volume yet", zap.String("volume", v.ID), zap.Error(err))
 		}
 	}
 	return nil
 }
 
-// unmountAll unmounts what an earlier life of this process has left mounted. A mount elsewhere is not ours.
+// unmountAll unmounts what an earlier process has left mounted. It refuses if the device is mounted elsewhere.
 func (r *requests) unmountAll(ctx context.Context, device string) error {
 	dirs, err := r.host.Disks.Mounted(device)
 	if err != nil {
@@ -215,8 +213,8 @@ func (r *requests) unmountAll(ctx context.Context, device string) error {
 	return nil
 }
 
-// refused handles an AttachVolume that certainly was not executed. An earlier one may have been, and stays in the
-// journal.
+// refused handles an AttachVolume that was certainly not executed. If an earlier one may have been, the journal keeps
+// it.
 func (r *requests) refused(vol string, m Meaning, cause error, earlier bool) error {
 	if !earlier {
 		if err := r.remember(func(j *Journal) { delete(j.Attaching, vol) }); err != nil {
@@ -232,13 +230,13 @@ func (r *requests) refused(vol string, m Meaning, cause error, earlier bool) err
 	return r.setbacks.fail(vol, fmt.Errorf("attach %s to %s: %w%s", vol, r.me.Instance, cause, cure(m)))
 }
 
-// giveUp ends an attachment that brings no device. It may be stuck, or EC2 may have taken it back, as it does
-// when it cannot decrypt the volume. It is detached, so that it does not come true later.
+// giveUp ends an attachment without a device. It may be stuck, or EC2 may have taken it back, for example because it
+// cannot decrypt the volume. The volume is detached, so that the attachment does not come true later.
 func (r *requests) giveUp(ctx context.Context, vol, name string, back bool) error {
 	r.setbacks.spoil(name)
 	r.seen.again()
 	if err := r.detach(ctx, vol); err != nil {
-		r.log.Warn("an attachment that brought no device could not be undone yet", zap.String("volume", vol), zap.Error(err))
+		r.log.Warn("could not undo an attachment without a device yet", zap.String("volume", vol), zap.Error(err))
 	}
 	if back {
 		return r.setbacks.fail(vol, fmt.Errorf("attach %s: EC2 accepted the request and then took it back: if the volume is "+
@@ -249,7 +247,7 @@ func (r *requests) giveUp(ctx context.Context, vol, name string, back bool) erro
 		"under another device name", vol, stuck))
 }
 
-// cure says what an operator can do about a refusal.
+// cure returns what an operator can do about a refusal.
 func cure(m Meaning) string {
 	switch m {
 	case Denied:

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// scanner knows what EC2 last said of the cluster's volumes, and since when.
+// scanner remembers EC2's last answers about the cluster's volumes, and how long they have been unchanged.
 type scanner struct {
 	*site
 	status *status
 
 	mu        sync.Mutex // guards what follows; never held over a call of Cloud or Host
 	view      view
-	observing bool             // seeds are wanted, and no volume
-	sights    map[string]sight // by volume, instance, or what since is asked of
+	observing bool             // only seeds are wanted, no volume
+	sights    map[string]sight // by volume, by instance, or by the subject of since
 	devices   map[string]bool  // volumes whose device was seen here
 }
 
@@ -26,31 +26,31 @@ func newScanner(s *site, st *status) *scanner {
 	return &scanner{site: s, status: st, sights: map[string]sight{}, devices: map[string]bool{}}
 }
 
-// view is what the last scan saw.
+// view is the result of the last scan.
 type view struct {
 	volumes []Volume
 	err     error
 	at      time.Time
-	next    time.Time     // no scan for a claim before
+	next    time.Time     // when a claim may scan again
 	pause   time.Duration // after an error
-	looks   time.Duration // the least age at which somebody alone has it looked at again
+	looks   time.Duration // the least age at which a node that is alone has it repeated
 }
 
-// sight is since when a volume's claim has looked as it does, on this process's own clock.
+// sight is since when something has been unchanged, on this process's own clock.
 type sight struct {
 	text  string
 	since time.Time
 }
 
 const (
-	scanRetry   = time.Second      // first pause after a scan that failed; it doubles
-	scanSlowest = 30 * time.Second // longest pause after one
-	aloneFirst  = 5 * time.Second  // how old a view may be for somebody who is alone; it doubles
-	aloneLast   = time.Minute      // and its limit
+	scanRetry   = time.Second      // first pause after a failed scan; it doubles
+	scanSlowest = 30 * time.Second // longest such pause
+	aloneFirst  = 5 * time.Second  // how old a view may be for a node that is alone; it doubles
+	aloneLast   = time.Minute      // limit of that
 )
 
-// scan returns the cluster's volumes in the whole region. Between two looks it returns what the first one saw: a
-// standby asks often, and EC2 limits the rate. A device that was not here then makes it look at once.
+// scan returns the cluster's volumes in the whole region. A standby asks often, and EC2 limits the rate, so scan
+// returns the last view until the next scan is due. A new device on this machine makes it scan at once.
 func (s *scanner) scan(ctx context.Context, devices map[string]string) ([]Volume, error) {
 	s.mu.Lock()
 	v := s.view
@@ -78,7 +78,7 @@ func (s *scanner) look(ctx context.Context) ([]Volume, error) {
 	if err != nil {
 		err = fmt.Errorf("look for the cluster's volumes: %w", err)
 		if ctx.Err() != nil {
-			return nil, err // that somebody could not wait longer says nothing of EC2
+			return nil, err // the caller could not wait longer; that says nothing about EC2
 		}
 		s.view.pause = min(max(2*s.view.pause, scanRetry), scanSlowest)
 		s.view.err, s.view.next = err, now.Add(s.jitter(s.view.pause))
@@ -92,7 +92,7 @@ func (s *scanner) look(ctx context.Context) ([]Volume, error) {
 	return volumes, nil
 }
 
-// again makes the next claim look again.
+// again makes the next claim scan again.
 func (s *scanner) again() {
 	s.mu.Lock()
 	s.view.next = time.Time{}
@@ -107,21 +107,21 @@ func (s *scanner) sighted(what, text string) time.Time {
 	return s.sights[what].since
 }
 
-// instance returns since when an instance has been seen in its state, and in no other.
+// instance returns since when an instance has been seen only in its current state.
 func (s *scanner) instance(i Instance) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sighted(i.ID, i.State)
 }
 
-// unchanged returns since when a volume's claim has looked as it does.
+// unchanged returns since when a volume's claim has been unchanged.
 func (s *scanner) unchanged(vol string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sights[vol].since
 }
 
-// since reports whether something has been so at every look for at least d.
+// since reports whether something has been so at every call for at least d.
 func (s *scanner) since(what string, so bool, d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *scanner) since(what string, so bool, d time.Duration) bool {
 	return so && known && time.Since(seen.since) >= d
 }
 
-// observe has seeds work for a process that never claims a volume.
+// observe makes seeds work for a process that never claims a volume.
 func (s *scanner) observe() {
 	s.mu.Lock()
 	s.observing = true

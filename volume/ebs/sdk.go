@@ -6,11 +6,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
-// sdk is the part of the SDK's client that is used: 7 of its 800 operations.
+// sdk has the operations of the SDK's client that are used: 7 of 800.
 //
-// It holds functions, never the client. Reflection can call every method of a type that an interface leads to, by
-// fields, by parameters or by a generic function's dictionary, so the linker keeps them all: 30 MB of the binary, and
-// some of it resident in every node. TestUnusedOperationsAreNotLinked fails then.
+// It holds functions, never the client. Reflection can call every method of a type that is reachable through an
+// interface, by fields, parameters or a generic function's dictionary. So the linker would keep all methods: 30 MB of
+// the binary, some of it resident in every node. TestUnusedOperationsAreNotLinked checks this.
 type sdk struct {
 	describeVolumes   request[ec2.DescribeVolumesInput, ec2.DescribeVolumesOutput]
 	describeInstances request[ec2.DescribeInstancesInput, ec2.DescribeInstancesOutput]
@@ -21,7 +21,7 @@ type sdk struct {
 	deleteTags        request[ec2.DeleteTagsInput, ec2.DeleteTagsOutput]
 }
 
-// request is a method of the SDK's client, bound to it. Each option changes this request.
+// request is a method of the SDK's client, bound to the client. Each option changes this request only.
 type request[In, Out any] func(ctx context.Context, in *In, options ...func(*ec2.Options)) (*Out, error)
 
 func newSDK(c *ec2.Client) *sdk {

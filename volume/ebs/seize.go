@@ -8,17 +8,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// seizeWithin is how long after EC2 has said that an instance is stopped the detach may still be sent. What
-// protects the volume if the instance starts in that very moment is that its node lets its claim settle
-// first.
+// seizeWithin is how long the detach may still be sent after EC2 has said that an instance is stopped. If the instance
+// starts at that moment, the volume is protected because its node lets its claim settle first.
 const seizeWithin = 3 * time.Second
 
-// settleStopped is the shortest that the settling may then be: it must outlast seizeWithin and the request.
+// settleStopped is the least settling time with takeover: stopped. It must be longer than seizeWithin and the request.
 const settleStopped = 5 * time.Second
 
-// seize detaches a volume from a stopped instance, which only the configuration takeover: stopped allows, and
-// returns it once it is free. An instance that can hibernate is never taken for stopped: it may come back with
-// etcd in its memory. The detach is not forced.
+// seize detaches a volume from a stopped instance and returns it once it is free. Only the configuration takeover:
+// stopped allows it. An instance that can hibernate never counts as stopped, because it may come back with etcd in its
+// memory. The detach is not forced.
 func (a *claimAttempt) seize(ctx context.Context, judged []verdict) (Volume, bool, error) {
 	var ids []string
 	holders := map[string]verdict{}
@@ -45,7 +44,7 @@ func (a *claimAttempt) seize(ctx context.Context, judged []verdict) (Volume, boo
 	return Volume{}, false, nil
 }
 
-// stoppedLong reports whether an instance has been seen stopped, and nothing else, for TakeoverAfter.
+// stoppedLong reports whether an instance has been seen only in the state stopped for TakeoverAfter.
 func (a *claimAttempt) stoppedLong(i Instance) bool {
 	since := a.seen.instance(i)
 	return i.State == InstanceStopped && !i.Hibernate && time.Since(since) >= a.cfg.TakeoverAfter
@@ -61,7 +60,7 @@ func (a *claimAttempt) seizeFrom(ctx context.Context, j verdict, i Instance) (Vo
 	asked := time.Now()
 	now, err := a.cloud.Instances(ctx, []string{i.ID})
 	if err != nil || len(now) != 1 || now[0].State != InstanceStopped {
-		return Volume{}, false, none("instance %s, which holds %s, is not known to be stopped any more", i.ID, j.ID)
+		return Volume{}, false, none("instance %s, which holds %s, may not be stopped any more", i.ID, j.ID)
 	}
 	if time.Since(asked) > seizeWithin {
 		return Volume{}, false, none("EC2 took too long to say whether %s is stopped", i.ID)

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// setbacks are what did not work here lately, and is left alone for a while.
+// setbacks are recent failures on this machine. What has failed is left alone for a while.
 type setbacks struct {
 	*site
 
 	mu     sync.Mutex           // guards what follows
-	until  map[string]time.Time // by volume: not before
-	failed map[string]string    // by volume: what the last attempt, which an operator may have to mend, came to
-	names  map[string]int       // device names that did not work, and how often
+	until  map[string]time.Time // by volume: when to try again
+	failed map[string]string    // by volume: the last attempt's error, which an operator may have to fix
+	names  map[string]int       // by device name: how often it has failed
 }
 
 func newSetbacks(s *site) *setbacks {
 	return &setbacks{site: s, until: map[string]time.Time{}, failed: map[string]string{}, names: map[string]int{}}
 }
 
-// fail leaves a volume alone for a while, and keeps the reason for those who ask meanwhile.
+// fail leaves a volume alone for a while, and keeps the reason to show it meanwhile.
 func (s *setbacks) fail(vol string, err error) error {
 	s.postpone(vol, setback)
 	s.mu.Lock()
@@ -38,23 +38,23 @@ func (s *setbacks) postpone(vol string, d time.Duration) {
 	s.mu.Unlock()
 }
 
-// of is until when a volume is left alone, and what the last attempt came to where an operator may have to mend it.
+// of returns until when a volume is left alone, and the last attempt's error if an operator may have to fix it.
 func (s *setbacks) of(vol string) (until time.Time, failed string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.until[vol], s.failed[vol]
 }
 
-// spoil remembers a device name that did not work.
+// spoil records that a device name has failed.
 func (s *setbacks) spoil(name string) {
 	s.mu.Lock()
 	s.names[name]++
 	s.mu.Unlock()
 }
 
-// freeNames returns the device names to try, in random order, so that two clusters on one machine seldom
-// choose the same one, and a name whose last attachment was stuck is not the next one (kubernetes#31891).
-// Names that did not work come last, the more often the later.
+// freeNames returns the device names to try, in random order. So two clusters on one machine seldom choose the same
+// name, and a name whose last attachment was stuck is seldom the next one (kubernetes#31891). Names that have failed
+// come last, the most frequent failures at the end.
 func (s *setbacks) freeNames() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,9 +67,9 @@ func (s *setbacks) freeNames() []string {
 	return names
 }
 
-// deviceNames are the names that AWS recommends for EBS volumes of Linux instances, /dev/sd[f-p] and
-// /dev/xvd[b-c][a-z] ("Device names for volumes on Amazon EC2 instances"). On Nitro instances a name is a
-// label only, and the device is found by its serial.
+// deviceNames returns the names that AWS recommends for EBS volumes of Linux instances, /dev/sd[f-p] and
+// /dev/xvd[b-c][a-z] ("Device names for volumes on Amazon EC2 instances"). On Nitro instances a name is only a label,
+// and the device is found by its serial.
 func deviceNames() []string {
 	var names []string
 	for c := 'f'; c <= 'p'; c++ {

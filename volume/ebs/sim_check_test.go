@@ -16,16 +16,16 @@ import (
 //	I2 nothing is written to a volume by an older claim after a newer one has begun, nor after a loss
 //	I3 one process at a time serves as a member
 //	I4 no instance mounts two volumes of the cluster
-//	I5 what is on a volume is not lost: only a blank one is formatted, and what is foreign is not touched
+//	I5 no content of a volume is lost: only a blank one is formatted, and foreign content is not touched
 //	I6 a claim that nobody attacks is not lost, whatever EC2 answers
-//	I7 no volume is touched that is not this node's to touch
-//	I9 a volume is unmounted before its detach is asked for
-//	I8 no second volume is asked for while it is not known what became of the first
+//	I7 no node touches a volume that is not its own
+//	I8 no second volume is requested while the outcome of the first request is unknown
+//	I9 a volume is unmounted before its detach is requested
 
-// noticed is how long a process may serve on without its device.
+// noticed is how long a process may continue to serve without its device.
 const noticed = 2 * time.Second
 
-// join has a process serve from now on. The world is locked.
+// join records that a process begins to serve. The world is locked.
 func (w *simWorld) join(x *simProc, c *claim) {
 	v := w.volume(c.vol)
 	x.claim = c
@@ -52,7 +52,7 @@ func (w *simWorld) join(x *simProc, c *claim) {
 	}
 }
 
-// quit has a process serve no more.
+// quit records that a process no longer serves.
 func (w *simWorld) quit(x *simProc) {
 	if x.claim == nil {
 		return
@@ -63,7 +63,7 @@ func (w *simWorld) quit(x *simProc) {
 	x.claim = nil
 }
 
-// robbed is told when the device of a serving process goes.
+// robbed is called when a serving process loses its device.
 func (w *simWorld) robbed(v *simVolume, x *simProc) {
 	w.note("%s serves from %s, whose device goes", x.name(), v.id)
 	w.tally.event("device goes under a member")
@@ -85,7 +85,7 @@ func (w *simWorld) robbed(v *simVolume, x *simProc) {
 	w.after(noticed, look)
 }
 
-// wrote is told of every write that arrived.
+// wrote is called for every write that arrived.
 func (w *simWorld) wrote(x *simProc, c *claim) {
 	v, id := x.open.v, c.Volume()
 	switch {
@@ -99,7 +99,7 @@ func (w *simWorld) wrote(x *simProc, c *claim) {
 	v.disk.records++
 }
 
-// lost is told when Watch has said that a volume is lost.
+// lost is called when Watch has reported a loss.
 func (w *simWorld) lost(x *simProc, c *claim, err error) {
 	v := w.volume(c.vol)
 	w.note("%s lost %s: %v", x.name(), c.vol, err)
@@ -128,7 +128,7 @@ func (w *simWorld) lost(x *simProc, c *claim, err error) {
 	x.open = nil
 }
 
-// mounted is told of every mount.
+// mounted is called for every mount.
 func (w *simWorld) mounted(b *simBox) {
 	seen := map[*simVolume]bool{}
 	for _, m := range b.mounts {
@@ -141,7 +141,7 @@ func (w *simWorld) mounted(b *simBox) {
 	}
 }
 
-// formatting is told before a format.
+// formatting is called before a format.
 func (w *simWorld) formatting(x *simProc, v *simVolume) {
 	d := v.disk
 	if d.foreign || d.etcd || d.identity != nil || d.records > 0 || v.outside != "" {
@@ -152,7 +152,7 @@ func (w *simWorld) formatting(x *simProc, v *simVolume) {
 	}
 }
 
-// identifying is told before an identity is written.
+// identifying is called before an identity is written.
 func (w *simWorld) identifying(x *simProc, v *simVolume, id volume.Identity) {
 	d := v.disk
 	switch {
@@ -168,7 +168,7 @@ func (w *simWorld) identifying(x *simProc, v *simVolume, id volume.Identity) {
 	v.epoch = id.Epoch
 }
 
-// asked is told of every request for a change before it is sent.
+// asked is called before a change is sent to EC2.
 func (w *simWorld) asked(x *simProc, op, vol string) {
 	switch op {
 	case "Detach":
@@ -184,12 +184,12 @@ func (w *simWorld) asked(x *simProc, op, vol string) {
 		}
 		x.box.open[vol] = time.Now()
 		if at, ok := x.box.journal.Attaching[vol]; ok {
-			x.box.open[vol] = at // it may have been stopped in between
+			x.box.open[vol] = at // the process may have been paused in between
 		}
 	}
 }
 
-// seized is told of every detach from another instance that is asked for.
+// seized is called when a detach from another instance is requested.
 func (w *simWorld) seized(b *simBox, vol string) {
 	w.note("%s is to be detached from %s", vol, b.id)
 	w.tally.event("seize")
@@ -204,7 +204,7 @@ func (w *simWorld) seized(b *simBox, vol string) {
 	}
 }
 
-// missing says what is not as it should be once faults have ended: each volume that a node could have is held.
+// missing returns what is still wrong after the faults have ended: each volume that a node could have must be held.
 func (w *simWorld) missing() string {
 	var all []string
 	for _, zone := range []string{"z1", "z2"} {
@@ -219,7 +219,7 @@ func (w *simWorld) missing() string {
 			if v.zone != zone || v.outside != "" || v.server != nil {
 				continue
 			}
-			// A format that was interrupted on an instance that is no more is for an operator to judge.
+			// An operator must judge a format that was interrupted on an instance that is gone.
 			if v.disk.torn(v) && v.att != nil && v.att.box.state == InstanceRunning {
 				continue
 			}
@@ -245,12 +245,12 @@ func (w *simWorld) missing() string {
 	return strings.Join(all, "; ")
 }
 
-// torn reports whether a format was interrupted that nobody can continue with: it was begun under an attachment that
-// is no more.
+// torn reports whether a format was interrupted and nobody can continue it: it was begun under an attachment that is
+// gone.
 func (d simDisk) torn(v *simVolume) bool { return d.kind == "half" && d.maker != v.att }
 
-// rivalled reports whether a volume may go without a holder because of another one of its slot: that is held,
-// or both have data.
+// rivalled reports whether a volume may stay without a holder because of another one of its slot: the other one is
+// held, or both have data.
 func (w *simWorld) rivalled(v *simVolume) bool {
 	for _, o := range w.vols {
 		if o != v && o.slot == v.slot && o.outside == "" && (o.server != nil || o.disk.kind == "half" || o.tags[TagFormat] != "" && v.tags[TagFormat] != "") {
@@ -260,7 +260,7 @@ func (w *simWorld) rivalled(v *simVolume) bool {
 	return false
 }
 
-// describe says what every process waits for, and what is true.
+// describe says what every process waits for, and the state of the world.
 func (w *simWorld) describe() string {
 	var s strings.Builder
 	for _, n := range w.nodes {
@@ -280,7 +280,7 @@ func (w *simWorld) describe() string {
 	return s.String()
 }
 
-// simCore writes what the protocol logs into the trace.
+// simCore writes the protocol's log into the trace.
 type simCore struct{ x *simProc }
 
 func (c simCore) Enabled(zapcore.Level) bool        { return true }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// simCloud is EC2 as one process has it.
+// simCloud is EC2 as one process sees it.
 type simCloud struct{ x *simProc }
 
 var errSim = errors.New("simulated")
@@ -19,15 +19,15 @@ func simError(op string, m Meaning) error {
 	return &Error{Op: op, Code: code, Meaning: m, Err: errSim}
 }
 
-// fate is what becomes of one request.
+// fate is what happens to one request.
 type fate struct {
 	sent     time.Duration // until it is executed
-	answered time.Duration // until the caller hears of it
-	never    Meaning       // it is not executed, for this reason
-	lost     bool          // the answer is
+	answered time.Duration // until the caller gets the answer
+	never    Meaning       // the reason why it is not executed
+	lost     bool          // the answer is lost
 }
 
-// fate draws what becomes of a change. The longest life of a request is that of its signature.
+// fate draws what happens to a change. A request cannot live longer than its signature.
 func (w *simWorld) fate() fate {
 	f := fate{sent: w.between(10*time.Millisecond, 300*time.Millisecond)}
 	f.answered = f.sent + w.between(time.Millisecond, 300*time.Millisecond)
@@ -54,8 +54,8 @@ func (w *simWorld) fate() fate {
 	return f
 }
 
-// change sends a request that changes something: it may be executed although the caller never hears of it, or
-// is no more.
+// change sends a request that changes something. It may be executed although the caller never gets the answer, or has
+// ended.
 func (c simCloud) change(ctx context.Context, op, vol string, execute func(v *simVolume, late bool) Meaning) error {
 	x := c.x
 	x.gate(true)
@@ -71,7 +71,7 @@ func (c simCloud) change(ctx context.Context, op, vol string, execute func(v *si
 	if m := x.n.refuse[op]; m != "" {
 		f.never = m
 	}
-	if op == "Seize" { // that it is not executed late is what takeover: stopped rests on
+	if op == "Seize" { // takeover: stopped relies on its not being executed late
 		f.sent = min(f.sent, time.Second)
 	}
 	meaning := f.never
@@ -119,7 +119,7 @@ func (c simCloud) Detach(ctx context.Context, vol, instance string) error {
 		w.mu.Lock()
 		b := w.box(instance)
 		w.seized(b, vol)
-		if w.faulty && b.state == InstanceStopped && w.chance(2) { // of all moments
+		if w.faulty && b.state == InstanceStopped && w.chance(2) { // at exactly this moment
 			w.up(b)
 			for _, n := range w.nodes {
 				if n.box == b {
@@ -159,7 +159,7 @@ func (c simCloud) Untag(ctx context.Context, vol, key, value string) error {
 	})
 }
 
-// read waits for the answer to a question, and says whether there is one.
+// read waits for the answer to a read, and reports whether there is one.
 func (c simCloud) read(ctx context.Context, op string) error {
 	x := c.x
 	x.gate(false)
@@ -228,7 +228,7 @@ func (q Query) selects(v Volume) bool {
 	return true
 }
 
-// age is how old an answer is: now and then of any age, and older than the one before.
+// age draws how old an answer is: now and then of any age, and older than the one before.
 func (w *simWorld) age() time.Duration {
 	switch {
 	case !w.faulty || !w.chance(w.life.stale):
@@ -239,8 +239,8 @@ func (w *simWorld) age() time.Duration {
 	return w.between(0, time.Since(w.began)+1)
 }
 
-// said is what EC2 says of a volume. Where it is at its worst, each volume and each part of it is of another
-// age, and one may be missing.
+// said is what EC2 says of a volume. At its worst, each volume and each part of it has a different age, and a volume
+// may be missing.
 func (w *simWorld) said(v *simVolume, to *simBox, age time.Duration) (Volume, bool) {
 	mixed := w.faulty && w.life.mixed && age > w.life.lag
 	if mixed && w.chance(4) {

@@ -11,12 +11,12 @@ import (
 	"holdfast/volume"
 )
 
-// simHost is one instance as one of its processes has it.
+// simHost is an instance as one of its processes sees it.
 type simHost struct{ x *simProc }
 
 func (h simHost) host() Host { return Host{Devices: h.Devices, Disks: h, Files: h, Memory: h} }
 
-// enter is the gate of every call; it returns with the world locked.
+// enter is called first in every call; it returns with the world locked.
 func (h simHost) enter(danger bool) (*simWorld, *simBox) {
 	h.x.gate(danger)
 	h.x.w.mu.Lock()
@@ -26,7 +26,7 @@ func (h simHost) enter(danger bool) (*simWorld, *simBox) {
 // leave ends a call that has changed something.
 func (h simHost) leave() { h.x.gate(true) }
 
-// work takes time, in the middle of which the process may end.
+// work takes some time, during which the process may end.
 func (h simHost) work(ctx context.Context, max time.Duration) error {
 	h.x.w.mu.Lock()
 	d := h.x.w.between(time.Microsecond, max)
@@ -113,7 +113,7 @@ func (h simHost) Format(ctx context.Context, device, uuid string) error {
 		w.mu.Unlock()
 		return syscall.EIO
 	}
-	v.disk.uuid = uuid // what blkid finds, which comes before the rest of it
+	v.disk.uuid = uuid // blkid finds the UUID before the rest is written
 	w.mu.Unlock()
 	if err := h.work(ctx, time.Second); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (h simHost) Mount(ctx context.Context, device, dir string, readonly bool) e
 	}
 	if m != nil && m.v == v && m.io() == nil {
 		m.ro = m.ro && readonly
-	} else { // also over what is left of a device that is gone
+	} else { // even over the remains of a device that is gone
 		b.mounts[dir] = &simMount{v: v, att: v.att, dir: dir, ro: readonly}
 	}
 	w.note("%s mounted %s at %s (ro %v)", h.x.name(), v.id, dir, readonly)
@@ -224,7 +224,7 @@ func (h simHost) Fence(dir string) error {
 	return nil
 }
 
-// mount is what is mounted at dir, if I/O to it succeeds.
+// mount returns what is mounted at dir, if I/O to it succeeds.
 func (w *simWorld) mount(b *simBox, dir string) (*simMount, error) {
 	m := b.mounts[dir]
 	if m == nil {
@@ -260,7 +260,7 @@ func (h simHost) Inspect(dir string) (volume.Found, error) {
 	if d.etcd {
 		f.Foreign = []string{"data/x1"}
 	}
-	// What is only in the journal of a filesystem is not seen while that is mounted read-only.
+	// On a read-only mount, what is only in the journal of the filesystem is not visible.
 	if d.identity != nil && (!m.ro || !d.etcd || w.chance(2)) {
 		f.Foreign = nil
 		id := *d.identity

@@ -11,10 +11,10 @@ import (
 // simSlots are the slots of the simulated cluster.
 var simSlots = []string{"a", "b", "c"}
 
-// simWant is what its nodes want.
+// simWant is what the simulated nodes want.
 var simWant = volume.Want{Cluster: simCluster, Slots: simSlots, Adopt: true}
 
-// life is what one life of the simulated cluster is like. A number n for a fault means: once in n times; 0 is
+// life has the parameters of one life of the simulated cluster. A number n for a fault means once in n times; 0 means
 // never.
 type life struct {
 	nodes, zones int
@@ -24,23 +24,23 @@ type life struct {
 	scanEvery    time.Duration
 	after        time.Duration // takeover-after
 	retry        time.Duration // of a node that could claim nothing
-	write        time.Duration // the longest pause between the writes of a member
-	slow         time.Duration // the longest that an attachment takes
-	lag          time.Duration // of an answer at good times
+	write        time.Duration // the longest pause between a member's writes
+	slow         time.Duration // the longest time that an attachment takes
+	lag          time.Duration // of an answer without faults
 	faults       time.Duration // how long there are faults
 	every        time.Duration // mean time between events
-	long         bool          // it continues until no request can be under way any more
+	long         bool          // the life lasts until no request can be in progress any more
 
 	throttle, lost, late, stale, stuck, ioerr int
 	pause, deadly, denied                     int
-	mixed                                     bool // answers of several ages in one
+	mixed                                     bool // an answer may mix several ages
 	yank                                      bool // a detach does not wait for the unmount
 	force                                     bool // an operator detaches by force
-	lies                                      bool // EC2 keeps saying that another has a volume
+	lies                                      bool // EC2 keeps saying that another instance has a volume
 	kms                                       bool // EC2 takes attachments back
 }
 
-// orderly: nobody takes a volume away from an instance that runs.
+// orderly reports whether nobody takes a volume away from a running instance.
 func (l life) orderly() bool { return !l.force }
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
@@ -63,7 +63,7 @@ func simLife(seed uint64) life {
 		every:     pick(r, 5*time.Second, 15*time.Second, 40*time.Second),
 		long:      r.IntN(10) == 0,
 	}
-	if r.IntN(10) == 0 { // a calm life
+	if r.IntN(10) == 0 { // a life without faults
 		return l
 	}
 	l.throttle, l.lost = pick(r, 0, 10, 50), pick(r, 0, 5, 20)
@@ -77,14 +77,14 @@ func simLife(seed uint64) life {
 	case 0:
 		l.force = true
 	case 1:
-		// A stopped instance is known to be stopped for a moment only, and what comes after that moment is
-		// what this option accepts.
+		// A stopped instance is known to be stopped only for a moment. This option accepts the risk of what happens after
+		// that moment.
 		l.takeover, l.settle, l.pause, l.stale = takeoverStopped, 5*time.Second, 0, 0
 	}
 	return l
 }
 
-// simEvents are what befalls a cluster, each about as often as it stands here.
+// simEvents are the events of a cluster, repeated according to their frequency.
 var simEvents = []struct {
 	name  string
 	often int
@@ -153,7 +153,7 @@ var simEvents = []struct {
 	}},
 }
 
-// event lets one of them happen.
+// event makes one of them happen.
 func (w *simWorld) event() {
 	all := 0
 	for _, e := range simEvents {
@@ -178,17 +178,17 @@ func (w *simWorld) servedBy(n *simNode) *simVolume {
 	return w.volume(n.proc.claim.vol)
 }
 
-// order tells a process to do something.
+// order gives a process an order.
 func (n *simNode) order(what string) {
 	if n.proc != nil {
 		select {
 		case n.proc.orders <- what:
-		default: // it has orders enough
+		default: // it has enough orders
 		}
 	}
 }
 
-// later boots an instance again after a while.
+// later boots an instance again after some time.
 func (n *simNode) later(d time.Duration) {
 	b := n.box
 	n.w.after(d, func() {
@@ -226,7 +226,7 @@ func (w *simWorld) found() {
 	case "other identity":
 		id := volume.Identity{Cluster: simCluster, Slot: "b", Volume: "vol-9", Disk: "d9", Epoch: 7}
 		first.disk = simDisk{kind: "fs", uuid: "copy", label: label, identity: &id, foreign: true}
-	case "wiped": // it says that it was formatted, and is blank
+	case "wiped": // its tag says that it was formatted, but it is blank
 		first.disk = simDisk{foreign: true}
 		w.tag(first, TagFormat, "ext4:0-0-0")
 	case "duplicate":

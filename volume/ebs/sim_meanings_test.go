@@ -11,8 +11,8 @@ import (
 	"holdfast/volume"
 )
 
-// outcomes is what each meaning of an error leads to at each step: the error, what the journal remembers, and
-// how long the volume is left alone. % is the error of EC2; the last line of a step is for all other meanings.
+// outcomes has the result of each meaning of an error at each step: the error, what the journal remembers, and how long
+// the volume is left alone. % is EC2's error. The last line of a step is for all other meanings.
 var outcomes = []struct {
 	step    string
 	meaning Meaning
@@ -31,20 +31,20 @@ var outcomes = []struct {
 	{"Attach", Misplaced, "error: attach vol-1 to i-0001: % (volume and instance must be in one zone) | postponed: setback"},
 	{"Attach", Denied, "error: attach vol-1 to i-0001: % (`holdfast volume doctor` names the permission that is missing) | postponed: setback"},
 	{"Attach", Invalid, "error: attach vol-1 to i-0001: % (see `holdfast volume doctor`) | postponed: setback"},
-	{"Attach", Uncertain, "none free: an attachment of vol-1 was asked for, and no answer came; nothing else is tried until it is known what became of it, for at most 2m0s | journal: attaching (sent true) | postponed: settle"},
-	{"Detach", NotNow, "error: release vol-1 (slot a): it was asked to be detached, and is not yet after 1m0s"},
-	{"Detach", NotFound, "error: release vol-1 (slot a): it was asked to be detached, and is not yet after 1m0s"},
+	{"Attach", Uncertain, "none free: an attachment of vol-1 was requested without an answer; nothing else is tried until its outcome is known, for at most 2m0s | journal: attaching (sent true) | postponed: settle"},
+	{"Detach", NotNow, "error: release vol-1 (slot a): the detach was requested, and is not complete after 1m0s"},
+	{"Detach", NotFound, "error: release vol-1 (slot a): the detach was requested, and is not complete after 1m0s"},
 	{"Detach", NoRoom, "error: release vol-1 (slot a): detach vol-1: % (detach what this instance does not need, or take a larger instance type)"},
 	{"Detach", Misplaced, "error: release vol-1 (slot a): detach vol-1: % (volume and instance must be in one zone)"},
 	{"Detach", Denied, "error: release vol-1 (slot a): detach vol-1: % (`holdfast volume doctor` names the permission that is missing)"},
 	{"Detach", Invalid, "error: release vol-1 (slot a): detach vol-1: % (see `holdfast volume doctor`)"},
-	{"Detach", Uncertain, "error: release vol-1 (slot a): detach vol-1: %: until it is known what became of it, vol-1 is not used on this machine, for at most 15m0s | journal: detaching (sent true)"},
+	{"Detach", Uncertain, "error: release vol-1 (slot a): detach vol-1: %: until its outcome is known, vol-1 is not used on this machine, for at most 15m0s | journal: detaching (sent true)"},
 	{"Detach", "", "error: release vol-1 (slot a): detach vol-1: %"},
 	{"Untag", Denied, "ok"},
 	{"Untag", "", "error: release vol-1 (slot a): it is detached, but its claim could not be removed: %; others take it after 0s"},
 }
 
-// outcome is the line for a meaning at a step.
+// outcome returns the line for a meaning at a step.
 func outcome(step string, m Meaning) string {
 	for _, o := range outcomes {
 		if o.step == step && (o.meaning == m || o.meaning == "") {
@@ -54,7 +54,7 @@ func outcome(step string, m Meaning) string {
 	return ""
 }
 
-// TestMeanings shows what is done about every error at every step.
+// TestMeanings shows how every error is handled at every step.
 func TestMeanings(t *testing.T) {
 	all := []Meaning{InUse, NotNow, NameTaken, NoRoom, Misplaced, NotFound, Denied, Throttled, Invalid, Uncertain}
 	for _, step := range []string{"Volumes", "Instances", "Tag", "Attach", "Detach", "Untag"} {
@@ -70,7 +70,7 @@ func TestMeanings(t *testing.T) {
 	}
 }
 
-// meaningAt has EC2 answer an error at a step of a claim, or of a release, of the only volume there is.
+// meaningAt makes EC2 answer with an error at a step of a claim, or of a release, of the only volume.
 func meaningAt(t *testing.T, step string, m Meaning) string {
 	l := simCalm()
 	l.nodes, l.lag, l.after = 2, 0, 0

@@ -14,7 +14,7 @@ import (
 	"holdfast/volume"
 )
 
-// simNode is a machine that the operator wants to have: an instance at a time, and on it a process at a time.
+// simNode is a machine that the operator wants: one instance at a time, with one process at a time.
 type simNode struct {
 	w    *simWorld
 	name string
@@ -22,7 +22,7 @@ type simNode struct {
 	box  *simBox
 	proc *simProc
 
-	refuse map[string]Meaning // what EC2 answers to its requests
+	refuse map[string]Meaning // how EC2 refuses its requests
 }
 
 // simProc is one process.
@@ -41,16 +41,16 @@ type simProc struct {
 	asleep int // goroutines that a pause has stopped
 	paused time.Time
 	steps  int // dangerous calls so far
-	dies   int // at which of them; 0: never
+	dies   int // at which of them it dies; 0 for never
 	calls  map[string]int
 	claim  *claim
-	open   *simMount // what its member has files open on
+	open   *simMount // the mount on which its member has files open
 	stuck  error     // the last error of Claim
 }
 
 func (x *simProc) name() string { return fmt.Sprintf("%s#%d", x.n.name, x.number) }
 
-// start starts the process of a node, if its instance runs. The world is locked.
+// start starts the process of a node if its instance runs. The world is locked.
 func (n *simNode) start() {
 	w := n.w
 	if w.over || n.proc != nil || n.box.state != InstanceRunning {
@@ -75,7 +75,7 @@ func (n *simNode) process() *simProc {
 	return x
 }
 
-// kill ends a process wherever it is. The world is locked.
+// kill ends a process at any point. The world is locked.
 func (w *simWorld) kill(x *simProc, why string) {
 	if x.dead {
 		return
@@ -94,7 +94,7 @@ func (w *simWorld) kill(x *simProc, why string) {
 	x.end()
 }
 
-// gate is where a process may die or be stopped for a while. danger: it may just now.
+// gate is where a process may die or be paused. danger says that it may die here.
 func (x *simProc) gate(danger bool) {
 	w := x.w
 	w.mu.Lock()
@@ -117,7 +117,7 @@ func (x *simProc) gate(danger bool) {
 			return
 		}
 		x.asleep++
-		d += time.Duration(x.asleep) // they do not all continue at once, so that a life is the same every time
+		d += time.Duration(x.asleep) // they do not all continue at once, so that a life is reproducible
 		w.mu.Unlock()
 		_ = pause(x.life, d)
 		w.mu.Lock()
@@ -133,7 +133,7 @@ func (w *simWorld) pause(x *simProc) {
 	}
 }
 
-// random is the chance that the process itself takes. It has its own, for it may take it when it has just died.
+// random is the process's own source of chance. It is separate, because a process may still use it after it has died.
 func (x *simProc) random(n int64) int64 {
 	x.w.mu.Lock()
 	defer x.w.mu.Unlock()
@@ -147,7 +147,7 @@ func (x *simProc) self(ctx context.Context) (Self, error) {
 	return Self{Instance: x.box.id, Region: "eu-test-1", Zone: x.box.zone, Account: "1"}, nil
 }
 
-// provider is the protocol under test, as it is in production but for where its chance comes from.
+// provider returns the protocol under test, as in production except for its source of chance.
 func (x *simProc) provider() *Provider {
 	l := x.w.life
 	cfg := Default()
@@ -178,7 +178,7 @@ func (x *simProc) run() {
 	w.kill(x, "it was stopped")
 }
 
-// refused notes why nothing could be claimed, and returns when to try again.
+// refused records why nothing could be claimed, and returns when to try again.
 func (x *simProc) refused(err error) time.Duration {
 	x.gate(false)
 	w := x.w
@@ -195,7 +195,7 @@ func (x *simProc) refused(err error) time.Duration {
 	return 2 * w.life.retry
 }
 
-// wait waits until it is time to try again, or there is an order to stop: then it returns false.
+// wait waits until it is time to try again. It returns false if there is an order to stop.
 func (x *simProc) wait(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -209,8 +209,8 @@ func (x *simProc) wait(d time.Duration) bool {
 	}
 }
 
-// serve is the member on a held volume: it writes until the volume is lost or given up. It reports whether the
-// process continues.
+// serve is the member on a held volume: it writes until the volume is lost or given up. It reports whether the process
+// continues.
 func (x *simProc) serve(c *claim) (again bool) {
 	w := x.w
 	x.gate(true)
@@ -225,7 +225,7 @@ func (x *simProc) serve(c *claim) (again bool) {
 		w.mu.Lock()
 		t := time.NewTimer(w.between(500*time.Millisecond, w.life.write))
 		w.mu.Unlock()
-		select { // what comes first must not depend on luck
+		select { // the order must be deterministic
 		case err := <-lost:
 			t.Stop()
 			return x.lose(c, err)
@@ -265,7 +265,7 @@ func (x *simProc) release(c *claim, drop bool, lost <-chan error) (again bool) {
 	if watched != nil && w.life.orderly() {
 		w.fail("Watch says after the release: %v", watched)
 	}
-	return drop && err == nil // who could not give it up starts over
+	return drop && err == nil // if it could not be given up, the process starts over
 }
 
 // write is one write of the member.
@@ -279,7 +279,7 @@ func (x *simProc) write(c *claim) {
 	}
 }
 
-// lose is the end of a member whose volume is lost. What it would still write must not arrive.
+// lose is the end of a member whose volume is lost. Its further writes must not arrive.
 func (x *simProc) lose(c *claim, err error) (again bool) {
 	x.gate(false)
 	w := x.w

@@ -12,7 +12,7 @@ func simCalm() life {
 		retry: 500 * time.Millisecond, write: 10 * time.Second, slow: 5 * time.Second, lag: time.Second}
 }
 
-// inCalm lets a cluster come up without faults, and ends it after then.
+// inCalm starts a cluster without faults, and ends it after then.
 func inCalm(t *testing.T, seed uint64, l life, then func(w *simWorld)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,7 +31,7 @@ func inCalm(t *testing.T, seed uint64, l life, then func(w *simWorld)) {
 	})
 }
 
-// simClusters is how many of them a test looks at.
+// simClusters is how many clusters a test checks.
 func simClusters() int {
 	if testing.Short() {
 		return 2
@@ -39,12 +39,11 @@ func simClusters() int {
 	return 20
 }
 
-// TestSteady counts what a cluster costs: EC2 is asked seldom, and nodes that start together do not get into
-// each other's way.
+// TestSteady counts what a cluster costs: EC2 is asked seldom, and nodes that start together do not collide.
 func TestSteady(t *testing.T) {
 	seeds := simClusters()
 	var wasted, attached int
-	var most [2]int // requests in an hour of a standby, and of a holder
+	var most [2]int // requests per hour of a standby, and of a holder
 	for seed := range uint64(seeds) {
 		inCalm(t, seed, simCalm(), func(w *simWorld) {
 			up := time.Since(w.began)
@@ -92,8 +91,8 @@ func (x *simProc) requests() (n int) {
 	return n
 }
 
-// TestOutage: EC2 answers nothing for an hour. No member ends, and one whose process restarts serves again
-// within seconds, for its disk is here.
+// TestOutage: EC2 gives no answer for an hour. No member ends, and a member whose process restarts serves again within
+// seconds, because its disk is here.
 func TestOutage(t *testing.T) {
 	for seed := range uint64(simClusters()) {
 		inCalm(t, seed, simCalm(), func(w *simWorld) {

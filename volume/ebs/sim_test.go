@@ -27,14 +27,14 @@ type simTally struct{ events map[string]int }
 
 func (t *simTally) event(name string) { t.events[name]++ }
 
-// zombieLast is when no request can be under way any more that was sent before.
+// zombieLast is when no request that was sent before can be in progress any more.
 const zombieLast = 15*time.Minute + time.Second
 
-// recovery is how long it may take after the last fault until all is well: the longest that an own detach may
-// be awaited, and then some attempts.
+// recovery is how long it may take after the last fault until all is well: the longest time that a node waits for its
+// own detach, plus some attempts.
 const recovery = zombie + 10*time.Minute
 
-// simulate lives one life in a bubble of its own and returns what broke.
+// simulate runs one life in its own bubble and returns what broke.
 func simulate(t *testing.T, seed uint64, l life, trace func(string, ...any)) (broken string, tally *simTally) {
 	tally = &simTally{map[string]int{}}
 	synctest.Test(t, func(*testing.T) {
@@ -182,7 +182,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// simExplain lives a life again that broke something, and prints its last part.
+// simExplain repeats a life that has broken something, and prints its last part.
 func simExplain(t *testing.T, seed uint64, broken string) {
 	var lines []string
 	again, _ := simulate(t, seed, simLife(seed), func(f string, args ...any) { lines = append(lines, fmt.Sprintf(f, args...)) })

@@ -12,45 +12,45 @@ import (
 // simCluster is the cluster of the simulation.
 const simCluster = "test"
 
-// simRoot is where its instances mount volumes.
+// simRoot is where the simulated instances mount volumes.
 const simRoot = "/mnt/ebs"
 
-// simWorld is what is true: EC2's volumes and instances, what is on the disks, and who serves. Everything in it
-// is guarded by mu, which is never held while somebody waits.
+// simWorld is the real state: EC2's volumes and instances, the content of the disks, and who serves. mu guards all of
+// it, and is never held while someone waits.
 type simWorld struct {
 	mu    sync.Mutex
 	rng   *rand.Rand
 	life  life
 	tally *simTally
-	trace func(string, ...any) // nil: nobody wants to know
+	trace func(string, ...any) // nil if no trace is wanted
 
 	vols  []*simVolume
 	boxes []*simBox  // every instance there ever was
 	nodes []*simNode // the machines that the operator wants to have
 
 	faulty  bool      // faults may happen
-	outage  time.Time // until then EC2 answers nothing
+	outage  time.Time // until then EC2 gives no answer
 	began   time.Time
-	numbers int // of what was made
+	numbers int // of objects made so far
 	broken  string
 	over    bool // the life is over: nothing is started any more
 }
 
-// simVolume is a volume and what is on it.
+// simVolume is a volume and its content.
 type simVolume struct {
 	id, zone, slot string
 	multi, managed bool
-	outside        string // why nobody may ever touch it; "": it is the cluster's
+	outside        string // why nobody may ever touch it; "" if it is the cluster's
 	tags           map[string]string
-	att            *simAttachment // nil: there is none
-	past           []simVersion   // what EC2 could have said of it, the latest last
+	att            *simAttachment // nil if there is none
+	past           []simVersion   // what EC2 may say of it, the latest last
 	kms            bool           // EC2 takes every attachment back
-	lies           time.Time      // until then EC2 says what it said first of another's attachment
+	lies           time.Time      // until then EC2 repeats what it first said of another's attachment
 
 	disk   simDisk
-	server *simProc  // who serves as this member
-	epoch  uint64    // the highest that was ever written to it
-	absent time.Time // since when it is gone under its server
+	server *simProc  // the process that serves as this member
+	epoch  uint64    // the highest ever written to it
+	absent time.Time // since when it is gone although it has a server
 }
 
 type simVersion struct {
@@ -65,18 +65,18 @@ type simAttachment struct {
 	name  string
 	live  bool   // the data path is open
 	path  string // of the device, while the instance has it
-	late  bool   // the detach that has come was sent long ago
+	late  bool   // the detach was sent long ago
 }
 
 // simDisk is the content of a volume.
 type simDisk struct {
 	kind     string         // "" (blank), "half" (of a format), "fs"
-	maker    *simAttachment // that the format was begun under
+	maker    *simAttachment // the attachment under which the format was begun
 	uuid     string
 	label    string
 	identity *volume.Identity
-	foreign  bool // somebody else's data is on it
-	etcd     bool // etcd-manager's data was on it, which may be adopted
+	foreign  bool // it has another program's data
+	etcd     bool // it had etcd-manager's data, which may be adopted
 	records  int  // written by members
 	formats  int  // that were completed
 }
@@ -91,7 +91,7 @@ type simBox struct {
 	journal  Journal              // on its root disk
 	lock     *simProc
 	denied   bool                 // it may not write tags
-	open     map[string]time.Time // volumes whose attachment was asked for, and no answer came
+	open     map[string]time.Time // volumes whose attachment was requested without an answer
 }
 
 type simState struct {
@@ -99,7 +99,7 @@ type simState struct {
 	state string
 }
 
-// simMount is a mounted filesystem. Files that are open on it keep it.
+// simMount is a mounted filesystem. It exists as long as files on it are open.
 type simMount struct {
 	v    *simVolume
 	att  *simAttachment
@@ -118,7 +118,7 @@ func (w *simWorld) note(format string, args ...any) {
 	}
 }
 
-// fail notes the first thing that broke.
+// fail records the first thing that broke.
 func (w *simWorld) fail(format string, args ...any) {
 	if w.broken == "" {
 		w.broken = fmt.Sprintf("at %s: ", time.Since(w.began).Round(time.Millisecond)) + fmt.Sprintf(format, args...)
@@ -126,15 +126,15 @@ func (w *simWorld) fail(format string, args ...any) {
 	}
 }
 
-// chance is true once in n times; never for 0.
+// chance returns true once in n times, and never for 0.
 func (w *simWorld) chance(n int) bool { return n > 0 && w.rng.IntN(n) == 0 }
 
-// between draws a duration; no two draws are alike, so that events happen one after the other.
+// between draws a duration. No two draws are equal, so that events happen one after the other.
 func (w *simWorld) between(min, max time.Duration) time.Duration {
 	return min + time.Duration(w.rng.Int64N(int64(max-min)+1))
 }
 
-// after does something later, if the life lasts.
+// after calls a function later, unless the life is over.
 func (w *simWorld) after(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		w.mu.Lock()
@@ -163,7 +163,7 @@ func (w *simWorld) box(id string) *simBox {
 	return nil
 }
 
-// changed notes what EC2 can say of a volume from now on.
+// changed records what EC2 may say of a volume from now on.
 func (w *simWorld) changed(v *simVolume) {
 	now := Volume{ID: v.id, Zone: v.zone, State: VolumeAvailable, Type: "gp3", Size: 8, MultiAttach: v.multi, Tags: v.tags}
 	switch {
@@ -175,7 +175,7 @@ func (w *simWorld) changed(v *simVolume) {
 	v.past = append(v.past, simVersion{time.Now(), now})
 }
 
-// tag changes one tag; "" removes it. Tags that were given away are never changed.
+// tag changes one tag; "" removes it. Tags that were returned are never changed.
 func (w *simWorld) tag(v *simVolume, key, value string) {
 	tags := make(map[string]string, len(v.tags)+1)
 	for k, old := range v.tags {
@@ -240,7 +240,7 @@ func (w *simWorld) attach(v *simVolume, b *simBox, name string) Meaning {
 	return ""
 }
 
-// plug shows a device to an instance that runs, under the lowest name that is free.
+// plug shows a device to a running instance, under the lowest free name.
 func (w *simWorld) plug(v *simVolume) {
 	if a := v.att; a != nil && a.live && a.path == "" && a.box.state == InstanceRunning {
 		used := map[string]bool{}
@@ -259,7 +259,7 @@ func (w *simWorld) plug(v *simVolume) {
 	}
 }
 
-// detach executes a DetachVolume. late: it was sent long ago.
+// detach executes a DetachVolume. late means that it was sent long ago.
 func (w *simWorld) detach(v *simVolume, b *simBox, force, late bool) Meaning {
 	a := v.att
 	if a == nil || a.box != b || a.state == Detaching && !force || a.state == Busy && !force {
@@ -273,8 +273,7 @@ func (w *simWorld) detach(v *simVolume, b *simBox, force, late bool) Meaning {
 	return ""
 }
 
-// unplug takes the device away, unless it is mounted: then EC2 waits, as it documents, or in some lives does
-// not.
+// unplug takes the device away. If it is mounted, EC2 waits, as it documents, or in some lives does not.
 func (w *simWorld) unplug(v *simVolume, a *simAttachment, force bool) {
 	if v.att != a {
 		return
@@ -306,7 +305,7 @@ func (w *simWorld) gone(v *simVolume, a *simAttachment) {
 	}
 }
 
-// idle continues with detaches that have waited for the unmount.
+// idle continues detaches that have waited for an unmount.
 func (w *simWorld) idle(b *simBox) {
 	for _, v := range w.vols {
 		if a := v.att; a != nil && a.box == b && a.state == Busy && !b.mounted(v) {
@@ -333,7 +332,7 @@ func (w *simWorld) set(b *simBox, state string) {
 	b.past = append(b.past, simState{time.Now(), state})
 }
 
-// down ends what runs on an instance, and its kernel.
+// down ends everything that runs on an instance, including its kernel.
 func (w *simWorld) down(b *simBox) {
 	for _, n := range w.nodes {
 		if n.box == b && n.proc != nil {
@@ -361,7 +360,7 @@ func (w *simWorld) up(b *simBox) {
 	}
 }
 
-// end terminates an instance: what was attached to it is detached.
+// end terminates an instance: its volumes are detached.
 func (w *simWorld) end(b *simBox) {
 	w.set(b, InstanceShuttingDown)
 	w.down(b)

@@ -12,8 +12,8 @@ import (
 	"holdfast/volume"
 )
 
-// site is what every part of the protocol works with. It never changes, except that the process learns once which
-// instance it runs on.
+// site is what every part of the protocol works with. Only me changes, once: when the process learns which instance it
+// runs on.
 type site struct {
 	cfg    Config
 	node   Node
@@ -28,7 +28,7 @@ type site struct {
 	me  Self       // once it is known; a claim reads it after identify
 }
 
-// identify finds out which instance this is, if that is not known yet.
+// identify determines the instance, if it is not known yet.
 func (s *site) identify(ctx context.Context) error {
 	if s.self().Instance != "" {
 		return nil
@@ -45,7 +45,7 @@ func (s *site) identify(ctx context.Context) error {
 	return nil
 }
 
-// self is the instance this process runs on; the zero value until that is known.
+// self returns the instance this process runs on, or the zero value until it is known.
 func (s *site) self() Self {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,15 +68,15 @@ func (s *site) one(ctx context.Context, id string) (Volume, bool, error) {
 	return Volume{}, false, nil
 }
 
-// dir is where the volume of a slot is mounted.
+// dir returns where the volume of a slot is mounted.
 func (s *site) dir(slot string) string { return filepath.Join(s.cfg.MountRoot, slot) }
 
-// ours reports whether a mount point is one of this provider's.
+// ours reports whether a mount point belongs to this provider.
 func (s *site) ours(dir string) bool {
 	return filepath.Dir(filepath.Clean(dir)) == filepath.Clean(s.cfg.MountRoot)
 }
 
-// jitter varies a duration by up to a quarter.
+// jitter changes a duration by up to a quarter, up or down.
 func (s *site) jitter(d time.Duration) time.Duration {
 	if d < 4 {
 		return d
@@ -84,7 +84,7 @@ func (s *site) jitter(d time.Duration) time.Duration {
 	return d - d/4 + time.Duration(s.random(int64(d/2)))
 }
 
-// pause waits, or until ctx ends.
+// pause waits for a duration, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -96,7 +96,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// none is the ordinary answer of a standby.
+// none returns the normal answer to a standby.
 func none(format string, args ...any) error {
 	return volume.None{Why: fmt.Sprintf(format, args...)}
 }

@@ -16,13 +16,13 @@ func (p *Provider) Slots(ctx context.Context) ([]string, error) {
 	return p.cfg.slots(volumes)
 }
 
-// slots are the slots that the tags of all these volumes name.
+// slots returns the slots that the tags of all these volumes name.
 func (c Config) slots(volumes []Volume) ([]string, error) {
 	if len(volumes) == 0 {
-		return nil, fmt.Errorf("no volume has the tags %s, so none tells the slots of the cluster: set cluster.slots, or "+
+		return nil, fmt.Errorf("no volume has the tags %s, so the slots of the cluster are not known: set cluster.slots, or "+
 			"create the volumes", strings.Join(c.Tags, ", "))
 	}
-	by := map[string][]string{} // volumes, by what they say
+	by := map[string][]string{} // volume IDs by the text of their tags
 	var slots []string
 	whole := true
 	for _, v := range volumes {

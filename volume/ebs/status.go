@@ -11,20 +11,20 @@ import (
 const (
 	stateIdle      = "idle"      // nothing was tried yet
 	stateScanning  = "scanning"  // looks for volumes
-	stateStandby   = "standby"   // there is none to take; looks again
+	stateStandby   = "standby"   // no volume can be taken; looks again
 	stateClaiming  = "claiming"  // has written its claim and lets it settle
-	stateAttaching = "attaching" // has asked for the attachment, or waits for the device
-	statePreparing = "preparing" // checks, formats, mounts, identifies
+	stateAttaching = "attaching" // has requested the attachment, or waits for the device
+	statePreparing = "preparing" // checks, formats, mounts and identifies the device
 	stateHeld      = "held"
 	stateReleasing = "releasing" // unmounts, and detaches if it is given up
 	stateLost      = "lost"
 )
 
-// States are all of them.
+// States are all states.
 var States = []string{stateIdle, stateScanning, stateStandby, stateClaiming, stateAttaching, statePreparing, stateHeld,
 	stateReleasing, stateLost}
 
-// Progress is how far the claim is.
+// Progress is how far a claim is.
 type Progress struct {
 	State  string    `json:"state"`
 	Volume string    `json:"volume,omitempty"`
@@ -32,7 +32,7 @@ type Progress struct {
 	Since  time.Time `json:"since"`
 }
 
-// status is what people are shown: how far the claim is, and what is wrong.
+// status is shown to people: the progress of the claim, and the problems.
 type status struct {
 	log *zap.Logger
 
@@ -45,7 +45,7 @@ func newStatus(lg *zap.Logger) *status {
 	return &status{log: lg, progress: Progress{State: stateIdle, Since: time.Now()}, problems: map[string]string{}}
 }
 
-// at says how far the claim is.
+// at sets the progress of the claim.
 func (s *status) at(state, volume, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *status) now() Progress {
 	return s.progress
 }
 
-// problem shows what is wrong under a key; "" settles it. A new problem is logged.
+// problem sets the problem of a key; "" clears it. A new problem is logged.
 func (s *status) problem(key, text string) {
 	s.mu.Lock()
 	before := s.problems[key]
@@ -76,7 +76,7 @@ func (s *status) problem(key, text string) {
 	}
 }
 
-// failure is problem with the text of an error; nil settles it.
+// failure sets the problem of a key to an error; nil clears it.
 func (s *status) failure(key string, err error) {
 	text := ""
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *status) failure(key string, err error) {
 	s.problem(key, text)
 }
 
-// wrong is what is wrong, by key.
+// wrong returns the problems, ordered by key.
 func (s *status) wrong() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

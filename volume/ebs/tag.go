@@ -14,11 +14,11 @@ import (
 	"holdfast/volume"
 )
 
-// claimTag is a claim as it stands in a volume's tag: who wants or holds the volume, and where it can be
-// reached. It is intent and memory, never a lock.
+// claimTag is a claim as written in a volume's tag: which node wants or holds the volume, and its address. It is a
+// hint, never a lock.
 //
-// Its text is v1/<epoch>/<instance>/<node>/<nonce>/<phase>/<unix time>/<address>/<port>, in characters that
-// every AWS service allows in tags, and shorter than the 256 that a value may have.
+// Its text is v1/<epoch>/<instance>/<node>/<nonce>/<phase>/<unix time>/<address>/<port>. It uses characters that every
+// AWS service allows in tags, and is shorter than the limit of 256 for a value.
 type claimTag struct {
 	Epoch    uint64
 	Instance string
@@ -31,16 +31,16 @@ type claimTag struct {
 
 const tagVersion = "v1"
 
-// maxEpoch bounds the epochs that are believed, so that a damaged tag cannot use up all others.
+// maxEpoch bounds the epochs that are accepted, so that a damaged tag cannot use up all epochs.
 const maxEpoch = 1 << 62
 
-// String is the value of the tag, which parseTag reads.
+// String returns the value of the tag, for parseTag.
 func (t claimTag) String() string {
 	return strings.Join([]string{tagVersion, strconv.FormatUint(t.Epoch, 10), t.Instance, t.Node, t.Nonce, string(t.Phase),
 		strconv.FormatInt(t.Since.Unix(), 10), t.Address.Addr().String(), strconv.Itoa(int(t.Address.Port()))}, "/")
 }
 
-// parseTag reads what String wrote. An error means that somebody else wrote the tag, or a later version.
+// parseTag parses the text of String. An error means that another program or a later version wrote the tag.
 func parseTag(text string) (claimTag, error) {
 	parts := strings.Split(text, "/")
 	if parts[0] != tagVersion || len(parts) != 9 {
@@ -66,7 +66,7 @@ func parseTag(text string) (claimTag, error) {
 	return t, nil
 }
 
-// newNonce is 64 random bits: enough to tell the claims of one volume apart.
+// newNonce returns 64 random bits, enough to distinguish the claims of one volume.
 func newNonce() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails (documented)

@@ -21,7 +21,7 @@ func TestTagIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// A claim fits into a tag, with the longest names there can be, and every AWS service allows its characters.
+// A claim with the longest possible names fits into a tag, and every AWS service allows its characters.
 func TestTagFits(t *testing.T) {
 	text := claimTag{Epoch: maxEpoch, Instance: "i-0123456789abcdef0", Node: strings.Repeat("n", 63), Nonce: newNonce(), Phase: volume.PhaseClaiming,
 		Since: time.Unix(1<<33, 0), Address: netip.MustParseAddrPort("[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:65535")}.String()
@@ -75,7 +75,7 @@ func TestSlotTags(t *testing.T) {
 	}{
 		{"a", "a", nil},
 		{"a/a,b,c", "a", []string{"a", "b", "c"}},
-		{"b/c,b,a", "b", []string{"a", "b", "c"}}, // kops sorts them; nobody else need
+		{"b/c,b,a", "b", []string{"a", "b", "c"}}, // kops sorts them; others need not
 		{"", "", nil},
 	} {
 		slot, all := Config{SlotTag: "slot"}.slot(Volume{Tags: map[string]string{"slot": test.value}})

@@ -7,7 +7,7 @@ import (
 	"holdfast/volume"
 )
 
-// RunCarrier runs the contract of volume.Carrier on a volume that has no claim.
+// RunCarrier tests the contract of volume.Carrier on a volume without a claim.
 func RunCarrier(t *testing.T, c volume.Carrier, vol string) {
 	t.Helper()
 	first := strings.Repeat("v1/aZ09+-=._:/@ ", volume.ClaimLimit/16)

@@ -12,8 +12,8 @@ import (
 	"holdfast/volume/volumetest"
 )
 
-// TestShortLabels is the example of docs/design.md, "Add a provider": a carrier for a cloud whose labels are too short
-// and too plain for a claim.
+// TestShortLabels is the example in docs/design.md, "Add a provider": a carrier for a cloud whose labels are too short
+// for a claim and allow too few characters.
 func TestShortLabels(t *testing.T) { volumetest.RunCarrier(t, &labels{}, "disk-a") }
 
 // labels is a carrier whose labels hold 63 characters of a-z and 0-9. All labels of a disk change together.

@@ -73,15 +73,15 @@ func foreignData(t *testing.T, f Fixture) {
 	setAside(t, leaveAlone(t, f, slot), "photos/cat.jpg", "meow")
 }
 
-// adopting wants one slot, and the data of another program's etcd on its volume.
+// adopting wants one slot, and adopts the data of another program's etcd.
 func (f Fixture) adopting(slot string) volume.Want {
 	want := f.only(slot)
 	want.Adopt = true
 	return want
 }
 
-// adopted claims a volume of etcd-manager's, and checks that it got an identity, which stays, and that nothing else of
-// it changed.
+// adopted claims a volume of etcd-manager. It checks that the volume gets an identity, which stays, and that nothing
+// else changes.
 func adopted(t *testing.T, f Fixture) {
 	slot := f.Slots[0]
 	f.Change(slot, func(dir string) {
@@ -96,7 +96,7 @@ func adopted(t *testing.T, f Fixture) {
 	if first.Disk == "" || c.Mismatch() != "" {
 		t.Fatalf("got %+v (%s), want a disk of its own", first, c.Mismatch())
 	}
-	write(t, filepath.Join(c.Path(), "founding.json"), "{}") // as one does who has adopted it
+	write(t, filepath.Join(c.Path(), "founding.json"), "{}") // as a node does after adopting
 	f.Gone(c)
 	c = claimSoon(t, f.Open("n5"), f.adopting(slot))
 	if got := c.Volume(); got.Disk != first.Disk || got.Epoch <= first.Epoch || c.Mismatch() != "" {
@@ -116,7 +116,7 @@ func adopted(t *testing.T, f Fixture) {
 	}
 }
 
-// leaveAlone claims a foreign volume and checks that nothing on it changed, then or after.
+// leaveAlone claims a foreign volume and checks that nothing on it changes, during the claim or after it.
 func leaveAlone(t *testing.T, f Fixture, slot string) volume.Claim {
 	t.Helper()
 	before := f.tree(t, slot)
@@ -137,7 +137,7 @@ func leaveAlone(t *testing.T, f Fixture, slot string) volume.Claim {
 	return claim(t, f.Open("n3"), f.only(slot))
 }
 
-// setAside has the content of a foreign volume set aside, and checks that the file was.
+// setAside sets the content of a foreign volume aside, and checks that the file is there.
 func setAside(t *testing.T, c volume.Claim, file, content string) {
 	t.Helper()
 	a := c.(volume.SetAsider)
@@ -216,7 +216,7 @@ func listed(t *testing.T, f Fixture) {
 		if got.Volume == "" || got.Why == "" {
 			t.Errorf("slot %s: got %+v, want a volume and a reason", got.Slot, got)
 		}
-		// The rest is what only some providers know.
+		// Only some providers know the rest.
 		if got := (volume.Info{Slot: got.Slot, State: got.State, Holder: got.Holder, Epoch: got.Epoch,
 			Decision: got.Decision}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
@@ -244,14 +244,14 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// tree is the content of every file on the volume of a slot that nobody holds.
+// tree returns the content of every file on the volume of a slot that nobody holds.
 func (f Fixture) tree(t *testing.T, slot string) (files map[string]string) {
 	t.Helper()
 	f.Change(slot, func(dir string) { files = tree(t, dir) })
 	return files
 }
 
-// tree is the content of every file below dir, by its path from there.
+// tree returns the content of every file below dir, by relative path.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)

@@ -16,32 +16,31 @@ import (
 // Cluster is the name of the cluster the suite claims volumes for.
 const Cluster = "suite"
 
-// lostWithin is how fast a lost volume must be noticed, with a margin for a busy machine.
+// lostWithin is how soon a lost volume must be noticed, with a margin for a busy machine.
 const lostWithin = 2*time.Second + 500*time.Millisecond
 
-// Fixture is a set of blank volumes that belong to one test alone.
+// Fixture is a set of blank volumes for one test.
 type Fixture struct {
-	// Slots are the slots there is one volume for each, at least three.
+	// Slots are the slots, at least three. There is one volume for each.
 	Slots []string
 	// TakeoverAfter is how long a volume is kept for a node that is gone and has not released it.
 	TakeoverAfter time.Duration
-	// Open returns the provider of a node, as a process of that node would have it after its start.
+	// Open returns the provider of a node, as in a new process of that node.
 	Open func(node string) volume.Provider
-	// Crash ends the holder's process as kill -9 does: its locks are gone, everything else is as it was,
-	// and the node can be opened again.
+	// Crash ends the holder's process as kill -9 does: its locks are gone, everything else is unchanged, and the node can
+	// be opened again.
 	Crash func(c volume.Claim)
-	// Gone ends the holder in the way after which others may have its volume: where the process is all that
-	// holds it that is a crash, in a cloud the end of the machine.
+	// Gone ends the holder in such a way that others may take its volume: with a local volume by a crash, in a cloud by
+	// the end of the machine.
 	Gone func(c volume.Claim)
 	// Lose takes the volume away from its living holder.
 	Lose func(c volume.Claim)
-	// Change calls change with the directory that has the content of a slot's volume, while nobody holds
-	// it. On a volume that was never used the directory need not exist, or it is the empty root of a
-	// filesystem that somebody else made.
+	// Change calls change with the directory of a slot's volume, while nobody holds it. On a volume that was never used,
+	// the directory need not exist, or may be the empty root of a filesystem of another program.
 	Change func(slot string, change func(dir string))
 }
 
-// Run runs the suite, each test with a fixture of its own.
+// Run runs the suite, with a new fixture for each test.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	for _, test := range []struct {
 		name string
@@ -89,7 +88,7 @@ func claim(t *testing.T, p volume.Provider, want volume.Want) volume.Claim {
 	return c
 }
 
-// claimSoon claims as a node does: again and again while none is free.
+// claimSoon claims as a node does: it repeats the attempt while no volume is free.
 func claimSoon(t *testing.T, p volume.Provider, want volume.Want) volume.Claim {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -129,7 +128,7 @@ func release(t *testing.T, c volume.Claim, drop bool) {
 	}
 }
 
-// race lets every provider claim at the same time and returns the claims and the errors.
+// race lets all providers claim at the same time and returns the claims and the errors.
 func race(ctx context.Context, providers []volume.Provider, want volume.Want) ([]volume.Claim, []error) {
 	var mu sync.Mutex
 	var claims []volume.Claim
@@ -165,7 +164,7 @@ func oneHolder(t *testing.T, f Fixture) {
 			t.Errorf("a loser got %v, want an error that wraps ErrNoneFree", err)
 		}
 	}
-	for len(claims) < len(f.Slots) { // a provider may spread the nodes, and leave a volume to the next attempt
+	for len(claims) < len(f.Slots) { // a provider may spread the nodes, and leave a volume for the next attempt
 		claims = append(claims, claimSoon(t, f.Open(fmt.Sprintf("late%d", len(claims))), f.want()))
 	}
 	var slots []string

@@ -17,9 +17,9 @@ const (
 	program = "github.com/versity/versitygw/cmd/versitygw"
 )
 
-// Build returns the path of the gateway's binary. The first call on a machine makes it, which takes a minute or two of
-// two cores, and the network for its modules; it stays in the user's cache directory, under the checksum of what it
-// was made from.
+// Build returns the path of the gateway's binary. The first call on a machine builds it, which takes a minute or two on
+// two cores, and the network for its modules. The binary stays in the user's cache directory, under the checksum of its
+// sources.
 func Build() (string, error) {
 	source, err := module()
 	if err != nil {
@@ -38,7 +38,7 @@ func Build() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("build versitygw: %w", err)
 	}
-	// Packages are tested side by side: one of them builds.
+	// Several packages may be tested at once: only one of them builds.
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return "", fmt.Errorf("build versitygw: %w", err)
@@ -52,7 +52,7 @@ func Build() (string, error) {
 		return binary, nil
 	}
 	temp := binary + ".new"
-	// With the flags that all is built with ($GOFLAGS) it shares what was compiled before, Go's own library above all. Its
+	// With the flags of all other builds ($GOFLAGS) it reuses what was compiled before, mainly Go's own library. Its
 	// module file is its own.
 	cmd := exec.Command("go", "build", "-C", source, "-modfile=", "-buildvcs=false", "-ldflags", "-s -w", "-o", temp,
 		program)
@@ -67,7 +67,7 @@ func Build() (string, error) {
 	return binary, nil
 }
 
-// module is the directory of the module that pins the gateway.
+// module returns the directory of the module that pins the gateway.
 func module() (string, error) {
 	out, err := exec.Command("go", "list", "-find", "-f", "{{.Dir}}", self).Output()
 	if err != nil {

@@ -22,9 +22,9 @@ const (
 	Region    = "us-east-1"
 )
 
-// Gateway is a running S3 server. Its methods are for one goroutine.
+// Gateway is a running S3 server. Use its methods from one goroutine.
 type Gateway struct {
-	// URL is the endpoint. It stays the same when the gateway is started again.
+	// URL is the endpoint. It stays the same if the gateway is started again.
 	URL string
 	// Root has a directory for each bucket.
 	Root string
@@ -37,8 +37,8 @@ type Gateway struct {
 	said     *output
 }
 
-// Start builds and runs a gateway that keeps its buckets in root, "" for a directory of the test. It ends with the
-// test. Under -short the test is skipped.
+// Start builds and runs a gateway that keeps its buckets in root, or in a directory of the test if root is "". It ends
+// with the test. With -short it skips the test.
 func Start(t testing.TB, root string) *Gateway {
 	t.Helper()
 	if testing.Short() {
@@ -56,14 +56,14 @@ func Start(t testing.TB, root string) *Gateway {
 		t.Fatal(err)
 	}
 	address := listener.Addr().String()
-	listener.Close() // the gateway cannot say which port it was given, so it must be told one
+	listener.Close() // the gateway cannot report its port, so it gets one that was free
 	g := &Gateway{t: t, binary: binary, Root: root, versions: t.TempDir(), URL: "http://" + address, said: &output{}}
 	g.Run()
 	t.Cleanup(g.Kill)
 	return g
 }
 
-// Env is what a process needs in its environment to use the gateway.
+// Env returns the environment variables that a process needs to use the gateway.
 func Env() []string {
 	return []string{
 		"AWS_ACCESS_KEY_ID=" + AccessKey, "AWS_SECRET_ACCESS_KEY=" + SecretKey, "AWS_REGION=" + Region,
@@ -71,24 +71,24 @@ func Env() []string {
 	}
 }
 
-// Run starts the gateway, again after Kill, and returns when it answers.
+// Run starts the gateway, possibly again after Kill, and returns when it answers.
 func (g *Gateway) Run() {
 	g.t.Helper()
 	g.cmd = exec.Command(g.binary, "--port", g.URL[len("http://"):], "--region", Region, "--quiet", "--keep-alive",
 		"--access", AccessKey, "--secret", SecretKey, "posix", "--versioning-dir", g.versions, g.Root)
 	g.cmd.Stdout, g.cmd.Stderr = g.said, g.said
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // not to outlive a test that panics
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // so that it ends if the test panics
 	started, ended, cmd := make(chan error), make(chan struct{}), g.cmd
 	g.ended = ended
 	go func() {
-		// The parent-death signal comes when the thread ends that started the child (prctl(2)): it lives as long.
+		// The parent-death signal comes when the thread that started the child ends (prctl(2)), so keep that thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(ended)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			cmd.Wait() // that it was killed is no news
+			cmd.Wait() // it was killed, so the error is expected
 		}
 	}()
 	if err := <-started; err != nil {
@@ -112,7 +112,7 @@ func (g *Gateway) Run() {
 	}
 }
 
-// Kill ends the gateway as a power cut would, and waits for its end.
+// Kill ends the gateway abruptly, and waits for its end.
 func (g *Gateway) Kill() {
 	g.cmd.Process.Kill()
 	<-g.ended
@@ -128,7 +128,7 @@ func (g *Gateway) Bucket(name string) string {
 	return dir
 }
 
-// output keeps what the gateway says.
+// output keeps the gateway's output.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

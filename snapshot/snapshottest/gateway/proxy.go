@@ -19,15 +19,15 @@ type Proxy struct {
 
 	target string
 	client *http.Client
-	done   chan struct{} // closed at the end of the test: what stalls gives up
+	done   chan struct{} // closed at the end of the test, which ends stalled requests
 
 	mu    sync.Mutex
 	fault Fault
 	seen  []string
 }
 
-// Fault answers a request, or does not: then it returns false, having done nothing, and the request goes its normal
-// way. Most faults look at r.Method and r.URL first, to let other requests pass.
+// Fault handles a request, or returns false without having done anything; then the request is forwarded as usual. Most
+// faults check r.Method and r.URL first, to let other requests pass.
 type Fault func(p *Proxy, w http.ResponseWriter, r *http.Request) bool
 
 // NewProxy starts a proxy in front of the endpoint target. It ends with the test.
@@ -47,7 +47,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Set makes f the fault from now on, nil for none, and forgets the requests that were seen.
+// Set makes f the fault from now on, nil for none, and forgets the requests seen so far.
 func (p *Proxy) Set(f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,8 +74,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer answer.Body.Close()
 	body := io.Reader(answer.Body)
 	if answer.StatusCode >= http.StatusMultipleChoices {
-		// A refusal may come before the request is sent. The first byte to our client ends the reading of its request,
-		// hence the request to the gateway and with it this answer, unless it is here by then.
+		// A refusal may come before the whole request was sent. The first byte to the client ends the reading of its request,
+		// and so the request to the gateway and its answer. So read the whole answer first.
 		whole, err := io.ReadAll(answer.Body)
 		if err != nil {
 			panic(http.ErrAbortHandler)
@@ -86,7 +86,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.Copy(w, body)
 }
 
-// Forward sends a request on and returns the answer. Where there is none it cuts the client's connection, too.
+// Forward forwards a request and returns the answer. If there is none, it cuts the client's connection.
 func (p *Proxy) Forward(r *http.Request) *http.Response {
 	out, err := http.NewRequestWithContext(r.Context(), r.Method, p.target+r.URL.RequestURI(), r.Body)
 	if err != nil {
@@ -107,7 +107,7 @@ func header(w http.ResponseWriter, answer *http.Response) {
 	w.WriteHeader(answer.StatusCode)
 }
 
-// Answer is an error of the service.
+// Answer answers with an error of the service.
 func Answer(status int, code string) Fault {
 	return func(_ *Proxy, w http.ResponseWriter, r *http.Request) bool {
 		io.Copy(io.Discard, r.Body)
@@ -119,7 +119,7 @@ func Answer(status int, code string) Fault {
 	}
 }
 
-// LostAnswer has the request carried out, and cuts the connection instead of answering.
+// LostAnswer forwards the request, and cuts the connection instead of answering.
 func LostAnswer(p *Proxy, _ http.ResponseWriter, r *http.Request) bool {
 	answer := p.Forward(r)
 	io.Copy(io.Discard, answer.Body)
@@ -152,7 +152,7 @@ func StallAnswer(n int64) Fault {
 	}
 }
 
-// Stall never answers, and reads nothing.
+// Stall reads nothing and never answers.
 func Stall(p *Proxy, _ http.ResponseWriter, r *http.Request) bool {
 	p.wait(r)
 	panic(http.ErrAbortHandler)
@@ -174,7 +174,7 @@ func (p *Proxy) wait(r *http.Request) {
 	}
 }
 
-// Times lets f answer the first n requests only, of those that reach it: use it within On.
+// Times applies f only to the first n requests that reach it: use it within On.
 func Times(n int, f Fault) Fault {
 	var mu sync.Mutex
 	return func(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
@@ -188,7 +188,7 @@ func Times(n int, f Fault) Fault {
 	}
 }
 
-// On lets f answer only requests of a method whose path and query contain part.
+// On applies f only to requests of a method whose path and query contain part.
 func On(method, part string, f Fault) Fault {
 	return func(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
 		return r.Method == method && strings.Contains(r.URL.RequestURI(), part) && f(p, w, r)

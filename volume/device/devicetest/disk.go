@@ -1,5 +1,5 @@
-// Package devicetest gives tests real block devices that look like EBS volumes: loop devices, below a directory
-// that looks like / with sys and dev. It needs root.
+// Package devicetest gives tests real block devices that look like EBS volumes: loop devices, and a directory that
+// imitates / with sys and dev. It needs root.
 package devicetest
 
 import (
@@ -16,16 +16,16 @@ import (
 // Small is the size of a device in bytes that both ext4 and xfs fit on: mkfs.xfs wants 300 MiB.
 const Small = 320 << 20
 
-// Disk is a blank block device that is an EBS volume.
+// Disk is a blank block device that looks like an EBS volume.
 type Disk struct {
-	Root   string // looks like /
+	Root   string // a directory that imitates /
 	Path   string // of the device, without symbolic links
-	Image  string // the file that the device is made of
+	Image  string // the file behind the loop device
 	Volume string // vol-…
 	Number uint64 // of the device
 }
 
-// New makes a disk and removes it, and every mount of it, when the test ends. Without root the test is skipped.
+// New makes a disk. It removes the disk and every mount of it when the test ends. Without root it skips the test.
 func New(t testing.TB, size int64) *Disk {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -58,7 +58,7 @@ func New(t testing.TB, size int64) *Disk {
 	return d
 }
 
-// Vanish takes the device out of sysfs, as a detach does.
+// Vanish removes the device from sysfs, as a detach does.
 func (d *Disk) Vanish(t testing.TB) {
 	t.Helper()
 	if err := os.RemoveAll(filepath.Join(d.Root, "sys/block/nvme1n1")); err != nil {
@@ -83,7 +83,7 @@ func (d *Disk) remove(t testing.TB) {
 	}
 	for _, m := range list {
 		if unix.Mkdev(uint32(m.Major), uint32(m.Minor)) == d.Number {
-			_ = exec.Command("fsfreeze", "-u", m.Mountpoint).Run() // or nothing could be unmounted
+			_ = exec.Command("fsfreeze", "-u", m.Mountpoint).Run() // a frozen file system cannot be unmounted
 			if err := unix.Unmount(m.Mountpoint, unix.MNT_DETACH); err != nil {
 				t.Errorf("unmount %s: %v", m.Mountpoint, err)
 			}
@@ -94,7 +94,7 @@ func (d *Disk) remove(t testing.TB) {
 	}
 }
 
-// Write writes to the device, past every cache.
+// Write writes to the device, bypassing every cache.
 func (d *Disk) Write(t testing.TB, offset int64, data []byte) {
 	t.Helper()
 	f, err := os.OpenFile(d.Image, os.O_WRONLY, 0)
@@ -110,7 +110,7 @@ func (d *Disk) Write(t testing.TB, offset int64, data []byte) {
 	}
 }
 
-// Zero makes a part of the device zero, past every cache.
+// Zero zeroes a part of the device, bypassing every cache.
 func (d *Disk) Zero(t testing.TB, offset, length int64) {
 	t.Helper()
 	f, err := os.OpenFile(d.Image, os.O_WRONLY, 0)

@@ -20,16 +20,16 @@ func (d *Disk) Mount(t testing.TB) (path string) {
 	return path
 }
 
-// Freeze lets every write to the file system mounted at path hang, as on a disk that has stalled, until thaw, or until
-// the test ends, even if it is killed: what hangs there could not be.
+// Freeze makes every write to the file system mounted at path hang, as on a stalled disk, until thaw is called or the
+// test ends. It thaws even if the test is killed, because processes that hang there cannot be killed.
 func Freeze(t testing.TB, path string) (thaw func()) {
 	t.Helper()
 	Run(t, "fsfreeze", "-f", path)
 	return thawed(t, path, `fsfreeze -u "$0"`)
 }
 
-// Stalls returns what lets every write to the file system mounted at path hang for a time: within this process, so that
-// no other one must get the processor for it to end.
+// Stalls returns a function that makes every write to the file system mounted at path hang for a time. It thaws from
+// within this process, so that the duration does not depend on when another process is scheduled.
 func Stalls(t testing.TB, path string) (stall func(time.Duration)) {
 	t.Helper()
 	dir, err := os.Open(path)
@@ -51,10 +51,10 @@ func Stalls(t testing.TB, path string) (stall func(time.Duration)) {
 	}
 }
 
-// thawed sees to it that path is thawed, by a shell's command, when the test ends, or by thaw before.
+// thawed runs the shell command how, which thaws path, when thaw is called, the test ends or this process is killed.
 func thawed(t testing.TB, path, how string) (thaw func()) {
 	t.Helper()
-	// its input ends with this process
+	// The guard's input ends with this process.
 	guard := exec.Command("sh", "-c", `trap "" INT TERM; read -r _; `+how, path)
 	input, err := guard.StdinPipe()
 	if err == nil {

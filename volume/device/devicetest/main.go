@@ -10,17 +10,17 @@ import (
 	"testing"
 )
 
-// private is set in the environment of tests that run in a mount namespace of their own.
+// private is set in the environment of tests that run in their own mount namespace.
 const private = "HOLDFAST_TEST_PRIVATE_MOUNTS"
 
-// Main runs the tests of a package that mounts devices, in a mount namespace of their own: every mount namespace
-// that somebody else makes while a device is mounted in the common one gets a copy of that mount, and the device
-// stays in use until it ends. Call it from TestMain.
+// Main runs the tests of a package in their own mount namespace. Call it from TestMain. In the common namespace, every
+// new mount namespace of another process would get a copy of a mount, and the device would stay in use until that
+// namespace ends.
 func Main(m *testing.M) {
 	if os.Geteuid() != 0 || os.Getenv(private) != "" {
 		os.Exit(m.Run())
 	}
-	runtime.LockOSThread() // the child dies with the thread that has started it
+	runtime.LockOSThread() // Pdeathsig kills the child when the thread that started it ends
 	cmd := exec.Command(os.Args[0], os.Args[1:]...)
 	cmd.Env = append(os.Environ(), private+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -1,5 +1,5 @@
-// Package model_test has spin check the models of the claim protocol, and that it finds what is wrong with
-// their mutants. See README.md.
+// Package model_test lets Spin check the models of the claim protocol, and checks that Spin finds the faults of their
+// mutants. See README.md.
 package model_test
 
 import (
@@ -15,7 +15,7 @@ const (
 	violated = spintest.Violated
 )
 
-// variant is a model put together by what is defined.
+// variant is a model with its definitions.
 type variant struct {
 	name string
 	what string
@@ -26,8 +26,8 @@ type variant struct {
 	long bool // only in make prove
 }
 
-// variants is the table: the protocol must hold, and everything else must be found. V, R and T are what is
-// checked, M are mutants, L are limits that we know and live with, W are witnesses that something can happen.
+// variants is the table: the protocol must hold, and everything else must be found. V, R and T are the checks, M are
+// mutants, L are known limits, W are witnesses that something can happen.
 var variants = []variant{
 	{"V1", "attach decides, tags are havoc", "claim.pml", 2, "", holds, false},
 	{"V1m", "with release and marker", "claim.pml", 2, "RELEASE MARK", holds, false},

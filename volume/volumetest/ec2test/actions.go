@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// actions are what this EC2 can do.
+// actions are the actions that this EC2 supports.
 var actions = map[string]func(*Cloud, request) (response, error){
 	"DescribeVolumes":   (*Cloud).describeVolumes,
 	"DescribeInstances": (*Cloud).describeInstances,
@@ -22,12 +22,11 @@ var actions = map[string]func(*Cloud, request) (response, error){
 
 // attachmentXML is an attachment, in a volume or as the answer of AttachVolume.
 type attachmentXML struct {
-	VolumeID            string `xml:"volumeId"`
-	InstanceID          string `xml:"instanceId,omitempty"` // absent: managed by AWS
-	Device              string `xml:"device"`
-	Status              string `xml:"status"`
-	AttachTime          string `xml:"attachTime"`
-	DeleteOnTermination bool   `xml:"deleteOnTermination"`
+	VolumeID   string `xml:"volumeId"`
+	InstanceID string `xml:"instanceId,omitempty"` // absent: managed by AWS
+	Device     string `xml:"device"`
+	Status     string `xml:"status"`
+	AttachTime string `xml:"attachTime"`
 }
 
 type attachmentResponse struct {
@@ -36,7 +35,7 @@ type attachmentResponse struct {
 }
 
 func wireAttachment(volume string, a Attachment) attachmentXML {
-	return attachmentXML{volume, a.Instance, a.Device, a.State, wireTime(a.Since), a.DeleteOnTermination}
+	return attachmentXML{volume, a.Instance, a.Device, a.State, wireTime(a.Since)}
 }
 
 func wireTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
@@ -87,7 +86,7 @@ func (c *Cloud) detachVolume(q request) (response, error) {
 	return &attachmentResponse{attachmentXML: wireAttachment(volume, a)}, nil
 }
 
-// returnResponse is an answer that says nothing but that the request was accepted.
+// returnResponse is an answer that only says that the request was accepted.
 type returnResponse struct {
 	head
 	Return bool `xml:"return"`

@@ -8,30 +8,31 @@ import (
 	"time"
 )
 
-// Options are the settings of a Cloud. The zero value is good.
+// Options are the settings of a Cloud. The zero value works.
 type Options struct {
 	Region  string        // default eu-test-1
-	Devices DeviceBackend // nil: attaching gives no device
-	// AttachDelay, DetachDelay, CreateDelay and InstanceDelay are how long a volume is attaching, detaching
-	// or creating, and an instance is on its way to another state. With 0 it is as good as no time.
+	Devices DeviceBackend // nil: an attachment has no device
+	// AttachDelay, DetachDelay and CreateDelay are how long a volume is attaching, detaching or creating. InstanceDelay is
+	// how long an instance takes to change its state.
 	AttachDelay, DetachDelay, CreateDelay, InstanceDelay time.Duration
-	// PowerOff is how long the devices of a terminated instance may stay in use before they are taken
+	// PowerOff is how long the devices of a terminated instance may stay in use before they are taken away by force. Its
+	// processes should be dead by then. The default is 10 s.
 	// away by force: its processes should be dead by then. Default 10 s.
 	PowerOff time.Duration
-	// PageSize is how many resources a Describe call looks at when it does not ask for a number; default 1000.
+	// PageSize is the page size of a Describe call that does not ask for one; the default is 1000.
 	PageSize int
-	// OwnOnly denies an instance to attach or detach for another one, as the least-privilege policy does.
+	// OwnOnly forbids an instance to attach or detach for another one, as the least-privilege policy does.
 	OwnOnly bool
-	// OwnTags, if there are any, deny an instance to attach or detach a volume that does not have all of them, as the
-	// same policy does.
+	// OwnTags, if any, forbid an instance to attach or detach a volume that does not have all of them, as the same policy
+	// does.
 	OwnTags map[string]string
-	Log     func(format string, args ...any) // nil: silence
+	Log     func(format string, args ...any) // nil: no log
 }
 
 // history is how many past states are kept for stale reads.
 const history = 2000
 
-// Cloud is EC2. Its methods may be called from several goroutines. Close it.
+// Cloud is EC2. Its methods may be called from several goroutines. Call Close at the end.
 type Cloud struct {
 	options Options
 	faults  faults
@@ -42,9 +43,9 @@ type Cloud struct {
 
 	mu     sync.Mutex // guards the rest
 	closed bool
-	past   []*State // the last one is the truth
+	past   []*State // the last one is the current state
 	serial uint64
-	disks  map[string]*sync.Mutex // one thing at a time happens to the device of a volume
+	disks  map[string]*sync.Mutex // serialises the operations on a volume's device
 }
 
 // New makes an empty cloud.
@@ -72,7 +73,7 @@ func New(o Options) *Cloud {
 	}
 }
 
-// Close ends what is under way, and removes all devices.
+// Close ends all jobs, and removes all devices.
 func (c *Cloud) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -86,14 +87,14 @@ func (c *Cloud) Close() error {
 	return c.options.Devices.Close()
 }
 
-// State returns the truth.
+// State returns the current state.
 func (c *Cloud) State() *State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.past[len(c.past)-1]
 }
 
-// Volume returns the truth about a volume.
+// Volume returns the current state of a volume.
 func (c *Cloud) Volume(id string) (Volume, bool) {
 	v := c.State().Volumes[id]
 	if v == nil {
@@ -102,7 +103,7 @@ func (c *Cloud) Volume(id string) (Volume, bool) {
 	return *v, true
 }
 
-// Instance returns the truth about an instance.
+// Instance returns the current state of an instance.
 func (c *Cloud) Instance(id string) (Instance, bool) {
 	i := c.State().Instances[id]
 	if i == nil {
@@ -111,7 +112,7 @@ func (c *Cloud) Instance(id string) (Instance, bool) {
 	return *i, true
 }
 
-// change makes the next state, and the truth of it unless edit returns an error.
+// change makes edit's state the current one, unless edit returns an error.
 func (c *Cloud) change(edit func(s *State) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +148,7 @@ func (c *Cloud) disk(volume string) *sync.Mutex {
 	return c.disks[volume]
 }
 
-// later runs a job after a while, or never when the cloud is closed before.
+// later runs a job after a delay, unless the cloud is closed before.
 func (c *Cloud) later(d time.Duration, job func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +162,7 @@ func (c *Cloud) later(d time.Duration, job func()) {
 	})
 }
 
-// wait waits, and returns false when the cloud is being closed.
+// wait waits, and returns false if the cloud is closed meanwhile.
 func (c *Cloud) wait(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -180,7 +181,7 @@ func (c *Cloud) zone(zone string) string {
 	return zone
 }
 
-// newID makes an identifier as AWS does: 17 hexadecimal digits.
+// newID makes an ID like AWS: 17 hexadecimal digits.
 func newID(prefix string) string {
 	var b [9]byte
 	_, _ = rand.Read(b[:]) // it never fails

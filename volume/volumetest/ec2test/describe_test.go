@@ -79,11 +79,9 @@ func filters(t *testing.T) {
 		{"tag:k8s.io/etcd/main=*", "vol-2 vol-3"},
 		{"tag:k8s.io/etcd/main=?/a*", "vol-2 vol-3"},
 		{"tag:k8s.io/etcd/main=A/A,B,C", ""},
-		{"tag-key=k8s.io/etcd/main;availability-zone=eu-test-1a", "vol-3"},
+		{"tag-key=k8s.io/etcd/main;attachment.status=attached", "vol-3"},
 		{"tag:empty=", "vol-3"},
-		{"attachment.instance-id=i-1", "vol-3"},
-		{"status=available", "vol-1 vol-2"},
-		{"status=available|in-use;volume-id=vol-1|vol-3", "vol-1 vol-3"},
+		{"attachment.status=busy|attached", "vol-3"},
 	} {
 		in := &ec2.DescribeVolumesInput{}
 		for _, one := range strings.Split(test.filters, ";") {

@@ -1,15 +1,15 @@
 package ec2test
 
-// DeviceBackend gives the attached volumes a block device. Of one volume it is asked one thing at a time.
+// DeviceBackend gives attached volumes a block device. Calls for one volume never overlap.
 type DeviceBackend interface {
-	// Host prepares a machine and returns the directory that stands for its root: the device root.
+	// Host prepares a machine and returns its device root: the directory that imitates its root directory.
 	Host(instance string) (root string, err error)
-	// Resize gives a volume this size in GiB. A new one is blank.
+	// Resize sets the size of a volume in GiB. A new volume is blank.
 	Resize(volume string, gib int64) error
 	// Attach makes the device of a volume appear at a machine.
 	Attach(instance, volume, device string) error
-	// Detach makes it disappear. Without force a device that is in use stays, which is reported; with it
-	// everything that uses the device fails from then on. No device is no error.
+	// Detach makes the device disappear. Without force a device in use stays, and busy is true. With force everything that
+	// uses the device fails from then on. Without a device Detach does nothing.
 	Detach(instance, volume string, force bool) (busy bool, err error)
 	// Close removes everything.
 	Close() error

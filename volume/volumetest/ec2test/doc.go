@@ -1,43 +1,41 @@
-// Package ec2test is a stand-in for Amazon EC2, as httptest is one for a web server: as much of EC2 as the
-// claim of a volume needs, spoken to by the real SDK, with the faults that the real EC2 shows once a year
-// on demand.
+// Package ec2test is a stand-in for Amazon EC2, as httptest is one for a web server. It implements as much of EC2 as
+// the claim of a volume needs, is used through the real SDK, and can produce the rare faults of the real EC2 on demand.
 //
-// A Cloud is the state and the HTTP handler of three things:
+// A Cloud is the state and the HTTP handler of two services:
 //
-//   - the EC2 Query protocol (POST /, version 2016-11-15) with the actions DescribeVolumes,
-//     DescribeInstances, AttachVolume, DetachVolume, CreateTags, DeleteTags and CreateVolume;
-//   - the instance metadata service, version 2 only, at /latest/;
-//   - a small JSON control interface at /_control/, for which Client is the other end: a demonstration
-//     runs the stand-in in a process of its own (Serve).
+//   - the EC2 Query protocol (POST /, version 2016-11-15) with the actions DescribeVolumes, DescribeInstances,
+//     AttachVolume, DetachVolume, CreateTags, DeleteTags and CreateVolume;
+//   - the instance metadata service, version 2 only, at /latest/.
 //
-// The methods of Cloud are the operator's and the test's: they see and change the truth at once. What comes
-// by HTTP is an instance's or a program's, and suffers the faults that were injected (Cloud.Inject).
+// Operators and tests call the methods of Cloud, which see and change the current state at once. HTTP requests come
+// from instances or programs, and suffer the injected faults (Cloud.Inject). Only the operator of a demonstration ends
+// an instance by HTTP (/_control/terminate).
 //
 // # Who is calling
 //
-// Faults, permissions and counts are told apart by the caller: the instance whose access key signed the
-// request (AccessKey; the metadata service hands it out), else the instance with the address the request
-// comes from, else the name of the access key. Signatures are not checked.
+// Faults, permissions and counts are distinguished by caller: the instance whose access key signed the request
+// (AccessKey; the metadata service provides it), otherwise the instance with the address that the request comes from,
+// otherwise the name of the access key. Signatures are not checked.
 //
-// # Truth, and what is read
+// # Current and stale states
 //
-// Every change makes a new State and keeps the old ones. A read that is answered truthfully sees the newest;
-// a stale one sees an older one, as a whole: never a mixture that did not exist. Two calls may see two
-// different ones, and in any order, which is what EC2 promises (no more).
+// Every change makes a new State and keeps the old ones. A read without a fault sees the newest. A stale read sees one
+// whole older state, never a mixture that did not exist. Two calls may see two different states, in any order; EC2
+// promises no more.
 //
-// A non-Multi-Attach volume is never attached to two instances, and its device is never at two of them:
-// that is what the protocol under test relies on, and Cloud.Intervals is the record of it.
+// A volume without Multi-Attach is never attached to two instances, and its device is never at two of them. The
+// protocol under test relies on that, and Cloud.Intervals records it.
 //
 // # Devices
 //
-// Without a DeviceBackend attaching is only a state. With Loops an attached volume is a real block device
-// in a directory that looks like the /sys and /dev of that machine. It needs root, and Linux.
+// Without a DeviceBackend an attachment is only a state. With Loops an attached volume is a real block device, in a
+// directory that imitates the machine's /sys and /dev. That needs root and Linux.
 //
 // # What it does not do
 //
-// It checks no signature, knows no account but one, and does not modify volumes by its API. Where AWS does
-// not document what happens (the order of checks, the second DetachVolume of a volume that is detaching)
-// something plausible was chosen; the conformance test says which behaviour rests on which source.
+// It checks no signatures, knows only one account, and cannot modify volumes through its API. Where AWS does not
+// document what happens (the order of checks, a second DetachVolume while the volume is detaching), it does something
+// plausible. The conformance test names the source of each behaviour.
 //
-// The package does not import testing: a program links it, integration/demo.
+// The package does not import testing, because a program links it: integration/demo.
 package ec2test

@@ -11,37 +11,36 @@ import (
 // Kind is what a fault does.
 type Kind string
 
-// The kinds of faults. Those of requests concern every action, the others only some.
+// The kinds of faults. Unless a kind names its actions, it applies to all of them.
 const (
-	// Stale reads see the state as it was Changes changes ago; or else Age ago; or else, with neither, when
-	// the fault was injected. Describe calls.
+	// Stale reads see an old state: the one before the last Changes changes, or that of Age ago, or, with neither, that of
+	// the injection. Describe calls.
 	Stale Kind = "stale"
-	// Random reads see any of the last Changes states (all that are remembered when 0), in any order.
-	// Describe calls.
+	// Random reads see any of the last Changes states (all remembered ones if 0), in any order. Describe calls.
 	Random Kind = "random"
 
 	LoseRequest  Kind = "lose-request"  // the connection breaks before the request is executed
-	LoseResponse Kind = "lose-response" // it is executed, and the connection breaks
-	Late         Kind = "late"          // the connection breaks at once, and it is executed Delay later
-	Hang         Kind = "hang"          // not executed, and no answer until the client gives up
+	LoseResponse Kind = "lose-response" // the request is executed, then the connection breaks
+	Late         Kind = "late"          // the connection breaks at once, and the request is executed Delay later
+	Hang         Kind = "hang"          // the request is not executed, and gets no answer until the client gives up
 	Throttle     Kind = "throttle"      // RequestLimitExceeded
-	Fail         Kind = "fail"          // not executed: the answer is the error Code
-	Deny         Kind = "deny"          // UnauthorizedOperation, also for DryRun
+	Fail         Kind = "fail"          // the request is not executed, and the answer is the error Code
+	Deny         Kind = "deny"          // UnauthorizedOperation, even for DryRun
 
-	Slow       Kind = "slow"  // the volume is attaching, detaching or creating Delay longer
+	Slow       Kind = "slow"  // the volume is attaching, detaching or creating for Delay longer
 	Stick      Kind = "stick" // the volume stays attaching. AttachVolume
-	KMSFailure Kind = "kms"   // the volume is attaching, then available again: the key is denied. AttachVolume
+	KMSFailure Kind = "kms"   // the volume is attaching, then available again, as if the key were denied. AttachVolume
 )
 
-// The pseudo-action of a request to the metadata service.
+// IMDS is the pseudo-action of a request to the metadata service.
 const IMDS = "IMDS"
 
-// Fault is something that goes wrong. LoseRequest for all actions is an outage in which nothing answers;
-// Fail with the code Unavailable one in which something does.
+// Fault is something that goes wrong. LoseRequest for all actions is an outage in which nothing answers, Fail with the
+// code Unavailable one in which something answers.
 type Fault struct {
-	Action  string // "": every one that the Kind concerns, but not IMDS
+	Action  string // "": every action to which the Kind applies, except IMDS
 	Caller  string // an instance or the name of an access key; "": everyone
-	Volume  string // "": any; else only requests that name this volume
+	Volume  string // only requests that name this volume; "": any
 	Kind    Kind
 	Times   int           // 0: until Clear
 	Delay   time.Duration // of Late and Slow
@@ -49,19 +48,19 @@ type Fault struct {
 	Age     time.Duration // of Stale
 	Code    string        // of Fail; default InternalError
 
-	seen *State // the truth when it was injected
+	seen *State // the state at the injection
 }
 
-// faults are the faults in force. The zero value is ready.
+// faults are the active faults. The zero value is ready for use.
 type faults struct {
 	mu  sync.Mutex
 	all []Fault
 }
 
-// Inject puts a fault into force, beside those that are.
+// Inject activates a fault, in addition to the active ones.
 func (c *Cloud) Inject(f Fault) error {
 	if _, ok := kinds[f.Kind]; !ok {
-		return fmt.Errorf("%q is no kind of fault", f.Kind)
+		return fmt.Errorf("%q is not a kind of fault", f.Kind)
 	}
 	f.seen = c.State()
 	c.faults.mu.Lock()
@@ -70,14 +69,14 @@ func (c *Cloud) Inject(f Fault) error {
 	return nil
 }
 
-// Clear ends all faults. What is stuck stays stuck, and what is late still happens.
+// Clear ends all faults. A stuck volume stays stuck, and a late request is still executed.
 func (c *Cloud) Clear() {
 	c.faults.mu.Lock()
 	defer c.faults.mu.Unlock()
 	c.faults.all = nil
 }
 
-// kinds are the actions that each kind of fault concerns; none means all.
+// kinds are the actions to which each kind of fault applies; nil means all.
 var kinds = map[Kind][]string{
 	Stale: {"DescribeVolumes", "DescribeInstances"}, Random: {"DescribeVolumes", "DescribeInstances"},
 	LoseRequest: nil, LoseResponse: nil, Late: nil, Hang: nil, Throttle: nil, Fail: nil, Deny: nil,
@@ -92,7 +91,7 @@ func (f Fault) concerns(action, caller string, volumes []string) bool {
 		(only == nil || slices.Contains(only, action))
 }
 
-// take returns the faults that a request suffers, and counts them.
+// take returns the faults of a request, and counts them.
 func (fs *faults) take(action, caller string, volumes []string) effects {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -133,7 +132,7 @@ func (e effects) delay(k Kind) time.Duration {
 	return f.Delay
 }
 
-// refusal is the error that faults answer a request with.
+// refusal returns the error with which faults refuse a request, or nil.
 func (e effects) refusal() error {
 	if e.has(Throttle) {
 		return &apiError{"RequestLimitExceeded", "Request limit exceeded."}

@@ -67,13 +67,13 @@ func staleReads(t *testing.T) {
 		t.Errorf("another reader: got %s, want the truth, n=4", got)
 	}
 	f.Clear()
-	ok(t, f.Inject(Fault{Kind: Stale, Action: "DescribeVolumes"})) // from now on as it is now
+	ok(t, f.Inject(Fault{Kind: Stale, Action: "DescribeVolumes"})) // from now on, reads see the present state
 	ok(t, f.attach(t, "i-1", "vol-1", "/dev/sdf"))
 	ok(t, f.SetInstanceState("i-2", "stopped"))
 	if got := view(f.describe(t, "i-1", "vol-1")) + " " + f.states(t, "i-2"); got != "available stopped" {
 		t.Errorf("got %s, want volumes as they were and instances as they are", got)
 	}
-	wantCode(t, f.attach(t, "i-3", "vol-1", "/dev/sdf"), "VolumeInUse") // what changes sees the truth
+	wantCode(t, f.attach(t, "i-3", "vol-1", "/dev/sdf"), "VolumeInUse") // a change sees the current state
 	f.Clear()
 	ok(t, f.Inject(Fault{Kind: Stale, Age: time.Hour, Times: 1}))
 	_, err := f.as("i-1").DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{"vol-1"}})
@@ -120,7 +120,7 @@ func loseResponse(t *testing.T) {
 	ok(t, f.Inject(Fault{Kind: LoseResponse, Action: "AttachVolume", Volume: "vol-1", Times: 1}))
 	wantCode(t, f.attach(t, "i-1", "vol-1", "/dev/sdf"), "no answer")
 	f.until(t, "vol-1", "in-use i-1:attached")
-	wantCode(t, f.attach(t, "i-1", "vol-1", "/dev/sdf"), "VolumeInUse") // by myself
+	wantCode(t, f.attach(t, "i-1", "vol-1", "/dev/sdf"), "VolumeInUse") // by this instance itself
 	ok(t, f.Inject(Fault{Kind: LoseResponse, Action: "CreateTags", Times: 1}))
 	wantCode(t, f.tag(t, "i-1", "k", "v"), "no answer")
 	if got := f.tags(t, "i-1"); got != "k=v" {
@@ -136,8 +136,7 @@ func lateExecution(t *testing.T) {
 		t.Errorf("got %s, want nothing executed yet", got)
 	}
 	f.until(t, "vol-1", "in-use i-1:attached")
-	// A late detach of an earlier life hits the next one.
-	// It is late enough for a slow machine to get there.
+	// A late detach of an earlier attachment ends the next one. The delay is long enough for a slow machine.
 	ok(t, f.Inject(Fault{Kind: Late, Action: "DetachVolume", Delay: 3 * time.Second, Times: 1}))
 	wantCode(t, f.detach(t, "i-1", "vol-1"), "no answer")
 	ok(t, f.detach(t, "i-1", "vol-1"))

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// account is the account that everything belongs to.
+// account is the account that owns everything.
 const account = "123456789012"
 
-// role is the role whose credentials the metadata service hands out.
+// role is the role whose credentials the metadata service provides.
 const role = "holdfast-node"
 
 const (
@@ -22,7 +22,7 @@ const (
 	ttlHeader   = "X-Aws-Ec2-Metadata-Token-Ttl-Seconds"
 )
 
-// tokens are the session tokens of the metadata service. The zero value is ready.
+// tokens are the session tokens of the metadata service. The zero value is ready for use.
 type tokens struct {
 	mu  sync.Mutex
 	all map[string]session
@@ -51,8 +51,8 @@ func (t *tokens) valid(token, instance string) bool {
 	return ok && s.instance == instance && time.Now().Before(s.until)
 }
 
-// IMDS is the metadata service of one instance, or with "" that of all of them, each known by the address
-// that its requests come from.
+// IMDS returns the metadata service of one instance. With "" it serves all instances, each recognised by the address of
+// its requests.
 func (c *Cloud) IMDS(instance string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := instance
@@ -61,7 +61,7 @@ func (c *Cloud) IMDS(instance string) http.Handler {
 		}
 		i := c.State().Instances[id]
 		if i == nil || i.State == stopped || i.State == terminated {
-			hangUp() // there is no machine that could have asked
+			hangUp() // no machine could have sent this request
 		}
 		f := c.faults.take(IMDS, id, nil)
 		c.record.call(Call{Action: IMDS, Caller: id})

@@ -1,7 +1,6 @@
 package ec2test
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -14,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
-// from is a client whose connections come from an address.
+// from returns a client whose connections come from this address.
 func from(t *testing.T, ip string) *http.Client {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
 	transport := &http.Transport{DialContext: d.DialContext}
@@ -22,8 +21,8 @@ func from(t *testing.T, ip string) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// An instance that knows nothing but the address of the metadata service finds out who it is and where, and
-// gets credentials by which EC2 knows it ("Use the Instance Metadata Service", "IAM roles for EC2").
+// An instance that only knows the address of the metadata service learns who it is and where, and gets credentials by
+// which EC2 recognises it ("Use the Instance Metadata Service", "IAM roles for EC2").
 func TestMetadata(t *testing.T) {
 	f := open(t, Options{})
 	for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION", "AWS_CA_BUNDLE", "AWS_EC2_METADATA_DISABLED"} {
@@ -70,7 +69,7 @@ func body(t *testing.T, r io.ReadCloser) string {
 	return string(text)
 }
 
-// Version 2 only: no token, no answer; and one instance's token is of no use to another, nor through a proxy.
+// Version 2 only: there is no answer without a token, with another instance's token, or through a proxy.
 func TestMetadataRefuses(t *testing.T) {
 	f := open(t, Options{})
 	one := httptest.NewServer(f.IMDS("i-1"))
@@ -118,47 +117,23 @@ func TestMetadataRefuses(t *testing.T) {
 	}
 }
 
-// A process of its own, operated through its control interface.
-func TestServe(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	url, done := make(chan string, 1), make(chan error, 1)
-	go func() {
-		done <- Serve(ctx, Config{Listen: "127.0.0.1:0", Region: "eu-test-1", Ready: func(u string) { url <- u }, Log: t.Logf})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-		http.DefaultClient.CloseIdleConnections()
-	})
-	c := Client{URL: <-url}
-	must(t)(c.AddInstance(ctx, Instance{ID: "i-1", PrivateIP: "127.1.0.1"}))
-	volume := must(t)(c.AddVolume(ctx, Volume{Tags: map[string]string{"a": "b"}}))
-	for _, err := range []error{
-		c.SetTag(ctx, volume, "k", "v"), c.DeleteTag(ctx, volume, "a"), c.GrowVolume(ctx, volume, 5),
-		c.StopInstance(ctx, "i-1"), c.StartInstance(ctx, "i-1"), c.SetInstanceState(ctx, "i-1", "pending"),
-		c.ForceDetach(ctx, volume), c.Inject(ctx, Fault{Kind: Throttle}), c.Clear(ctx), c.TerminateInstance(ctx, "i-1"),
-	} {
+// An operator ends an instance by HTTP.
+func TestTerminateByHTTP(t *testing.T) {
+	f := open(t, Options{})
+	for text, want := range map[string]int{`{"ID": "i-1"}`: 200, `{"ID": "i-none"}`: 409, `i-1`: 400} {
+		answer, err := f.http.Post(f.server.URL+"/_control/terminate", "application/json", strings.NewReader(text))
 		ok(t, err)
-	}
-	for _, err := range []error{c.Yank(ctx, volume), c.Freeze(ctx, volume), c.Thaw(ctx, volume)} {
-		if err == nil || !strings.Contains(err.Error(), "no devices") {
-			t.Errorf("got %v, want that there are no devices", err)
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: got %s, want %d", text, answer.Status, want)
 		}
 	}
-	if err := c.StopInstance(ctx, "i-none"); err == nil || !strings.Contains(err.Error(), "InvalidInstanceID.NotFound") {
-		t.Errorf("got %v, want that there is no such instance", err)
-	}
-	d, err := c.Dump(ctx)
-	ok(t, err)
-	v, i := d.Volumes[volume], d.Instances["i-1"]
-	if v == nil || v.Size != 5 || v.Tags["k"] != "v" || len(v.Tags) != 1 || i == nil || i.State != "terminated" {
-		t.Errorf("got %+v and %+v", v, i)
+	if i, _ := f.Instance("i-1"); i.State != terminated {
+		t.Errorf("got %s, want it terminated", i.State)
 	}
 }
 
-// What is planned for an instance is told to it alone, as long as it is planned.
+// Only the instance itself learns what is planned for it, as long as it is planned.
 func TestMetadataThatIsSet(t *testing.T) {
 	f := open(t, Options{})
 	get := func(id string) (string, error) {

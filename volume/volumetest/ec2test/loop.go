@@ -17,8 +17,8 @@ import (
 // loopMajor is the major number of loop devices (Documentation/admin-guide/devices.txt of Linux).
 const loopMajor = 7
 
-// The requests to a filesystem: fsfreeze, and the shutdown that makes all its operations fail
-// (FS_IOC_SHUTDOWN; it has the same number for ext4 and xfs).
+// The requests to a filesystem: fsfreeze, and the shutdown that makes all its operations fail (FS_IOC_SHUTDOWN, with
+// the same number for ext4 and xfs).
 const (
 	ioctlFreeze   = 0xC0045877
 	ioctlThaw     = 0xC0045878
@@ -26,8 +26,8 @@ const (
 	noLogFlush    = 2 // not even the journal is written
 )
 
-// loop is a loop device. It is open for as long as it is wanted: with the last one who has it open it is
-// gone (LO_FLAGS_AUTOCLEAR), also when this process is killed.
+// loop is a loop device, open as long as it is needed. When nobody has it open any more, it is removed
+// (LO_FLAGS_AUTOCLEAR), even if this process is killed.
 type loop struct {
 	number  int
 	path    string
@@ -53,7 +53,7 @@ func openLoop(path string) (*loop, error) {
 			return nil, fmt.Errorf("find a free loop device: %w", err)
 		}
 		p, err := configure(number, backing)
-		if !errors.Is(err, unix.EBUSY) { // somebody else took it meanwhile
+		if !errors.Is(err, unix.EBUSY) { // otherwise another process was faster
 			return p, err
 		}
 	}
@@ -62,7 +62,7 @@ func openLoop(path string) (*loop, error) {
 
 func configure(number int, backing *os.File) (*loop, error) {
 	p := &loop{number: number, path: "/dev/loop" + strconv.Itoa(number), backing: backing.Name()}
-	// Where no one makes the nodes of new devices we must.
+	// If nobody makes the nodes of new devices, do it here.
 	if _, err := os.Stat(p.path); errors.Is(err, fs.ErrNotExist) {
 		if err := unix.Mknod(p.path, unix.S_IFBLK|0o660, int(unix.Mkdev(loopMajor, uint32(number)))); err != nil &&
 			!errors.Is(err, unix.EEXIST) {
@@ -74,8 +74,8 @@ func configure(number int, backing *os.File) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Direct I/O: what the device has accepted is in the file, and not in a cache of this device, when
-	// the next device over this file is opened.
+	// With direct I/O, what the device has accepted is in the file, and not in a cache of this device, when the next
+	// device for this file is opened.
 	err = unix.IoctlLoopConfigure(int(p.file.Fd()), &unix.LoopConfig{
 		Fd:   uint32(backing.Fd()),
 		Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_DIRECT_IO | unix.LO_FLAGS_AUTOCLEAR},
@@ -87,7 +87,7 @@ func configure(number int, backing *os.File) (*loop, error) {
 	return p, nil
 }
 
-// exclusive opens the device so that nobody can begin to use it; release is nil when somebody does.
+// exclusive opens the device so that nobody can begin to use it. release is nil if someone uses it.
 func (p *loop) exclusive() (release func(), err error) {
 	fd, err := unix.Open(p.path, unix.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.EBUSY) {
@@ -99,7 +99,7 @@ func (p *loop) exclusive() (release func(), err error) {
 	return func() { _ = unix.Close(fd) }, nil
 }
 
-// resized tells the device that its file has another size.
+// resized tells the device that the size of its file has changed.
 func (p *loop) resized() error {
 	if err := unix.IoctlSetInt(int(p.file.Fd()), unix.LOOP_SET_CAPACITY, 0); err != nil {
 		return fmt.Errorf("resize %s: %w", p.path, err)
@@ -107,8 +107,8 @@ func (p *loop) resized() error {
 	return nil
 }
 
-// disable makes the device one sector long: no request can reach the file any more. What it has accepted
-// is written before.
+// disable shrinks the device to one sector, so that no request can reach the file any more. It first writes what the
+// device has accepted.
 func (p *loop) disable() error {
 	_ = p.file.Sync()
 	info, err := unix.IoctlLoopGetStatus64(int(p.file.Fd()))
@@ -122,7 +122,7 @@ func (p *loop) disable() error {
 	return nil
 }
 
-// close gives the device up: it is gone when nobody else has it open.
+// close closes the device. It is removed when nobody else has it open.
 func (p *loop) close() {
 	_ = p.file.Close()
 	p.file = nil
@@ -140,13 +140,13 @@ func (p *loop) gone(within time.Duration) bool {
 	}
 }
 
-// bound reports whether the device still has its file. Its number may have been used again, for another one.
+// bound reports whether the device still has its file. Its number may have been reused for another file.
 func (p *loop) bound() bool {
 	text, err := os.ReadFile(fmt.Sprintf("/sys/block/loop%d/loop/backing_file", p.number))
 	return err == nil && strings.TrimSuffix(strings.TrimSpace(string(text)), " (deleted)") == p.backing
 }
 
-// mountsOf finds where a loop device is mounted, in all mount namespaces: as paths that lead there from here.
+// mountsOf finds the mounts of a loop device in all mount namespaces, as paths that lead there from here.
 func mountsOf(number int) ([]string, error) {
 	threads, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*") // each thread may have a namespace of its own
 	if err != nil {
@@ -155,7 +155,7 @@ func mountsOf(number int) ([]string, error) {
 	var found []string
 	seen := map[string]bool{}
 	for _, p := range threads {
-		// A thread can end at any moment; then its files are missing.
+		// A thread can end at any moment. Then its files are missing.
 		namespace, err := os.Readlink(p + "/ns/mnt")
 		if err != nil || seen[namespace] {
 			continue
@@ -191,7 +191,7 @@ func readMounts(path string, number int) ([]string, error) {
 	return found, nil
 }
 
-// shutdown makes everything fail in the filesystem on a loop device. Who waits in a frozen one is let go.
+// shutdown makes every operation of the filesystem on a loop device fail. Processes that wait in a frozen one continue.
 func shutdown(number int) error {
 	mounts, err := mountsOf(number)
 	if err != nil {
@@ -201,10 +201,10 @@ func shutdown(number int) error {
 	for _, m := range mounts {
 		err := ioctl(number, m, ioctlShutdown, noLogFlush)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was unmounted this moment
+			continue // it was just unmounted
 		}
 		if errors.Is(err, unix.EIO) {
-			continue // its log met the dead device first, and it has shut itself down: xfs then opens nothing any more
+			continue // it has shut itself down because of the dead device: xfs then refuses to open anything
 		}
 		errs = append(errs, err)
 		_ = ioctl(number, m, ioctlThaw, 0)
@@ -212,8 +212,8 @@ func shutdown(number int) error {
 	return errors.Join(errs...)
 }
 
-// ioctl makes a request to the filesystem of a loop device that is mounted at a directory. When it is not
-// mounted there any more, the error wraps fs.ErrNotExist: another filesystem must not get the request.
+// ioctl sends a request to the filesystem of a loop device that is mounted at a directory. If it is not mounted there
+// any more, the error wraps fs.ErrNotExist: another filesystem must not get the request.
 func ioctl(number int, directory string, request uint, argument int) error {
 	f, err := os.Open(directory)
 	if err != nil {
@@ -233,7 +233,7 @@ func ioctl(number int, directory string, request uint, argument int) error {
 	return nil
 }
 
-// unmount unmounts the device wherever this thread sees it mounted.
+// unmount unmounts the device at all mount points of this thread's namespace.
 func (p *loop) unmount() error {
 	if !p.bound() {
 		return nil

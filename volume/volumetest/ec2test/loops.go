@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Loops gives attached volumes a loop device. Each volume is a sparse file, and each machine a directory
-// that looks like the root directory of a Nitro instance as far as its disks go:
+// Loops gives attached volumes a loop device. Each volume is a sparse file. Each machine is a directory that imitates
+// the root directory of a Nitro instance with its disks:
 //
 //	volumes/<volume>                                 the content
 //	<instance>/dev/nvme2n1                           a link to /dev/loop7
@@ -21,11 +21,11 @@ import (
 //	<instance>/sys/block/nvme2n1/device/model        Amazon Elastic Block Store
 //	<instance>/sys/block/nvme2n1/size                in sectors of 512 bytes
 //
-// Beside them every machine has a root volume and an instance store, which are nothing but names.
+// Every machine also has a root volume and an instance store, which are only names.
 //
-// There are never two loop devices that can write to one file. A device that was taken away stays until its
-// last user lets go of it, but with a size of one sector: nothing of it can be read or written any more.
-// The loop devices vanish with this process, however it ends, unless they are mounted.
+// There are never two loop devices that can write to one file. A device that was taken away exists until its last user
+// closes it, but with a size of one sector: nothing of it can be read or written any more. The loop devices vanish with
+// this process in any case, unless they are mounted.
 type Loops struct {
 	directory string
 	mib       int64
@@ -36,7 +36,7 @@ type Loops struct {
 	dead  []*loop
 }
 
-// disk is a volume. Without a loop it has no device, attached or not.
+// disk is a volume. If it has no loop, it has no device, even if it is attached.
 type disk struct {
 	size     int64 // bytes
 	loop     *loop
@@ -44,15 +44,15 @@ type disk struct {
 	name     string // nvme2n1
 }
 
-// The numbers of the NVMe devices: the root volume and the instance store have the first ones, and those of
-// the volumes go round, for a reused name should surprise nobody.
+// The numbers of the NVMe devices. The root volume and the instance store have the first ones. Those of the volumes are
+// used in turn, so that a reused name does not go untested.
 const firstName, lastName = 2, 26
 
-// freeWithin is how long a device may take to be released when all is unmounted.
+// freeWithin is how long a device may take to be released after everything is unmounted.
 const freeWithin = 5 * time.Second
 
-// NewLoops makes a backend that keeps its files in a directory. A volume of n GiB has 256 + n·mibPerGiB MiB
-// (64 each when 0): xfs needs 300 at least.
+// NewLoops makes a backend that keeps its files in a directory. A volume of n GiB has 256 + n·mibPerGiB MiB (64 each if
+// 0): xfs needs at least 300.
 func NewLoops(directory string, mibPerGiB int64) (*Loops, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("make loop devices: only root can")
@@ -96,7 +96,7 @@ func (l *Loops) Host(instance string) (string, error) {
 	return string(root), nil
 }
 
-// Resize gives a volume a size.
+// Resize sets the size of a volume.
 func (l *Loops) Resize(volume string, gib int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *Loops) Resize(volume string, gib int64) error {
 	return machine(filepath.Join(l.directory, d.instance)).resize(d.name, size)
 }
 
-// Attach makes a device.
+// Attach makes the device of a volume.
 func (l *Loops) Attach(instance, volume, _ string) error {
 	if _, err := l.Host(instance); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (l *Loops) free(instance string) (string, error) {
 	return "", fmt.Errorf("machine %s has no free NVMe device", instance)
 }
 
-// Detach removes a device. It is in use when it is mounted or somebody has it open exclusively.
+// Detach removes a device. It is in use if it is mounted or someone has it open exclusively.
 func (l *Loops) Detach(instance, volume string, force bool) (busy bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +186,7 @@ func (l *Loops) Detach(instance, volume string, force bool) (busy bool, err erro
 	if force {
 		return false, l.kill(d)
 	}
-	// While it is held exclusively nobody can begin to use it.
+	// While the device is open exclusively, nobody can begin to use it.
 	release, err := d.loop.exclusive()
 	if err != nil || release == nil {
 		return err == nil, err
@@ -195,13 +195,13 @@ func (l *Loops) Detach(instance, volume string, force bool) (busy bool, err erro
 	err = l.unpublish(d)
 	p := d.loop
 	d.loop = nil
-	// Programs that look at new devices may have it open, not exclusively: it must be dead for them too.
+	// Programs that scan new devices may have it open, but not exclusively: it must be dead for them too.
 	err = errors.Join(err, p.disable())
 	l.bury(p)
 	return false, err
 }
 
-// bury gives a disabled loop device up. Who still uses it has to let go of it.
+// bury closes a disabled loop device. Its last user also has to close it.
 func (l *Loops) bury(p *loop) {
 	p.close()
 	l.dead = append(slices.DeleteFunc(l.dead, func(p *loop) bool { return !p.bound() }), p)
@@ -219,7 +219,7 @@ func (l *Loops) kill(d *disk) error {
 	return err
 }
 
-// Yank makes the device of a volume fail and vanish, for good. The volume stays attached.
+// Yank makes the device of a volume fail and vanish for good. The volume stays attached.
 func (l *Loops) Yank(volume string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,13 +230,13 @@ func (l *Loops) Yank(volume string) error {
 	return l.kill(d)
 }
 
-// Freeze makes writes to the mounted filesystem of a volume wait, as a stalled device does.
+// Freeze makes writes to the mounted filesystem of a volume hang, as a stalled device does.
 func (l *Loops) Freeze(volume string) error { return l.ioctl(volume, ioctlFreeze) }
 
 // Thaw ends Freeze.
 func (l *Loops) Thaw(volume string) error { return l.ioctl(volume, ioctlThaw) }
 
-// ioctl makes a request to the mounted filesystem of a volume, of which there must be one.
+// ioctl sends a request to the mounted filesystem of a volume. It must be mounted.
 func (l *Loops) ioctl(volume string, request uint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,7 +248,7 @@ func (l *Loops) ioctl(volume string, request uint) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range mounts { // all are of one filesystem, but one may have ended meanwhile
+	for _, m := range mounts { // all are the same filesystem, but one may just have been unmounted
 		if err := ioctl(d.loop.number, m, request, 0); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -264,8 +264,7 @@ func (l *Loops) device(volume string) (*disk, error) {
 	return d, nil
 }
 
-// Close removes all devices, by force, and all files. What is mounted of them in the caller's
-// mount namespace is unmounted.
+// Close removes all devices by force, and all files. It unmounts them in the caller's mount namespace.
 func (l *Loops) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

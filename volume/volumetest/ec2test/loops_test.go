@@ -18,7 +18,7 @@ import (
 
 const disk1 = "vol-0123456789abcdef0"
 
-// withLoops is a cloud with devices, instances i-1 to i-3, and volume disk1.
+// withLoops returns a cloud with devices, instances i-1 to i-3, and volume disk1.
 func withLoops(t *testing.T) (*fixture, *Loops) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -27,8 +27,8 @@ func withLoops(t *testing.T) (*fixture, *Loops) {
 	if testing.Short() {
 		t.Skip("filesystems are made")
 	}
-	// The mounts are made in a namespace that nobody else can copy: another test that makes one while we
-	// have something mounted would keep it mounted. It ends with this thread.
+	// Mount in a separate namespace, which nobody can copy: a namespace that another test makes meanwhile would keep the
+	// mounts in use. This namespace ends with its thread.
 	runtime.LockOSThread()
 	ok(t, unix.Unshare(unix.CLONE_NEWNS))
 	ok(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
@@ -62,7 +62,7 @@ func device(t *testing.T, f *fixture, instance string) string {
 	return found[0]
 }
 
-// devices finds the devices of disk1 at an instance as a node does: by what sysfs says.
+// devices finds the devices of disk1 at an instance as a node does: in sysfs.
 func devices(t *testing.T, f *fixture, instance string) []string {
 	t.Helper()
 	root, err := f.options.Devices.Host(instance)
@@ -104,7 +104,7 @@ func mount(t *testing.T, device, kind string) string {
 	return dir
 }
 
-// store writes a file through to the device.
+// store writes a file and syncs it to the device.
 func store(path, text string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -150,7 +150,7 @@ func deviceTravels(t *testing.T, kind string) {
 	}
 }
 
-// What has a device open takes nothing with it when the volume is detached: not to the next holder.
+// A program that has a device open cannot reach the volume after a detach, when it has its next holder.
 func TestOldDeviceIsDead(t *testing.T) {
 	f, _ := withLoops(t)
 	ok(t, f.attach(t, "i-1", disk1, "/dev/sdf"))
@@ -174,7 +174,7 @@ func TestOldDeviceIsDead(t *testing.T) {
 	ok(t, old.Close())
 }
 
-// xfs may meet the dead device before it is told, and then shuts itself down and opens nothing any more.
+// xfs may notice the dead device before the shutdown request. Then it shuts itself down and refuses to open anything.
 func TestShutdownOfWhatIsDown(t *testing.T) {
 	f, _ := withLoops(t)
 	ok(t, f.attach(t, "i-1", disk1, "/dev/sdf"))
@@ -208,7 +208,7 @@ func TestYank(t *testing.T) {
 				}
 			case "force-detach":
 				ok(t, f.ForceDetach(disk1))
-			case "terminate": // and what runs there does not end
+			case "terminate": // while what runs there does not end
 				ok(t, f.TerminateInstance("i-1"))
 			}
 			if _, err := open.WriteString("lost"); !errors.Is(err, unix.EIO) {
@@ -224,7 +224,7 @@ func TestYank(t *testing.T) {
 				ok(t, f.detach(t, "i-1", disk1))
 				f.until(t, disk1, "available")
 			}
-			// The next holder has what was acknowledged, though the last one has not let go.
+			// The next holder has everything that was acknowledged, although the last one still has the device open.
 			ok(t, f.attach(t, "i-2", disk1, "/dev/sdf"))
 			text, err := os.ReadFile(filepath.Join(mount(t, device(t, f, "i-2"), "ext4"), "file"))
 			if err != nil || string(text) != "acknowledged" {
@@ -254,7 +254,7 @@ func TestGrowDevice(t *testing.T) {
 	if got, want := size(), "786432 786432"; got != want { // 384 MiB
 		t.Errorf("grown: got the sizes %s, want %s", got, want)
 	}
-	// Not while it is mounted: that needs CAP_SYS_RESOURCE, which root has not everywhere.
+	// Not while it is mounted: that needs CAP_SYS_RESOURCE, which root does not have everywhere.
 	ok(t, unix.Unmount(dir, 0))
 	run(t, "e2fsck", "-fp", d)
 	run(t, "resize2fs", d)
@@ -264,14 +264,14 @@ func TestGrowDevice(t *testing.T) {
 	}
 }
 
-// A request for the filesystem of a device never reaches the one below its mount point.
+// A request for the filesystem of a device never reaches the filesystem below its mount point.
 func TestRequestMissesTheWrongFilesystem(t *testing.T) {
 	if err := ioctl(0, t.TempDir(), ioctlThaw, 0); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want that it is not mounted there", err)
 	}
 }
 
-// The device is found in a mount namespace of its own, and its processes stall and continue.
+// A device is found in a separate mount namespace, and its processes hang and continue.
 func TestFreezeElsewhere(t *testing.T) {
 	f, loops := withLoops(t)
 	ok(t, f.attach(t, "i-1", disk1, "/dev/sdf"))
@@ -321,13 +321,13 @@ func TestFreezeElsewhere(t *testing.T) {
 	}
 	ok(t, f.Freeze(disk1))
 	fmt.Fprintln(in, "two")
-	ok(t, f.Yank(disk1)) // lets go of who waits
+	ok(t, f.Yank(disk1)) // ends the waiting of hanging processes
 	if got := said(); got != "failed" {
 		t.Errorf("got %s after the yank, want failed", got)
 	}
 }
 
-// The names go round, and what is no EBS volume is there too.
+// Device names are used in turn, and there are devices that are not EBS volumes.
 func TestDeviceNames(t *testing.T) {
 	f, _ := withLoops(t)
 	var names []string

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// The models that NVMe devices report on EC2, padded to the 40 characters that the field has.
+// The models that NVMe devices report on EC2, here without their padding to 40 characters.
 const (
 	modelEBS   = "Amazon Elastic Block Store"
 	modelStore = "Amazon EC2 NVMe Instance Storage"
 )
 
-// serial is the serial number that the device of a volume reports.
+// serial returns the serial number that the device of a volume reports.
 func serial(volume string) string { return strings.Replace(volume, "-", "", 1) }
 
 // machine is the device root of an instance.
@@ -24,9 +24,9 @@ type machine string
 func (m machine) device(name string) string { return filepath.Join(string(m), "dev", name) }
 func (m machine) system(name string) string { return filepath.Join(string(m), "sys/block", name) }
 
-// publish makes a device appear, as a whole: first its node, and then its entry below /sys, where one looks.
+// publish makes a device appear at once: first its node, then its entry below /sys, where programs look.
 func (m machine) publish(name, serial, model, target string, size int64) error {
-	// The files are made elsewhere, below a name that no one takes for a device.
+	// The files are written elsewhere first, under a name that nobody takes for a device.
 	hidden := filepath.Join(string(m), "hidden", name)
 	files := []struct{ path, text string }{
 		{"device/serial", fmt.Sprintf("%-20s", serial)},
@@ -51,12 +51,12 @@ func (m machine) publish(name, serial, model, target string, size int64) error {
 	return nil
 }
 
-// resize says how large a device is now.
+// resize sets the size that a device reports.
 func (m machine) resize(name string, size int64) error {
 	return os.WriteFile(filepath.Join(m.system(name), "size"), fmt.Appendln(nil, size/512), 0o444)
 }
 
-// unpublish makes it disappear, in the other order.
+// unpublish makes a device disappear, in reverse order.
 func (m machine) unpublish(name string) error {
 	hidden := filepath.Join(string(m), "hidden", name)
 	err := errors.Join(os.Rename(m.system(name), hidden), os.Remove(m.device(name)), os.RemoveAll(hidden))

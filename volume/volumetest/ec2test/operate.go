@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// AddInstance adds a machine and returns its device root, "" when the cloud has no devices.
+// AddInstance adds a machine and returns its device root, or "" if the cloud has no devices.
 func (c *Cloud) AddInstance(i Instance) (root string, err error) {
 	if i.ID == "" {
 		i.ID = newID("i-")
@@ -72,9 +72,9 @@ func (c *Cloud) addVolume(v Volume) (string, error) {
 	})
 }
 
-// TerminateInstance ends a machine forever, and returns when that is so. The processes on it must be dead
-// or dying: devices that stay in use are taken away by force in the end (Options.PowerOff). Its volumes
-// are detached before it is seen as terminated; those that are to be deleted with it are.
+// TerminateInstance ends a machine forever, and returns when it is terminated. The processes on it must be dead or
+// dying: devices that stay in use are finally taken away by force (Options.PowerOff). Its volumes are detached before
+// it is seen as terminated.
 func (c *Cloud) TerminateInstance(id string) error {
 	if err := c.SetInstanceState(id, shuttingDown); err != nil {
 		return err
@@ -104,12 +104,6 @@ func (c *Cloud) powerOff(volume string, a Attachment) {
 			mark(func(now *Attachment) { now.Force = true })
 		}
 	}
-	if a.DeleteOnTermination {
-		_ = c.change(func(s *State) error {
-			delete(s.Volumes, volume)
-			return nil
-		})
-	}
 }
 
 // StopInstance stops a machine, whose processes must be dead. It keeps its volumes.
@@ -118,7 +112,7 @@ func (c *Cloud) StopInstance(id string) error { return c.pass(id, running, stopp
 // StartInstance starts a stopped machine.
 func (c *Cloud) StartInstance(id string) error { return c.pass(id, stopped, pending, running) }
 
-// pass takes an instance from one state through another to a third.
+// pass takes an instance from one state through a second to a third.
 func (c *Cloud) pass(id, from, through, to string) error {
 	step := func(from, to string) error {
 		return c.change(func(s *State) error {
@@ -140,7 +134,7 @@ func (c *Cloud) pass(id, from, through, to string) error {
 	return step(through, to)
 }
 
-// SetInstanceState changes what EC2 says of an instance, and nothing else. Terminated is forever.
+// SetInstanceState changes only what EC2 says of an instance. Terminated is final.
 func (c *Cloud) SetInstanceState(id, state string) error {
 	return c.change(func(s *State) error {
 		i := s.instance(id)
@@ -155,18 +149,7 @@ func (c *Cloud) SetInstanceState(id, state string) error {
 	})
 }
 
-// ForgetInstance removes an instance, as happens about an hour after its end.
-func (c *Cloud) ForgetInstance(id string) error {
-	return c.change(func(s *State) error {
-		if s.Instances[id] == nil {
-			return noInstance(id)
-		}
-		delete(s.Instances, id)
-		return nil
-	})
-}
-
-// SetPrivateIP gives an instance another address. AWS does not do that; it stands for whatever moves a host.
+// SetPrivateIP gives an instance another address, as if its host had moved. AWS does not do that.
 func (c *Cloud) SetPrivateIP(id, address string) error {
 	return c.change(func(s *State) error {
 		i := s.instance(id)
@@ -178,8 +161,8 @@ func (c *Cloud) SetPrivateIP(id, address string) error {
 	})
 }
 
-// SetMetadata has the metadata service of an instance answer a path below meta-data/, such as
-// autoscaling/target-lifecycle-state; "" removes it.
+// SetMetadata sets the answer of an instance's metadata service for a path below meta-data/, such as
+// autoscaling/target-lifecycle-state. With "" it removes the path.
 func (c *Cloud) SetMetadata(id, path, text string) error {
 	return c.change(func(s *State) error {
 		i := s.instance(id)
@@ -197,7 +180,7 @@ func (c *Cloud) SetMetadata(id, path, text string) error {
 	})
 }
 
-// SetTag sets a tag of a volume as an operator does, with the limits of EC2 or without.
+// SetTag sets a tag of a volume as an operator does, but without EC2's limits.
 func (c *Cloud) SetTag(volume, key, value string) error {
 	return c.changeVolume(volume, func(v *Volume) error {
 		v.Tags[key] = value
@@ -213,21 +196,7 @@ func (c *Cloud) DeleteTag(volume, key string) error {
 	})
 }
 
-// SetDeleteOnTermination says whether a volume ends with the instance it is attached to, which can be set
-// from outside (ModifyInstanceAttribute).
-func (c *Cloud) SetDeleteOnTermination(volume string, on bool) error {
-	return c.changeVolume(volume, func(v *Volume) error {
-		if len(v.Attachments) == 0 {
-			return fmt.Errorf("volume %s is not attached", volume)
-		}
-		for i := range v.Attachments {
-			v.Attachments[i].DeleteOnTermination = on
-		}
-		return nil
-	})
-}
-
-// GrowVolume makes a volume larger, in GiB. An attached device grows at once, its filesystem does not.
+// GrowVolume makes a volume larger, in GiB. An attached device grows at once, but its filesystem does not.
 func (c *Cloud) GrowVolume(volume string, gib int64) error {
 	disk := c.disk(volume)
 	disk.Lock()
@@ -266,8 +235,8 @@ func (c *Cloud) AttachManaged(volume string) error {
 	})
 }
 
-// ForceDetach takes a volume away from its holder, as an operator can: the device vanishes under its
-// user. It returns when the volume is available.
+// ForceDetach takes a volume away from its holder, as an operator can: the device vanishes while it is used. It returns
+// when the volume is available.
 func (c *Cloud) ForceDetach(volume string) error {
 	v := c.State().Volumes[volume]
 	if v == nil {
@@ -287,10 +256,10 @@ func (c *Cloud) ForceDetach(volume string) error {
 	return nil
 }
 
-// Yank makes the device of a volume fail and vanish. EC2 knows nothing of it.
+// Yank makes the device of a volume fail and vanish, unnoticed by EC2.
 func (c *Cloud) Yank(volume string) error { return c.breakDevice(volume, breaker.Yank) }
 
-// Freeze makes every write to the mounted filesystem of a volume wait.
+// Freeze makes every write to the mounted filesystem of a volume hang.
 func (c *Cloud) Freeze(volume string) error { return c.breakDevice(volume, breaker.Freeze) }
 
 // Thaw ends Freeze.

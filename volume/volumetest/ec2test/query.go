@@ -15,12 +15,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// apiError is an error as EC2 answers it.
+// apiError is an error in EC2's format.
 type apiError struct{ Code, Message string }
 
 func (e *apiError) Error() string { return e.Code + ": " + e.Message }
 
-// statuses are the HTTP statuses of errors; all others are the client's fault, 400.
+// statuses are the HTTP statuses of errors; any other error is the client's, 400.
 var statuses = map[string]int{
 	"AuthFailure":           http.StatusUnauthorized,
 	"UnauthorizedOperation": http.StatusForbidden,
@@ -40,13 +40,13 @@ type request struct {
 	faults effects
 }
 
-// ServeHTTP answers EC2 requests, those of the metadata service, and those of Client.
+// ServeHTTP answers requests to EC2, to the metadata service, and to terminatePath.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/latest/"):
 		c.IMDS("").ServeHTTP(w, r)
-	case strings.HasPrefix(r.URL.Path, controlPath):
-		c.control(w, r)
+	case r.URL.Path == terminatePath && r.Method == http.MethodPost:
+		c.serveTerminate(w, r)
 	default:
 		c.serveQuery(w, r)
 	}
@@ -97,7 +97,7 @@ func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// execute does what was asked for, if it may be.
+// execute executes a request, if it is allowed.
 func (c *Cloud) execute(q request) (response, error) {
 	do := actions[q.action]
 	if do == nil {
@@ -118,8 +118,8 @@ func (c *Cloud) execute(q request) (response, error) {
 	return do(c, q)
 }
 
-// foreign reports whether an instance reaches for what is another one's, or another cluster's, and may not. A request
-// that names no instance is about that of the attachment.
+// foreign reports whether an instance tries to change the attachment of another instance or another cluster's volume,
+// and may not. A request that names no instance is about the instance in the attachment.
 func (c *Cloud) foreign(q request) bool {
 	if _, known := c.Instance(q.caller); !known || q.action != "AttachVolume" && q.action != "DetachVolume" {
 		return false
@@ -149,7 +149,7 @@ func (q request) list(name string) []string {
 	return all
 }
 
-// parameters shows the request to people.
+// parameters formats the request for people.
 func (q request) parameters() string {
 	form := url.Values{}
 	for k, v := range q.form {
@@ -161,7 +161,7 @@ func (q request) parameters() string {
 	return s
 }
 
-// required returns a parameter that must be there.
+// required returns a parameter that must be present.
 func (q request) required(name string) (string, error) {
 	if v := q.form.Get(name); v != "" {
 		return v, nil
@@ -178,12 +178,12 @@ func accessKey(r *http.Request) string {
 	return ""
 }
 
-// AccessKey is the name of the access key that the metadata service gives to an instance.
+// AccessKey returns the access key that the metadata service gives to an instance.
 func AccessKey(instance string) string {
 	return "ASIA" + strings.ToUpper(strings.NewReplacer("i-", "", "-", "").Replace(instance))
 }
 
-// caller names who makes a request.
+// caller returns who makes a request.
 func (c *Cloud) caller(key, remote string) string {
 	host, _, _ := net.SplitHostPort(remote)
 	byIP := ""
@@ -191,7 +191,7 @@ func (c *Cloud) caller(key, remote string) string {
 		if key != "" && AccessKey(id) == key {
 			return id
 		}
-		// An address may be used again after its instance ended.
+		// An address may be reused after its instance has ended.
 		if i.PrivateIP == host && i.State != terminated {
 			byIP = id
 		}

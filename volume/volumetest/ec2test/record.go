@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Interval is how long a volume was attached, from the answer of AttachVolume on until it was free again.
+// Interval is how long a volume was attached: from the answer of AttachVolume until it was free again.
 type Interval struct {
 	Volume, Instance string
 	From             time.Time
-	To               time.Time // zero: it still is
+	To               time.Time // zero while it is attached
 	Forced           bool
 
 	serial uint64
 }
 
-// Call is a kind of request and who made it.
+// Call is a kind of request and its caller.
 type Call struct {
 	Action, Caller string
 	Force          bool // a DetachVolume that was forced
 }
 
-// Count is how often a call was made, also when a fault kept it from being executed.
+// Count is how often a call was made, even if a fault kept it from being executed.
 type Count struct {
 	Call
 	N int
 }
 
-// record is what happened. The zero value is ready.
+// record is what has happened. The zero value is ready for use.
 type record struct {
 	mu        sync.Mutex
 	calls     map[Call]int
@@ -62,7 +62,7 @@ func (r *record) end(volume string, a Attachment) {
 	}
 }
 
-// Calls returns how often an action was called by a caller; "" stands for any.
+// Calls returns how often a caller has called an action; "" means any.
 func (c *Cloud) Calls(action, caller string) int {
 	sum := 0
 	for _, n := range c.Counts() {
@@ -73,7 +73,7 @@ func (c *Cloud) Calls(action, caller string) int {
 	return sum
 }
 
-// Counts returns all calls that were made, in order of action and caller.
+// Counts returns all calls, ordered by action and caller.
 func (c *Cloud) Counts() []Count {
 	c.record.mu.Lock()
 	defer c.record.mu.Unlock()
@@ -87,14 +87,14 @@ func (c *Cloud) Counts() []Count {
 	return counts
 }
 
-// Intervals returns when the volumes were attached, in order of their beginning.
+// Intervals returns when volumes were attached, ordered by their beginning.
 func (c *Cloud) Intervals() []Interval {
 	c.record.mu.Lock()
 	defer c.record.mu.Unlock()
 	return slices.Clone(c.record.intervals)
 }
 
-// Overlaps returns the pairs of intervals in which one volume was attached twice at a time.
+// Overlaps returns the pairs of intervals in which one volume was attached twice at the same time.
 func Overlaps(all []Interval) [][2]Interval {
 	var found [][2]Interval
 	for i, a := range all {

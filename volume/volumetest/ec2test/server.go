@@ -1,8 +1,6 @@
 package ec2test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -35,42 +33,4 @@ func (s *Server) Close() error {
 	err := s.server.Close()
 	s.done.Wait()
 	return err
-}
-
-// Config is that of a stand-in that runs as a process of its own.
-type Config struct {
-	Listen string // address, such as 10.9.0.1:7575
-	Region string
-	// Directory is where disks and device roots are kept: an absolute path, best an empty directory.
-	// "": attaching gives no device.
-	Directory string
-	MiBPerGiB int64 // of Loops
-	// Delay is how long a volume is attaching or detaching, and an instance changes its state.
-	Delay time.Duration
-	Log   func(format string, args ...any)
-	// Ready is called with the URL when it listens.
-	Ready func(url string)
-}
-
-// Serve runs a cloud until ctx ends, and then removes everything it made.
-func Serve(ctx context.Context, c Config) (err error) {
-	o := Options{Region: c.Region, AttachDelay: c.Delay, DetachDelay: c.Delay, InstanceDelay: c.Delay, Log: c.Log}
-	if c.Directory != "" {
-		loops, err := NewLoops(c.Directory, c.MiBPerGiB)
-		if err != nil {
-			return err
-		}
-		o.Devices = loops
-	}
-	cloud := New(o)
-	defer func() { err = errors.Join(err, cloud.Close()) }()
-	s, err := Listen(cloud, c.Listen)
-	if err != nil {
-		return err
-	}
-	if c.Ready != nil {
-		c.Ready(s.URL)
-	}
-	<-ctx.Done()
-	return s.Close()
 }

@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// Instance is a machine. Of a new one only ID is needed.
+// Instance is a machine. A new one only needs an ID.
 type Instance struct {
 	ID         string // i-…
 	Zone       string // default: the region's zone a
-	PrivateIP  string // tells callers apart, and is what the metadata service knows an instance by
+	PrivateIP  string // identifies a caller, also to the metadata service
 	Type       string // default m7g.large
 	State      string // default running
 	Hibernate  bool
-	MaxVolumes int // attachments it can have; default 27 (a Nitro machine's 28 less the root volume)
+	MaxVolumes int // limit of attachments; default 27 (a Nitro machine's 28 without the root volume)
 	Tags       map[string]string
 	Metadata   map[string]string // further paths below meta-data/, such as spot/instance-action
 	Launched   time.Time
 }
 
-// Volume is a disk. Of a new one only Zone matters: ID, Size (1), Type (gp3) and State (available) have
-// defaults.
+// Volume is a disk. A new one only needs a Zone: ID, Size (1), Type (gp3) and State (available) have defaults.
 type Volume struct {
 	ID          string // vol-…
 	Zone        string
@@ -36,35 +35,34 @@ type Volume struct {
 	Tags        map[string]string
 	Created     time.Time
 	Attachments []Attachment
-	// Token and Asked are the ClientToken that CreateVolume had, and what it asked for.
-	Token, Asked string `json:",omitempty"`
+	// Token and Asked are the ClientToken and the parameters of CreateVolume.
+	Token, Asked string
 }
 
 // Attachment is one attachment of a volume.
 type Attachment struct {
-	Instance            string // "": something that AWS manages
-	Device              string
-	State               string
-	DeleteOnTermination bool
-	Since               time.Time
-	Force               bool // its detachment was forced
+	Instance string // "" if AWS manages the attachment
+	Device   string
+	State    string
+	Since    time.Time
+	Force    bool // the detach was forced
 
-	serial uint64 // tells this attachment from an earlier one of the same two
+	serial uint64 // distinguishes this attachment from an earlier one of the same two
 }
 
-// State is everything at one moment. What a Cloud hands out may be kept, and must not be changed.
+// State is everything at one moment. A State that a Cloud returns may be kept, and must not be changed.
 type State struct {
 	At        time.Time
 	Volumes   map[string]*Volume
 	Instances map[string]*Instance
 }
 
-// next is a copy whose volumes and instances are shared until they are changed.
+// next returns a copy that shares volumes and instances until they are changed.
 func (s *State) next(now time.Time) *State {
 	return &State{At: now, Volumes: maps.Clone(s.Volumes), Instances: maps.Clone(s.Instances)}
 }
 
-// volume returns a volume that may be changed; nil when there is none.
+// volume returns a volume that may be changed, or nil.
 func (s *State) volume(id string) *Volume {
 	old := s.Volumes[id]
 	if old == nil {
@@ -77,7 +75,7 @@ func (s *State) volume(id string) *Volume {
 	return &v
 }
 
-// instance returns an instance that may be changed; nil when there is none.
+// instance returns an instance that may be changed, or nil.
 func (s *State) instance(id string) *Instance {
 	old := s.Instances[id]
 	if old == nil {
@@ -89,7 +87,7 @@ func (s *State) instance(id string) *Instance {
 	return &i
 }
 
-// attachment finds an attachment by its serial number; nil when there is none, or no volume.
+// attachment finds an attachment by its serial number, or returns nil. v may be nil.
 func (v *Volume) attachment(serial uint64) *Attachment {
 	if v == nil {
 		return nil
@@ -115,7 +113,7 @@ func (s *State) held(instance string) map[string]Attachment {
 	return found
 }
 
-// drop removes an attachment; without any the volume is available again.
+// drop removes an attachment. After the last one, the volume is available again.
 func (v *Volume) drop(serial uint64) {
 	v.Attachments = slices.DeleteFunc(v.Attachments, func(a Attachment) bool { return a.serial == serial })
 	if len(v.Attachments) == 0 {
@@ -123,7 +121,7 @@ func (v *Volume) drop(serial uint64) {
 	}
 }
 
-// The words of EC2.
+// The states, in EC2's words.
 const (
 	creating  = "creating"
 	available = "available"

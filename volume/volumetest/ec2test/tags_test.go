@@ -47,7 +47,7 @@ func tagsDeleted(t *testing.T) {
 	f := open(t, Options{})
 	remove := func(value *string) {
 		_, err := f.as("i-1").DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{"vol-1"}, Tags: []types.Tag{{Key: aws.String("claim"), Value: value}}})
-		ok(t, err) // whether it deleted or not
+		ok(t, err) // whether it deleted anything or not
 	}
 	ok(t, f.tag(t, "i-1", "claim", "one"))
 	remove(aws.String("two"))

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// poll is how often a device that is in use is looked at again.
+// poll is how often a device in use is checked again.
 const poll = 20 * time.Millisecond
 
-// deviceName is what AttachVolume takes for a device name of Linux.
+// deviceName matches the device names that AttachVolume accepts for Linux.
 var deviceName = regexp.MustCompile(`^(/dev/)?(sd[a-z][1-9]?[0-5]?|xvd[a-z]{1,2})$`)
 
-// attach is AttachVolume up to its answer: the attachment is there, attaching.
+// attach is AttachVolume up to its answer: the attachment then exists, in the state attaching.
 func (s *State) attach(volume, instance, device string, serial uint64) (Attachment, error) {
 	v, i := s.volume(volume), s.Instances[instance]
 	switch {
@@ -62,7 +62,7 @@ func (s *State) attachable(v *Volume, i *Instance, device string) error {
 	return nil
 }
 
-// detach is DetachVolume up to its answer. fresh is false when it was detaching already.
+// detach is DetachVolume up to its answer. fresh is false if the volume was already detaching.
 func (s *State) detach(volume, instance, device string, force bool) (a Attachment, fresh bool, err error) {
 	v := s.volume(volume)
 	if v == nil {
@@ -94,7 +94,7 @@ func (s *State) detach(volume, instance, device string, force bool) (a Attachmen
 		fmt.Sprintf("The volume '%s' is not attached to instance '%s'", volume, instance)}
 }
 
-// attach starts an attachment and what follows from it.
+// attach starts an attachment, and a job that finishes it.
 func (c *Cloud) attach(volume, instance, device string, f effects) (Attachment, error) {
 	var a Attachment
 	err := c.change(func(s *State) (err error) {
@@ -125,10 +125,10 @@ func (c *Cloud) finishAttach(volume string, a Attachment, keyDenied bool) {
 	}
 	if err := c.options.Devices.Attach(a.Instance, volume, a.Device); err != nil {
 		c.options.Log("the device of %s did not appear at %s: %v", volume, a.Instance, err)
-		return // attaching, forever
+		return // it stays attaching
 	}
 	_ = c.changeVolume(volume, func(v *Volume) error {
-		// It may be detaching by now: that waits for the lock of the disk and takes the device away again.
+		// It may be detaching by now. That job waits for the lock of the disk and takes the device away again.
 		if now := v.attachment(a.serial); now != nil && now.State == attaching {
 			now.State = attached
 		}
@@ -136,7 +136,7 @@ func (c *Cloud) finishAttach(volume string, a Attachment, keyDenied bool) {
 	})
 }
 
-// detach starts the end of an attachment and what follows from it.
+// detach starts a detach, and a job that finishes it.
 func (c *Cloud) detach(volume, instance, device string, force bool, delay time.Duration) (Attachment, error) {
 	var a Attachment
 	var fresh bool
@@ -159,7 +159,7 @@ func (c *Cloud) finishDetach(volume string, a Attachment) {
 	}
 }
 
-// tryDetach returns false when the device is in use, and the attachment therefore busy.
+// tryDetach returns false if the device is in use; the attachment is then busy.
 func (c *Cloud) tryDetach(volume string, a Attachment) bool {
 	disk := c.disk(volume)
 	disk.Lock()
@@ -187,7 +187,7 @@ func (c *Cloud) tryDetach(volume string, a Attachment) bool {
 	return false
 }
 
-// end is the end of an attachment.
+// end removes an attachment.
 func (c *Cloud) end(volume string, a Attachment) {
 	_ = c.changeVolume(volume, func(v *Volume) error {
 		now := v.attachment(a.serial)
