@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// follow continues into a later generation of the cluster, which is final: as a founder of it where its record names
-// this disk, else by giving up what the disk held and waiting to be admitted.
+// follow continues into a later generation, which is final: as one of its founders if its record names this disk.
+// Otherwise the disk gives up what it held, and waits to be admitted.
 func (o succession) follow(r *Record) Action {
 	slot, was := o.Claim.Slot, "nothing"
 	if mine := o.Disk.Ledger.Record; mine != nil {
@@ -24,7 +24,7 @@ func (o succession) follow(r *Record) Action {
 		return Action{Kind: Leave, Left: o.leaving(r.ID),
 			Why: fmt.Sprintf("%s ended in %s, %s: the member of slot %s stops, and its data stays in place "+
 				"until a leader of %s is seen", was, r.Token(), o.unseated(r), slot, r.Token())}
-	// what this disk holds may be all that there is, if the others are lost before they serve
+	// If the other disks are lost before they serve, this disk's data may be the only copy.
 	case member && o.leader(r) == nil && !o.Orders.Join:
 		return wait("%s ended in %s, %s: the data of slot %s stays in place until a leader of that is seen; if there can "+
 			"be none any more, %s here sets it aside%s",
@@ -38,9 +38,9 @@ func (o succession) follow(r *Record) Action {
 		Why: fmt.Sprintf("the cluster has continued as %s: slot %s joins it", r.Token(), slot)}
 }
 
-// supplanted says which member of the generation before this node knows of and the record does not: it was added after
-// those who concluded had looked, so that the disks of the record may not be enough to end that generation. What the
-// member knew when it stopped for this record counts as well.
+// supplanted names a member of the previous generation that this node knows of and the record does not. It was added
+// after the concluder counted, so the disks of the record may not be enough to end that generation. What the member
+// knew when it stopped for this record counts as well.
 func (o succession) supplanted(r *Record) string {
 	var members []MemberInfo
 	if l := o.Disk.Ledger.Left; o.Member.Running {
@@ -58,7 +58,7 @@ func (o succession) supplanted(r *Record) string {
 	return ""
 }
 
-// unseated says why this disk founds nothing in a later generation.
+// unseated says why this disk does not found a later generation.
 func (o succession) unseated(r *Record) string {
 	if why := o.supplanted(r); why != "" {
 		return "which did not know that " + why
@@ -66,9 +66,8 @@ func (o succession) unseated(r *Record) string {
 	return "in which this disk has no seat"
 }
 
-// change puts what was prepared in the place of what was. A founder of such a generation never begins with an
-// empty log, so it builds again what it has lost; where it cannot, it joins as a replacement as soon as the others
-// have a leader to admit it.
+// change swaps in what was prepared. A founder of a restored or recovered generation never begins with an empty log, so
+// it prepares again what it has lost. If it cannot, it joins as a replacement as soon as there is a leader to admit it.
 func (o succession) change() Action {
 	r, slot := o.Disk.Ledger.Record, o.Claim.Slot
 	swapped := o.Disk.WAL && o.Disk.ClusterID == o.Disk.RecordCID
@@ -105,9 +104,9 @@ func (o succession) change() Action {
 	return proposals(o).prepare(r.Restore)
 }
 
-// vacated reports whether the generation before can have no majority any more. Of a recovery that a leader has
-// consented to (R19) the conclusion does not prove it: the survivor is no voter of that generation, and its voters stop
-// only when they have read it.
+// vacated reports whether the previous generation can have no majority any more. The conclusion alone does not prove
+// that if a leader has consented to a recovery (R19): the survivor is no voter of that generation, and its voters stop
+// only when they have read the conclusion.
 func (o succession) vacated(r *Record) bool {
 	if r.Restore.Led == nil {
 		return true
@@ -126,7 +125,7 @@ func (o succession) vacated(r *Record) bool {
 	return voters-out < voters/2+1
 }
 
-// swap puts what the disk has prepared in the place of its data.
+// swap replaces the disk's data with what it has prepared.
 func (o succession) swap(r *Record) Action {
 	return Action{Kind: Swap, Record: r,
 		Why: fmt.Sprintf("slot %s puts %s, which it has prepared, in the place of its data, and continues as %s",
@@ -134,7 +133,7 @@ func (o succession) swap(r *Record) Action {
 }
 
 // carryOn decides for the survivor once it has entered the generation that it alone founds. What it has prepared is
-// worth something only if its log has not grown since: etcd went on running until then.
+// valid only if its log has not grown since, because etcd ran until it entered.
 func (o succession) carryOn() Action {
 	r, d := o.Disk.Ledger.Record, o.Disk
 	whole := o.prepared(r.ID) && d.Ledger.Prepared.Log != nil

@@ -724,7 +724,7 @@ var mutants = []mutant{
 	{"a stray holds a member's slot", "mesh.go", `case o.apart(f):`, `case o.apart(f) && slot == "":`, byStories},
 	{"a stray's store makes ours worthless", "mesh.go", `case mine != nil && f.Record.ID != mine.ID:`, `case mine != nil && f.Record.ID == "":`, byStories},
 	{"a copy of the store counts", "mesh.go", ` || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):`, `:`, byStories},
-	{"a store that does not answer is a copy", "mesh.go", `		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // nobody can say
+	{"a store that does not answer is a copy", "mesh.go", `		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // cannot be known
 `, ``, byConflicts},
 	{"take part in what was aborted", "restoring.go", `if p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {`, `if p != nil && p.ID == "-" {`, byStories},
 	{"change members beside what is open again", "restoring.go", `if p := o.shown(); p != nil && (p.Led`, `if p := o.open(); p != nil && (p.Led`, byStories},

@@ -2,8 +2,8 @@ package plan
 
 import "fmt"
 
-// Next decides. The order of the checks is the order of R6 and R1 of docs/protocol.md: who we are, whether somebody
-// else is us, what we have, and only then what might be founded.
+// Next decides. The order of the checks is that of R6 and R1 in docs/protocol.md: who we are, whether another process
+// is also us, what we have, and only then what might be founded.
 func Next(obs Observation) Action {
 	o := look(&obs)
 	switch {
@@ -66,7 +66,7 @@ func Next(obs Observation) Action {
 		return a
 	}
 	switch {
-	// a disk on which it was founded just now is no copy
+	// A disk on which this process has just founded the cluster is no copy.
 	case o.Early && o.Disk.Ledger.Record != nil && !o.Disk.Fresh && !o.heardAll():
 		return wait("slot %s listens for a moment whether another node runs it%s", o.Claim.Slot,
 			o.whoRuns(o.Disk.Ledger.Record))
