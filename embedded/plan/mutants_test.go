@@ -132,7 +132,7 @@ var mutants = []mutant{
 	{"resume before listening", "next.go", `case o.Early && `, `case false && o.Early && `, byStories},
 	{"repair with any record", "resume.go", ` && f.CID == o.Disk.ClusterID {`, ` {`, bySimulation},
 	{"replace without asking the holder", "sim_act_test.go", `func() { n.confirm(a) }, `, ``, byVacancy},
-	{"replace without a quorum", "steady.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left after the removal`, `	case q.healthy < 0:`, bySimulation},
+	{"replace without a quorum", "steady.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of the remaining ones`, `	case q.healthy < 0:`, bySimulation},
 	{"promote without a quorum", "steady.go", `	case q.healthy <= q.voters/2:
 		return nil, fmt.Sprintf("slot %s waits to be promoted`, `	case q.healthy < 0:
 		return nil, fmt.Sprintf("slot %s waits to be promoted`, byStories},
@@ -457,7 +457,7 @@ var mutants = []mutant{
 	all = append(all, o.bury(q, wanted))
 	mend(true)
 `, byStories},
-	{"remove without a majority", "shrink.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left
+	{"remove without a majority", "shrink.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of the remaining ones
 `, `	case q.healthy < 0:
 `, byStories},
 	{"remove while a join is under way", "shrink.go", `		case q.learner != nil:
@@ -676,7 +676,7 @@ var mutants = []mutant{
 	{"the disks of a later charter are heirs", "ending.go", `own := f.Record.Parent() == ours.ID && is.Member`, `own := is.Member`, byStories},
 	{"resume while the store may answer yet", "resume.go", `	case o.Starting:`, `	case o.Starting && r.ID == "-":`, byStories},
 	{"resume although a record says it is over", "resume.go", `	case pending != "":`, `	case pending == "-":`, byStories},
-	{"a record keeps what a leader would take back", "resume.go", `case o.leader(r) != nil: // it lives`, `case o.leader(r) != nil && r.ID == "-": // it lives`, byStories},
+	{"a record keeps what a leader would take back", "resume.go", `case o.leader(r) != nil: // it is live`, `case o.leader(r) != nil && r.ID == "-": // it lives`, byStories},
 	{"start although a proposal waits for us to leave", "resume.go", `(o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {`, `slices.Contains(p.Lost, o.Claim.Slot) {`, byStories},
 	{"leave for a proposal that is led", "restoring.go", `return p.Led == nil && o.Alone &&`, `return o.Alone &&`, byStories},
 	{"leave at once", "restoring.go", `return p.Led == nil && o.Alone &&`, `return p.Led == nil &&`, byStories},

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// recovering does what an open recovery needs of a node that has nothing else to do (R4, R5). Every voter leaves. Only
-// the survivor prepares, and only it concludes: it alone founds the new generation, and all other slots join it.
+// recovering does what an open recovery needs from a node that has nothing else to do (R4, R5). Every voter leaves.
+// Only the survivor prepares and concludes: it alone founds the new generation, and all other slots join it.
 func (o proposals) recovering(p *Restore, a Action) Action {
 	survivor := o.Claim.Disk == p.Disk
 	if p == o.Orders.Alone {
@@ -34,8 +34,8 @@ func (o proposals) recovering(p *Restore, a Action) Action {
 	return o.conclude(p, r)
 }
 
-// withoutStore does what an operator has ordered where majority and store are lost together (R16): every other voter is
-// named lost, and this disk enters the next generation by itself. Its record is put into the store later.
+// withoutStore carries out the operator's order after majority and store were lost together (R16): every other voter is
+// named lost, and this disk enters the next generation alone. Its record is put into the store later.
 func (o proposals) withoutStore(p *Restore, a Action) Action {
 	if !o.prepared(p.ID) {
 		return o.prepare(p)
@@ -54,9 +54,9 @@ func (o proposals) withoutStore(p *Restore, a Action) Action {
 			o.progress(p), o.Claim.Slot, r.Token())}
 }
 
-// instead does what is needed to continue from a disk that was declared lost for the present generation, and is back.
-// That disk prepares. The leader of the present generation concludes, once it has consented; without one the disk does,
-// when all voters of that are out.
+// instead continues from a disk that was declared lost for the present generation, and is back. That disk prepares. If
+// the present generation has a leader, that leader consents and then concludes. Without a leader the disk concludes,
+// once all voters of that generation are out.
 func (o proposals) instead(p *Restore, a Action) Action {
 	s := o.Store
 	mine := o.Claim.Disk == p.Disk
@@ -85,7 +85,7 @@ func (o proposals) instead(p *Restore, a Action) Action {
 	return o.conclude(p, o.born(p, s.Record, slots))
 }
 
-// born makes the record of a recovery: the survivor's is the only seat with a disk.
+// born makes the record of a recovery: only the survivor's seat has a disk.
 func (o proposals) born(p *Restore, old *Record, slots []Survivor) *Record {
 	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: p.Pattern(old.Charter)}
 	seat := Seat{Slot: p.Survivor, Disk: p.Disk}
@@ -124,8 +124,8 @@ func (o proposals) recovered(p *Restore) (*Record, Said) {
 	return o.born(p, old, s.Slots), Said{}
 }
 
-// recovery is what a member without a leader does where no recovery is proposed yet: it sees to it that the store knows
-// the generation, and proposes by itself where that is wanted and the loss is proven.
+// recovery decides for a member without a leader while no recovery is proposed. It makes sure that the store has the
+// generation's record. It proposes a recovery if the configuration allows that and the loss is proven.
 func (o proposals) recovery(a Action) Action {
 	m, s := o.Member, o.Store
 	if !m.Running || o.Member.Led() || m.Learner || o.Disk.Log == nil {
@@ -154,7 +154,7 @@ func (o proposals) recovery(a Action) Action {
 	way := say("if the disks of %s are gone for good, run %s, which continues from slot %s", strings.Join(lost, ", "),
 		command("recover --lost %s", strings.Join(lost, ",")), chosen.Slot)
 	unproven := survey.Missing(survey.gone())
-	if richer := o.poorer(lost); richer.Text != "" && chosen.Disk == o.Claim.Disk { // R16: never by itself
+	if richer := o.poorer(lost); richer.Text != "" && chosen.Disk == o.Claim.Disk { // R16: never without an operator
 		return a.but(richer, say("%s says how to continue from slot %s all the same", Command("recover"), chosen.Slot))
 	}
 	switch {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// resuming asks whether and as what etcd starts on a disk that has accepted a record: with its data, as a founder, as a
+// resuming asks whether etcd starts on a disk that has accepted a record, and how: with its data, as a founder, as a
 // learner, or not yet.
 type resuming view
 
-// resume starts etcd on the data it has, unless somebody knows better (R6).
+// resume starts etcd on its data, unless another node or the store knows a reason not to (R6).
 func (o resuming) resume() Action {
 	d := o.Disk
 	r := d.Ledger.Record
@@ -28,7 +28,7 @@ func (o resuming) resume() Action {
 	switch {
 	case next != nil:
 		return proposals(o).beside(succession(o).pass(next))
-	case o.leader(r) != nil: // it lives: one more of its members changes nothing for anybody
+	case o.leader(r) != nil: // it is live: one more of its members changes nothing
 	case pending != "" && o.Orders.Join:
 		return succession(o).follow(o.Store.Record)
 	case pending != "":
@@ -63,13 +63,13 @@ func (o resuming) resume() Action {
 		return wait("%s", why)
 	}
 	peers := r.Charter.Peers()
-	peers[o.Claim.Slot] = o.ownURL(r) // which may have been added later
+	peers[o.Claim.Slot] = o.ownURL(r) // the slot may have been added after the record
 	return Action{Kind: Start, Record: r, Member: d.Member, Peers: peers,
 		Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
 }
 
-// another says whose data lies on the disk, if it is that of another slot's member, "" if nothing shows that: as where
-// etcd's directory was copied from another node, to bring this one back. Two processes would run that member.
+// another names the member of another slot whose data is on the disk, "" if nothing shows that. It happens if etcd's
+// directory was copied from another node to bring this one back. Two processes would run that member.
 func (o resuming) another() string {
 	d, r := o.Disk, o.Disk.Ledger.Record
 	if !d.WAL || r == nil || o.changing() {
@@ -97,8 +97,8 @@ func (o resuming) another() string {
 	return ""
 }
 
-// after names a live node that says it is in a generation which follows ours, where the store speaks of one as well and
-// cannot prove it: its signatures may be older than the authorities. A word keeps a stopped member waiting (R17). "":
+// after names a live node that says it is in a generation after ours, if the store also has one that it cannot prove:
+// its signatures may be older than the authorities. Such a claim keeps a stopped member waiting (R17). "" if there is
 // none.
 func (o resuming) after() string {
 	mine := o.Disk.Ledger.Record
@@ -113,8 +113,8 @@ func (o resuming) after() string {
 	return ""
 }
 
-// setAside answers the news that a quorum has removed the member whose data this is: etcd's own, with leader "", or
-// that of the leader, which is asked directly before. That is final, so it needs no look at rivals, and makes way for
+// setAside gives up the data of a member that the cluster has removed: etcd itself said so (leader is ""), or the
+// leader, which is asked directly first. A removal is final, so rivals do not matter, and the slot becomes free for
 // them.
 func (o resuming) setAside(leader string) Action {
 	then := fmt.Sprintf("slot %s joins again", o.Claim.Slot)
@@ -147,14 +147,14 @@ func (o resuming) known() (r *Record, by string) {
 	return nil, ""
 }
 
-// rewrite writes the ledger again.
+// rewrite restores the ledger.
 func (o resuming) rewrite(r *Record, by string) Action {
 	return Action{Kind: Repair, Record: r, Member: o.Disk.Member,
 		Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which %s knows: writing it again", r.Token(), by)}
 }
 
-// repair answers etcd data without a ledger: it is taken up only if its cluster ID is that of a record
-// which somebody else knows.
+// repair decides about etcd data without a ledger: it is used only if another node or the store knows a record with its
+// cluster ID.
 func (o resuming) repair() Action {
 	if r, by := o.known(); r != nil {
 		return o.rewrite(r, by)
@@ -164,15 +164,15 @@ func (o resuming) repair() Action {
 		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, setVolumeAside)
 }
 
-// enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the
-// founder it promised to be, as the learner it was admitted as, or by waiting for an admission.
+// enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the founder it promised
+// to be, as the learner it was admitted as, or by waiting for an admission.
 func (o resuming) enter() Action {
 	l := o.Disk.Ledger
 	r := l.Record
 	if o.anew() {
 		return o.renounce("the operator gave up " + r.Token())
 	}
-	// it never voted: what anybody ever heard vetoes its founding
+	// The disk has never voted, so any evidence of another cluster vetoes its founding.
 	if l.Started == "" && l.Role == RoleFounder && r.Cause == Founding {
 		later, conflict := o.latest()
 		switch {
@@ -203,7 +203,7 @@ func (o resuming) enter() Action {
 	}
 }
 
-// replacedAs says whether the founder that this disk was to be is no longer a member.
+// replacedAs says why the founder that this disk was to be is no longer a member, "" if it still is.
 func (o resuming) replacedAs(r *Record) string {
 	if by := o.removedBy(o.Disk.Founder); by != "" {
 		return fmt.Sprintf("node %s knows that the cluster removed the founder of slot %s", by, o.Claim.Slot)
@@ -221,7 +221,7 @@ func (o resuming) replacedAs(r *Record) string {
 	return ""
 }
 
-// await waits for a leader to admit this disk.
+// await waits until a leader admits this disk.
 func (o resuming) await(r *Record) Action {
 	leader := o.leader(r)
 	if resizing(o).idle(r) {
@@ -233,9 +233,9 @@ func (o resuming) await(r *Record) Action {
 			o.Claim.Slot, r.Token(), strings.Join(o.slots(r), ", "), o.whoRuns(r))
 	}
 	for _, ad := range leader.Facts.Admitted {
-		// else of a generation before
+		// If it is not listed, the admission is of an earlier generation.
 		listed := slices.ContainsFunc(leader.Facts.Members, func(m MemberInfo) bool { return m.ID == ad.ID })
-		spent := ad.ID == o.Disk.Ledger.Join || o.begunBefore(ad.ID) != "" // and lost: a member begins once
+		spent := ad.ID == o.Disk.Ledger.Join || o.begunBefore(ad.ID) != "" // and lost its data: a member begins once
 		if ad.Disk == o.Claim.Disk && ad.Slot == o.Claim.Slot && listed && !spent && o.removedBy(ad.ID) == "" {
 			secured, why := o.joins(r, leader.Facts.Members, ad.ID)
 			if why != "" {
@@ -252,7 +252,7 @@ func (o resuming) await(r *Record) Action {
 	return wait("slot %s has no member data: waiting for leader %s to admit it as a learner", o.Claim.Slot, leader.Node)
 }
 
-// join starts the learner that was admitted, or waits for an admission again if it is no longer wanted.
+// join starts the admitted learner, or waits for another admission if that learner was removed.
 func (o resuming) join(r *Record, id uint64) Action {
 	if by := o.removedBy(id); by != "" {
 		return Action{Kind: Vacate, Record: r,

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// unlike says why etcd here must not be started in a generation, whose record has the peer URLs that it began with; ""
-// if nothing speaks against it. With TLS there and without it in the configuration, or the reverse, its members would
-// not understand a word from this one, unless they are on the way from the one to the other (R24). With other host
-// names this node would find none of them: it resolves those that its configuration makes. The port is only where to
-// listen.
+// unlike says why etcd must not be started here in a generation with this record, "" if nothing prevents it. If only
+// one of record and configuration has TLS, this member and the others could not talk, unless they are going from http
+// to https (R24). With another host name this node would not find the others: it resolves only the names that its
+// configuration makes. The port only says where to listen.
 func (o resuming) unlike(r *Record) string {
 	was, wasHost, known := hostURL(r.Charter.PeerURL)
 	is, isHost, said := hostURL(o.Config.PeerURL)

@@ -2,8 +2,8 @@ package plan
 
 import "fmt"
 
-// Valid returns an error if the ledger is not whole: a disk that was started and forgot of which cluster must not look
-// blank.
+// Valid returns an error if the ledger is incomplete or inconsistent: a disk that has started, but forgot in which
+// cluster, must not look blank.
 func (l Ledger) Valid() error {
 	switch l.Role {
 	case RoleNone, RoleFounder, RoleJoiner, RoleReplacement:
@@ -38,7 +38,7 @@ func (l Ledger) promises() error {
 	return nil
 }
 
-// parts checks what the ledger is made of.
+// parts checks the parts of the ledger that have their own Valid.
 func (l Ledger) parts() error {
 	if l.Record != nil {
 		if err := within("record", l.Record.Valid()); err != nil {
@@ -66,13 +66,13 @@ func (l Ledger) parts() error {
 	return nil
 }
 
-// Valid returns an error if the note does not say for which proposal, or its member list is not whole.
+// Valid returns an error if the proposal is missing, or the member list is invalid.
 func (l Left) Valid() error {
 	return first(id("proposal", l.Proposal), revision("revision", l.Revision), memberList("members", l.Members))
 }
 
-// Valid returns an error if the entry has no ID, or is of a member that has started and has no slot. One that was added
-// by hand and never started has neither a name nor a peer URL of ours.
+// Valid returns an error if the entry has no ID, or has started and has no slot. A member that was added by hand and
+// never started has no name, and may have a peer URL that is not ours.
 func (m MemberInfo) Valid() error {
 	switch {
 	case m.ID == 0:

@@ -2,10 +2,10 @@ package plan
 
 import "fmt"
 
-// factsVersion is that of the facts that this version tells and understands.
+// factsVersion is the version of the facts that this holdfast writes and understands.
 const factsVersion = 1
 
-// Valid returns an error if the facts are not whole.
+// Valid returns an error if the facts are incomplete or inconsistent.
 func (f Facts) Valid() error {
 	switch {
 	case f.Version > factsVersion:
@@ -16,7 +16,7 @@ func (f Facts) Valid() error {
 	return first(f.held(), f.words(), f.clustered(), f.counted())
 }
 
-// held checks what the facts say of the disk that the node holds.
+// held checks the facts about the held disk.
 func (f Facts) held() error {
 	record := false
 	switch f.Phase {
@@ -61,7 +61,7 @@ func (f Facts) words() error {
 	return nil
 }
 
-// clustered checks what the facts say of the cluster.
+// clustered checks the facts about the cluster.
 func (f Facts) clustered() error {
 	if f.Promise != nil {
 		if err := within("promise", f.Promise.promised()); err != nil {
@@ -89,7 +89,7 @@ func (f Facts) clustered() error {
 	return nil
 }
 
-// counted checks members by their IDs.
+// counted checks member IDs.
 func (f Facts) counted() error {
 	if err := first(memberList("members", f.Members), bounded("removed", len(f.Removed), 0, maxList),
 		bounded("admitted", len(f.Admitted), 0, maxSlots)); err != nil {
@@ -108,7 +108,7 @@ func (f Facts) counted() error {
 	return nil
 }
 
-// Valid returns an error if the admission is not for one disk.
+// Valid returns an error unless the admission names a member, a slot and a disk.
 func (a Admission) Valid() error {
 	if a.ID == 0 {
 		return bad("id", a.ID, "must not be 0")

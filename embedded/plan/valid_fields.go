@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// bad says what is wrong with the value of a field.
+// bad returns an error about the value of a field.
 func bad(field string, value any, format string, args ...any) error {
 	got := fmt.Sprintf("%q", fmt.Sprint(value))
 	switch v := value.(type) {
@@ -79,7 +79,7 @@ func hexadecimal(field, s string, digits int) error {
 	return nil
 }
 
-// named checks what is not ours to form, as the name of a node or the UUID of a disk.
+// named checks a text that is not ours to choose, such as a node's name or a disk's UUID.
 func named(field, s string) error {
 	if s == "" {
 		return bad(field, s, "must not be empty")
@@ -101,7 +101,7 @@ func printable(field, s string) error {
 	return nil
 }
 
-// text checks what is for people.
+// text checks a text for people.
 func text(field, s string) error { return bounded(field, len(s), 0, maxText) }
 
 func names(field string, all []string) error {
@@ -120,7 +120,8 @@ func texts(field string, all []string, most int) error {
 	return nil
 }
 
-// slotName checks the name of a slot, which is part of host names. That of a member which was added by hand is its own.
+// slotName checks the name of a slot, which is part of host names. For a member that was added by hand, it is the
+// member's own.
 func slotName(field, s string) error {
 	odd := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_' || r == '.')
@@ -143,7 +144,7 @@ func slotNames(field string, slots []string) error {
 	return nil
 }
 
-// slotSet checks slots that are in order, each once.
+// slotSet checks that slots are sorted and unique.
 func slotSet(field string, slots []string) error {
 	if err := slotNames(field, slots); err != nil {
 		return err
