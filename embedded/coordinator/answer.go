@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 )
 
-// Answer answers another node's direct question; ok is false when it is not for us.
+// Answer answers another node's direct question; ok is false if the coordinator does not know the question.
 func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byte, ok bool, err error) {
 	for ask, answers := range map[string]func(context.Context, []byte) ([]byte, error){
 		askToRefresh: c.turn.refresh, askForLeave: c.turn.answer, askToConsent: c.sentinel.answer,
