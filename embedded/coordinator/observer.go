@@ -11,15 +11,15 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// decoded is the facts of a node, kept so that they are parsed once.
+// decoded is a node's decoded facts, kept so that they are decoded only once.
 type decoded struct {
 	stamp  [2]uint64
 	facts  *plan.Facts
 	unread string // why there are none
 }
 
-// observer gathers what is known. Each of its parts completes an observation with what it knows, and has a lock of its
-// own; the observer's is taken before any of theirs.
+// observer gathers an observation. Each of its parts adds what it knows, under its own lock; the observer's lock is
+// taken before any of theirs.
 type observer struct {
 	env
 	holding     *holding
@@ -40,7 +40,7 @@ type observer struct {
 	stand stand
 }
 
-// stand is who lives, and which disk each holds.
+// stand is which nodes are live, and which disk each holds.
 type stand struct {
 	text  string
 	since time.Time
@@ -70,12 +70,12 @@ func (ob *observer) wanted() []string {
 	return ob.cfg.Plan.Slots
 }
 
-// observe gathers all that is known. ended is not nil when etcd ended by itself for another reason than
-// a removal.
+// observe gathers everything that is known. ended is not nil if etcd ended on its own for a reason other than a
+// removal.
 func (ob *observer) observe() (o plan.Observation, ended error) {
 	accepted := ob.holding.now().accepted()
 	o, ended = ob.among(ob.world.Mesh.Nodes(accepted))
-	if accepted && ended == nil && o.Disk.Ledger.Record == nil { // given up meanwhile: witnesses are needed again
+	if accepted && ended == nil && o.Disk.Ledger.Record == nil { // the record was given up meanwhile: witnesses are needed again
 		o, ended = ob.among(ob.world.Mesh.Nodes(false))
 	}
 	return o, ended
@@ -116,15 +116,15 @@ func (ob *observer) among(nodes []Node) (o plan.Observation, ended error) {
 	return o, ended
 }
 
-// stirs reports whether hosts may still be taking slots. Once they have been quiet for long enough it has the loop look
-// again.
+// stirs reports whether hosts may still be taking slots. When they have been quiet for long enough, it makes the loop
+// look again.
 func (ob *observer) stirs(o plan.Observation) bool {
 	if !o.Config.Yields {
 		return false
 	}
 	now := o.Claim.Disk
 	for _, p := range o.Peers {
-		if p.Live && p.Facts != nil && p.Facts.Disk != "" { // who comes and goes without one holds up nobody
+		if p.Live && p.Facts != nil && p.Facts.Disk != "" { // nodes without a disk that come and go delay nobody
 			now += fmt.Sprintf(" %s %s", p.Node, p.Facts.Disk)
 		}
 	}
@@ -135,7 +135,7 @@ func (ob *observer) stirs(o plan.Observation) bool {
 	return time.Since(ob.stand.since) < settle
 }
 
-// decode reads the facts that a node published. What is not understood is nothing said, and why is told.
+// decode decodes the facts that a node published. Unreadable facts count as none, with the reason.
 func (ob *observer) decode(n Node) decoded {
 	if n.State == nil {
 		return decoded{}
@@ -149,7 +149,7 @@ func (ob *observer) decode(n Node) decoded {
 		ob.lg.Warn("what a node said does not count", zap.String("node", n.Name), zap.Error(err))
 	}
 	if old := ob.seen[n.Name].facts; old != nil && d.facts != nil && old.Restore != "" && d.facts.Restore == "" {
-		ob.generations.ask() // that node knows what became of the restore
+		ob.generations.ask() // that node knows the outcome of the restore
 	}
 	ob.seen[n.Name] = d
 	return d

@@ -10,10 +10,10 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// reload stops the member, for it to be started with the authorities that stand in its files now: the next decision is
-// to resume. Where there is a leader, and the members find each other again, it does so under the disruption lock, and
-// after handing over. What keeps the member from being stopped gives the lock back; once it is being stopped, the lock
-// is kept until it serves again and gives it back ([plan.Unlock]), or until stop.hold is over.
+// reload stops the member so that it is started with the authorities that are in its files now: the next decision is to
+// resume. If there is a leader, and the members will find each other again, it takes the disruption lock and hands over
+// first. If the member cannot be stopped yet, the lock is returned. Once the member is being stopped, the lock is kept
+// until it serves again and returns it ([plan.Unlock]), or until stop.hold is over.
 func (t *turn) reload(ctx context.Context, o plan.Observation) error {
 	handOver := time.Duration(0)
 	if alone := !o.Member.HasLead || o.Severed(); !alone {

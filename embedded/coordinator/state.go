@@ -5,7 +5,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// State sums up the situation in one of [health.States].
+// State returns the situation as one of [health.States].
 func (s Situation) State() string {
 	o := s.Observation
 	switch m := o.Member; {
@@ -37,7 +37,7 @@ func (s Situation) State() string {
 	return "waiting"
 }
 
-// Next returns what the pause of the cluster holds this node back from, nil for nothing.
+// Next returns what the pause holds this node back from, nil for nothing.
 func (s Situation) Next() *health.Next {
 	if s.Observation.Member.Paused == nil {
 		return nil
