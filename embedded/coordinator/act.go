@@ -78,7 +78,7 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 	return ac.turn.act(ctx, o, a)
 }
 
-func unknown(a plan.Action) error { return fmt.Errorf("no way to carry out %q: this is a bug", a.Kind) }
+func unknown(a plan.Action) error { return fmt.Errorf("carry out %q: unknown action, which is a bug", a.Kind) }
 
 func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
 	v, err := ac.world.Volumes.Claim(ctx, ac.observer.wanted(), a.Known, ac.holding.now().left.avoided(a.Avoid))
@@ -145,7 +145,7 @@ func (ac *actor) replace(ctx context.Context, o plan.Observation, a plan.Action)
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
 	if err := ac.world.Store.Replace(ctx, *o.Store.Record, *a.Record); err != nil {
-		return fmt.Errorf("put %s into the store in the place of %s: %w", a.Record.Token(), o.Store.Record.Token(), err)
+		return fmt.Errorf("replace %s in the store by %s: %w", a.Record.Token(), o.Store.Record.Token(), err)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (ac *actor) adopt(ctx context.Context, o plan.Observation, a plan.Action) e
 	path := ac.holding.now().id.Path
 	now, err := ac.world.Etcd.Origin(path)
 	if err == nil && !reflect.DeepEqual(now, o.Disk.Origin) { // else the record would be of a cluster that no longer exists
-		err = errors.New("the data has changed since it was looked at")
+		err = errors.New("the data has changed since it was read")
 	}
 	if err != nil {
 		return fmt.Errorf("adopt the data of %s: %w", o.Disk.Origin.Program, err)
@@ -185,7 +185,7 @@ func (ac *actor) note(ctx context.Context, o plan.Observation, a plan.Action) er
 	if a.Secured != nil && !a.Secured.Changed { // this promise is for good, so all members must answer with TLS
 		for _, m := range o.Member.Members {
 			if err := ac.world.Etcd.Reach(ctx, plan.PeerURL(a.Secured.PeerURL, m.Slot)); err != nil {
-				return fmt.Errorf("reach slot %s with TLS, as all members are to: %w", m.Slot, err)
+				return fmt.Errorf("reach slot %s with TLS, which all members must serve: %w", m.Slot, err)
 			}
 		}
 	}
@@ -319,7 +319,7 @@ func (ac *actor) renounce(ctx context.Context, o plan.Observation, a plan.Action
 		ctx, cancel := context.WithTimeout(ctx, storeAge)
 		defer cancel()
 		if err := ac.world.Store.MoveAside(ctx, o.Store.Record); err != nil {
-			return fmt.Errorf("give up what the store knows: %w", err)
+			return fmt.Errorf("move the store's record aside: %w", err)
 		}
 	}
 	if err := ac.holding.record(a); err != nil {
@@ -370,7 +370,7 @@ func (ac *actor) depart(ctx context.Context, a plan.Action) error {
 		var err error
 		// Without the list, this disk counts only if its slot is named lost.
 		if left.Members, err = ac.world.Etcd.MemberList(filepath.Join(ac.holding.now().id.Path, EtcdDir)); err != nil {
-			ac.lg.Error("left without knowing the members of the generation", zap.Error(err))
+			ac.lg.Error("left the generation without knowing its members", zap.Error(err))
 		}
 		a.Left = &left
 	}

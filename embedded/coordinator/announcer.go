@@ -28,7 +28,7 @@ func ReadFacts(data []byte) (*plan.Facts, error) {
 	case errors.Is(err, plan.ErrUnsupported):
 		return nil, fmt.Errorf("unsupported: %w", err)
 	case err != nil:
-		return nil, fmt.Errorf("not whole: %w", err)
+		return nil, fmt.Errorf("invalid: %w", err)
 	}
 	return f, nil
 }

@@ -61,7 +61,7 @@ func (a *asides) collect(ctx context.Context, h *holding) {
 		}
 		aside, err := a.world.Etcd.Aside(held.id.Path)
 		if err != nil {
-			a.lg.Warn("cannot list what was set aside", zap.Error(err))
+			a.lg.Warn("could not list the data that was set aside", zap.Error(err))
 			continue
 		}
 		a.mu.Lock()
@@ -77,7 +77,7 @@ func (a *asides) reclaim(path string, before time.Time) {
 			zap.String("since", g.Since.UTC().Format(time.RFC3339)), zap.Int64("bytes", g.Bytes))
 	}
 	if err != nil {
-		a.lg.Error("data that was set aside could not be deleted", zap.Error(err))
+		a.lg.Error("could not delete data that was set aside", zap.Error(err))
 	}
 }
 

@@ -128,7 +128,7 @@ func (ct *contest) put(ctx context.Context, node string, question []byte) plan.A
 func (ct *contest) answer(_ context.Context, question []byte) ([]byte, error) {
 	var asks aboutToStart
 	if err := json.Unmarshal(question, &asks); err != nil {
-		return nil, fmt.Errorf("read what another node is about to start: %w", err)
+		return nil, fmt.Errorf("decode what another node is about to start: %w", err)
 	}
 	ct.answering.Lock()
 	defer ct.answering.Unlock()

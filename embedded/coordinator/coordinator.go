@@ -219,7 +219,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	go func() {
 		err := c.loop.live(inner, watching)
 		cancel()
-		c.history.remember(Entry{Kind: EntryStop, Why: "the process was told to end", Error: text(err)})
+		c.history.remember(Entry{Kind: EntryStop, Why: "the process was told to stop", Error: text(err)})
 		ended <- errors.Join(err, c.loop.leave())
 	}()
 	select {

@@ -474,9 +474,9 @@ func TestFactsOfAnotherVersionAreNothingSaid(t *testing.T) {
 		"newer":           {`{"version":2,"slot":"b"}`, "unsupported: version: got 2"},
 		"newer and other": {`{"version":2,"slot":{"name":"b"}}`, "unsupported: version: got 2"},
 		"newer record":    {`{"version":1,"slot":"b","disk":"d","phase":"data","record":{"cause":"merged"}}`, `unsupported: record.cause: got "merged"`},
-		"garbage":         {`{{`, "not whole: invalid character"},
-		"wrong type":      {`{"version":"1"}`, "not whole: json"},
-		"no record":       {`{"version":1,"slot":"b","disk":"d","phase":"data"}`, "not whole: record: must be there in phase data"},
+		"garbage":         {`{{`, "invalid: invalid character"},
+		"wrong type":      {`{"version":"1"}`, "invalid: json"},
+		"no record":       {`{"version":1,"slot":"b","disk":"d","phase":"data"}`, "invalid: record: must be there in phase data"},
 	} {
 		w.nodes = []Node{{Name: "n2", Live: true, State: []byte(tc.state), Stamp: [2]uint64{uint64(len(tc.state)), 1}}}
 		s := c.status.looked(look(t, c))
@@ -493,7 +493,7 @@ func TestFactsOfAnotherVersionAreNothingSaid(t *testing.T) {
 func TestStoreThatIsNotWholeIsUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.knows.Record = &plan.Record{ID: "x", Generation: 2, Cause: plan.Recovered}
-	if got := w.coordinator("a").generations.read(t.Context()); !strings.Contains(got.Unknown, "not whole: record.cluster: must not be empty") || got.Record != nil {
+	if got := w.coordinator("a").generations.read(t.Context()); !strings.Contains(got.Unknown, "invalid: record.cluster: must not be empty") || got.Record != nil {
 		t.Errorf("got %+v", got)
 	}
 	w.knows.Record = &plan.Record{ID: "x", Generation: 2, Cause: "merged"}

@@ -91,7 +91,7 @@ func (t *turn) compact(ctx context.Context, revision int64) error {
 		return err
 	}
 	t.upkeep.compact()
-	t.lg.Info("compacted the history", zap.Int64("revision", revision), zap.Bool("carried out", err == nil))
+	t.lg.Info("compacted the history", zap.Int64("revision", revision), zap.Bool("completed", err == nil))
 	return nil
 }
 

@@ -192,7 +192,7 @@ func believed(s plan.Store) error {
 		return fmt.Errorf("%w: what it holds of the cluster is unsupported here: %w: run that version, or "+
 			"a newer one, on this node", ErrUnread, err)
 	case err != nil:
-		return fmt.Errorf("%w: what it holds of the cluster is not whole: %w; bring the objects back from "+
+		return fmt.Errorf("%w: what it holds of the cluster is invalid: %w; bring the objects back from "+
 			"another copy of the store", ErrUnread, err)
 	}
 	return nil

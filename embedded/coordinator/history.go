@@ -214,7 +214,7 @@ func (h *history) flush() {
 		return
 	}
 	if h.problem == "" {
-		h.lg.Warn("the history could not be written; it is tried again", zap.Error(err))
+		h.lg.Warn("could not write the history; it will be tried again", zap.Error(err))
 	}
 	h.problem = err.Error()
 	all := slices.Concat(batch, h.pending)

@@ -115,7 +115,7 @@ func ReadHistoryFile(path string) (entries []Entry, err error) {
 		entries = append(entries, e)
 	}
 	if torn > 0 {
-		return entries, fmt.Errorf("%s: %d lines are torn and left out", path, torn)
+		return entries, fmt.Errorf("%s: %d lines are damaged and were skipped", path, torn)
 	}
 	return entries, nil
 }

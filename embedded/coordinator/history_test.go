@@ -80,7 +80,7 @@ func TestHistoryTornLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := ReadHistory(dir)
-	if len(got.Entries) != 2 || !strings.HasPrefix(got.Entries[1].Why, "command 3 ") || !strings.Contains(got.Problem, "1 lines are torn") {
+	if len(got.Entries) != 2 || !strings.HasPrefix(got.Entries[1].Why, "command 3 ") || !strings.Contains(got.Problem, "1 lines are damaged") {
 		t.Errorf("got %d entries, %q", len(got.Entries), got.Problem)
 	}
 }

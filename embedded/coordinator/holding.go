@@ -232,7 +232,7 @@ func (h *holding) asideEtcd(reason string) error {
 		return fmt.Errorf("set etcd's data aside: %w", err)
 	}
 	if to != "" {
-		h.lg.Warn("etcd's data was set aside", zap.String("to", to), zap.String("because", reason))
+		h.lg.Warn("set etcd's data aside", zap.String("to", to), zap.String("reason", reason))
 	}
 	return nil
 }

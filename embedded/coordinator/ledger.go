@@ -74,7 +74,7 @@ func decodeLedger(data []byte) (l ledgerV1, err error) {
 		return l, fmt.Errorf("decode founding ledger: %w", err)
 	}
 	if err := l.Valid(); err != nil {
-		return l, fmt.Errorf("founding ledger is not whole: %w", err)
+		return l, fmt.Errorf("founding ledger is invalid: %w", err)
 	}
 	return l, nil
 }

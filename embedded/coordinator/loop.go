@@ -194,7 +194,7 @@ func (l *loop) acted(d *inFlight, err error) {
 		l.history.remember(e)
 	}
 	if err != nil && changed {
-		l.lg.Error("action went wrong", zap.String("action", string(a.Kind)), zap.String("why", a.Text()), zap.Error(err))
+		l.lg.Error("action failed", zap.String("action", string(a.Kind)), zap.String("why", a.Text()), zap.Error(err))
 	}
 	if err != nil {
 		l.world.Failed(a, err)

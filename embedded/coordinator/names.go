@@ -162,7 +162,7 @@ func (n *names) keep(ctx context.Context, h *holding) {
 			continue
 		}
 		if err := writeAddresses(held.id.Path, known); err != nil {
-			n.lg.Warn("the last known addresses could not be stored", zap.Error(err))
+			n.lg.Warn("could not store the last known addresses", zap.Error(err))
 		}
 	}
 }

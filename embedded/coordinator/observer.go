@@ -146,7 +146,7 @@ func (ob *observer) decode(n Node) decoded {
 	facts, err := ReadFacts(n.State)
 	d := decoded{n.Stamp, facts, text(err)}
 	if err != nil && d.unread != ob.seen[n.Name].unread {
-		ob.lg.Warn("what a node said does not count", zap.String("node", n.Name), zap.Error(err))
+		ob.lg.Warn("ignored a node's facts", zap.String("node", n.Name), zap.Error(err))
 	}
 	if old := ob.seen[n.Name].facts; old != nil && d.facts != nil && old.Restore != "" && d.facts.Restore == "" {
 		ob.generations.ask() // that node knows the outcome of the restore

@@ -23,12 +23,12 @@ func (s *sentinel) forgetKeys(ctx context.Context) {
 		}
 		for _, name := range []string{plan.KeySlots, plan.KeyLock, plan.KeyPaused, plan.KeyConsent} {
 			if err := s.forgetKey(ctx, name, *r); err != nil && ctx.Err() == nil {
-				s.lg.Debug("a key of an earlier generation could not be deleted", zap.String("key", name), zap.Error(err))
+				s.lg.Debug("could not delete a key of an earlier generation", zap.String("key", name), zap.Error(err))
 			}
 		}
 		for _, id := range o.Withdrawn() {
 			if err := s.withdraw(ctx, plan.Consent{Record: r.ID, Proposal: id}); err != nil && ctx.Err() == nil {
-				s.lg.Warn("a consent to what was aborted could not be withdrawn", zap.String("proposal", id), zap.Error(err))
+				s.lg.Warn("could not withdraw the consent to an aborted proposal", zap.String("proposal", id), zap.Error(err))
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func (s *sentinel) withdraw(ctx context.Context, of plan.Consent) error {
 	if err := errors.Join(err, s.world.Etcd.Unmark(ctx, plan.Mark(of.Record, of.Proposal))); err != nil {
 		return err
 	}
-	s.lg.Warn("withdrew the consent to what was aborted", zap.String("proposal", of.Proposal))
+	s.lg.Warn("withdrew the consent to an aborted proposal", zap.String("proposal", of.Proposal))
 	s.history.remember(Entry{Kind: "consent", Why: fmt.Sprintf("withdrew the consent to "+
 		"proposal %s, which was aborted", of.Proposal),
 		Outcome: Done})

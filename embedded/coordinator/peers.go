@@ -28,7 +28,7 @@ func (ps peers) facts(ctx context.Context, node string) (f plan.Facts, err error
 	}
 	told, err := ReadFacts(data)
 	if err != nil {
-		return f, fmt.Errorf("what node %s says is %w", node, err)
+		return f, fmt.Errorf("facts of node %s: %w", node, err)
 	}
 	return *told, nil
 }
@@ -102,7 +102,7 @@ func (ps peers) confirms(ctx context.Context, o plan.Observation, m plan.MemberI
 		f, err := ps.facts(ctx, p.Node)
 		switch {
 		case err != nil:
-			return fmt.Errorf("ask slot %s how its member is: %w", m.Slot, err)
+			return fmt.Errorf("ask slot %s about its member: %w", m.Slot, err)
 		case !f.Running || f.Member != m.ID || !wanted(f):
 			return errNotYet
 		}

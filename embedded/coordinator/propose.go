@@ -87,7 +87,7 @@ func (rs *restorer) put(ctx context.Context, r plan.Restore) error {
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
 	if err := rs.world.Store.Propose(ctx, r); errors.Is(err, plan.ErrConflict) {
-		rs.lg.Info("another one was proposed first", zap.Error(err))
+		rs.lg.Info("lost to another proposal", zap.Error(err))
 		return errNotYet
 	} else if err != nil {
 		return fmt.Errorf("propose the %s: %w", r.Title(), err)
@@ -104,9 +104,9 @@ func (rs *restorer) dismiss(ctx context.Context, a plan.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
 	if err := rs.world.Store.Dismiss(ctx, q.Command); err != nil {
-		return fmt.Errorf("delete a command that is not carried out any more: %w", err)
+		return fmt.Errorf("delete a command that will not be carried out: %w", err)
 	}
-	rs.lg.Warn("deleted a command that is not carried out any more", zap.String("command", q.Command),
+	rs.lg.Warn("deleted a command that will not be carried out", zap.String("command", q.Command),
 		zap.String("backup", q.Backup), zap.String("why", q.Problem))
 	rs.restoring.dismiss(q)
 	return nil

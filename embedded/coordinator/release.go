@@ -50,7 +50,7 @@ func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id p
 		c.holding.unpark()
 		return v.Identity(), false, errors.New(risk)
 	case risk != "":
-		c.lg.Warn("giving the volume back although that is a risk: the "+
+		c.lg.Warn("giving the volume back at a risk: the "+
 			"cluster may be without a quorum", zap.String("risk", risk))
 	}
 	id, dropped, err = c.letGo(ctx, v, why)

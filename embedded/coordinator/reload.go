@@ -33,9 +33,9 @@ func (t *turn) reload(ctx context.Context, o plan.Observation) error {
 	t.world.Step("before-reload")
 	begin := time.Now()
 	if err := t.world.Etcd.Stop(ctx, handOver); err != nil {
-		return fmt.Errorf("stop etcd to start it with the authorities that it is to trust now: %w", err)
+		return fmt.Errorf("stop etcd to restart it with its new authorities: %w", err)
 	}
-	t.lg.Info("stopped etcd to start it with the authorities that it is to trust now",
+	t.lg.Info("stopped etcd to restart it with its new authorities",
 		zap.Duration("took", time.Since(begin)))
 	t.world.Step("after-reload")
 	return nil

@@ -86,8 +86,8 @@ func TestReloadWaits(t *testing.T) {
 	}{
 		"another one has just taken the lock": {func(w *world) { w.set(func() { w.locked = []byte(`{"slot":"b","node":"n2"}`) }) }, "n2", ""},
 		"a follower says that it is stale":    {func(w *world) { w.two(t, plan.Facts{Stale: true}) }, "", ""},
-		"a follower does not serve":           {func(w *world) { w.two(t, plan.Facts{}); w.set(func() { w.answer = nil }) }, "", "how its member is"},
-		"it cannot hand over":                 {func(w *world) { w.two(t, plan.Facts{}) }, "", "leads still"},
+		"a follower does not serve":           {func(w *world) { w.two(t, plan.Facts{}); w.set(func() { w.answer = nil }) }, "", "about its member"},
+		"it cannot hand over":                 {func(w *world) { w.two(t, plan.Facts{}) }, "", "still leads"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			staling(t, c.change, func(t *testing.T, w *world, now *Coordinator) {

@@ -202,7 +202,7 @@ func (rs *restorer) discard(a plan.Action) error {
 	}
 	entries, err := os.ReadDir(held.id.Path)
 	if err != nil {
-		return fmt.Errorf("look for what was built: %w", err)
+		return fmt.Errorf("list what was built: %w", err)
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), builtPrefix) {
@@ -275,7 +275,7 @@ func (rs *restorer) swap(a plan.Action) error {
 	rs.world.Step("before-swap-aside")
 	data, err := rs.world.Etcd.Inspect(etcd)
 	if err != nil {
-		return fmt.Errorf("look whose data is in use: %w", err)
+		return fmt.Errorf("inspect the data in use: %w", err)
 	}
 	_, id, err := rs.world.Etcd.FounderIDs(*r)
 	if err != nil {

@@ -104,7 +104,7 @@ func (r *restoring) tell(o *plan.Observation) {
 		switch at := &o.Store.Requests[i]; {
 		case !ok:
 		case q.Over:
-			at.Problem += "; when it was tried last: " + f.why
+			at.Problem += "; at the last attempt: " + f.why
 		case q.Problem == "" && (f.over || time.Now().Before(f.until)):
 			at.Problem, at.Over = f.why, f.over
 		}

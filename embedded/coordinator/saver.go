@@ -55,6 +55,6 @@ func (s *saver) fresh(ctx context.Context, before string, within, wait time.Dura
 	}
 	s.mu.Unlock()
 	if err != nil {
-		s.lg.Error("no backup could be made; going on without", zap.String("before", before), zap.Error(err))
+		s.lg.Error("could not make a backup; continued without one", zap.String("before", before), zap.Error(err))
 	}
 }

@@ -115,7 +115,7 @@ func (s *sentinel) object(ctx context.Context, p *plan.Restore) {
 		s.generations.object(r.ID, false)
 		s.lg.Error("could not abort the "+r.Title(), zap.String("proposed by", r.By), zap.String("why", why), zap.Error(err))
 	case record != nil:
-		s.lg.Error("it was too late to abort the "+r.Title(), zap.String("why", why), zap.String("record", record.Token()))
+		s.lg.Error("was too late to abort the "+r.Title(), zap.String("why", why), zap.String("record", record.Token()))
 	default:
 		s.generations.object(r.ID, true)
 		s.lg.Warn("aborted the "+r.Title(), zap.String("proposed by", r.By), zap.String("why", why))
@@ -143,7 +143,7 @@ func (s *sentinel) beacon(ctx context.Context) {
 		err := s.world.Store.Shine(bound, Beacon{Record: r.ID, Generation: r.Generation, Stand: s.stand(o)})
 		cancel()
 		if err != nil {
-			s.lg.Debug("the beacon could not be written", zap.Error(err))
+			s.lg.Debug("could not write the beacon", zap.Error(err))
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (s *sentinel) attest(ctx context.Context) {
 		err := s.world.Store.Attest(bound, *r)
 		cancel()
 		if err != nil {
-			s.lg.Debug("what began this generation could not be attested", zap.Error(err))
+			s.lg.Debug("could not attest what began this generation", zap.Error(err))
 		}
 	}
 }

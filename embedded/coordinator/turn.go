@@ -63,7 +63,7 @@ func (t *turn) unlock(ctx context.Context, value []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockTimeout)
 	defer cancel()
 	if err := t.world.Etcd.Unlock(ctx, value); err != nil {
-		t.lg.Warn("the disruption lock was not given back; it is when this member serves, or ends by itself",
+		t.lg.Warn("could not return the disruption lock; it is returned when this member serves, or expires",
 			zap.ByteString("lock", value), zap.Error(err))
 	}
 }
@@ -151,7 +151,7 @@ func (t *turn) handOver(ctx context.Context) error {
 	}
 	t.world.Step("after-hand-over")
 	if m, _ := t.world.Etcd.State(); m.Leader && m.Voters() > 1 {
-		return errors.New("hand the leadership over: this member leads still")
+		return errors.New("hand the leadership over: this member still leads")
 	}
 	return nil
 }
@@ -183,8 +183,8 @@ func (t *turn) keepLock(ctx context.Context) {
 		}
 		err := t.refreshElsewhere(ctx, value)
 		if err != nil && !failed && ctx.Err() == nil {
-			t.lg.Warn("the disruption lock could not be refreshed: when it ends, another member may be taken "+
-				"down although this one is", zap.Error(err))
+			t.lg.Warn("could not refresh the disruption lock: once it expires, another member may be taken "+
+				"down while this one is", zap.Error(err))
 		}
 		failed = err != nil
 	}

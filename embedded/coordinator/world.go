@@ -14,11 +14,11 @@ var ErrNoVolume = errors.New("no volume is free")
 
 // ErrUseless is wrapped by Backups.Check if the backup can never be restored here: it does not exist, is damaged, or is
 // another cluster's.
-var ErrUseless = errors.New("the backup is of no use")
+var ErrUseless = errors.New("the backup is useless")
 
 // ErrUnread is wrapped if the store has answered, but its contents about the cluster are damaged or from a newer
 // version, or if it accepts what it must refuse.
-var ErrUnread = errors.New("the store cannot be believed")
+var ErrUnread = errors.New("the store's contents cannot be trusted")
 
 // Volumes gives this node a volume.
 type Volumes interface {
