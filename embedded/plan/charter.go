@@ -166,10 +166,7 @@ func FoundingRecord(c Charter) Record {
 // Peers returns the peer URL of every slot that the generation began with, which is what etcd calls the initial
 // cluster: of a recovery that is the survivor's alone, and its other slots join it.
 func (r Record) Peers() map[string]string {
-	if r.Restore == nil {
-		return r.Charter.Peers()
-	}
-	if r.Cause == Recovered {
+	if r.Restore != nil && r.Cause == Recovered {
 		return map[string]string{r.Restore.Survivor: PeerURL(r.Charter.PeerURL, r.Restore.Survivor)}
 	}
 	return r.Charter.Peers()

@@ -97,7 +97,7 @@ func (obs Observation) Facts(removed []uint64) Facts { return look(&obs).facts(r
 
 // facts is Facts, for the views.
 func (o knowledge) facts(removed []uint64) Facts {
-	f := Facts{Version: 1, Slots: o.Config.Slots, PeerURL: o.Config.PeerURL, Store: o.Store.ID, Etcd: o.Config.Etcd,
+	f := Facts{Version: factsVersion, Slots: o.Config.Slots, PeerURL: o.Config.PeerURL, Store: o.Store.ID, Etcd: o.Config.Etcd,
 		Drained: o.Drained, Stopping: o.Stopping}
 	if r := o.Store.Restore; r != nil && o.Store.Unknown == "" {
 		f.Restore = r.ID

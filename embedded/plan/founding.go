@@ -271,8 +271,7 @@ func (o founding) holders() ([]holder, string) {
 				in = append(in, h)
 			}
 		}
-		switch {
-		case len(in) == 0:
+		if len(in) == 0 {
 			missing = append(missing, slot)
 			continue
 		}

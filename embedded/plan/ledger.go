@@ -1,6 +1,9 @@
 package plan
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // After returns the ledger that an action leaves on the disk it was decided for. Both the coordinator and the
 // simulation write what After returns, so they carry out the same protocol. Kinds that do not touch the ledger return
@@ -23,9 +26,7 @@ func (l Ledger) After(a Action, disk string) Ledger {
 		l.Record, l.Role = a.Record, RoleFounder
 	case Accept:
 		l.Record, l.Role, l.Join, l.Started = a.Record, RoleJoiner, a.Member, ""
-		if a.Secured != nil {
-			l.Secured = a.Secured
-		}
+		l.Secured = cmp.Or(a.Secured, l.Secured)
 	case Start:
 		l.Started = disk
 	case Prepare:
@@ -38,17 +39,9 @@ func (l Ledger) After(a Action, disk string) Ledger {
 	case Swap:
 		l.Started, l.Prepared = disk, nil
 	case Note:
-		if a.Set != nil {
-			l.Set = a.Set
-		}
-		if a.Taken != "" {
-			l.Taken = a.Taken
-		}
+		l.Set, l.Taken, l.Secured = cmp.Or(a.Set, l.Set), cmp.Or(a.Taken, l.Taken), cmp.Or(a.Secured, l.Secured)
 		if a.Return {
 			l.Taken = ""
-		}
-		if a.Secured != nil {
-			l.Secured = a.Secured
 		}
 		l = l.remember(a.Aborted)
 	case Leave:

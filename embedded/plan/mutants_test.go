@@ -278,7 +278,7 @@ var mutants = []mutant{
 	{"recover beside a leader", "survey.go", `		case f.Leader:`, `		case f.Leader && f.Log != nil:`, byStories},
 	{"recover beside a follower", "survey.go", `		case f.Log == nil:`, `		case f.Log == nil && f.Leader:`, byStories},
 	{"recover although the lost are back", "survey.go", `case slices.Contains(lost, v.Slot) && v.Here && !v.Left:`, `case slices.Contains(lost, v.Slot) && v.Here && v.Left:`, byStories},
-	{"a recovery has many founders", "charter.go", `	if r.Cause == Recovered {`, `	if r.Cause == "-" {`, bySimulation},
+	{"a recovery has many founders", "charter.go", `r.Restore != nil && r.Cause == Recovered {`, `r.Cause == "-" {`, bySimulation},
 	{"a recovery seats whoever is here", "recover.go", `		if v.Slot == p.Survivor {
 			made.Disk,`, `		if made.Disk = v.Disk; v.Slot == p.Survivor {
 			made.Disk,`, bySimulation},
@@ -875,7 +875,7 @@ var mutants = []mutant{
 	{"without http by another member's URL", "secure.go", `return m.ID == id && m.PeerURL == PeerURL(pattern, o.Claim.Slot)`, `return m.PeerURL == PeerURL(pattern, o.Claim.Slot)`, byStories},
 	{"join by the record's URLs", "resume.go", `cmp.Or(m.PeerURL, PeerURL(r.Charter.PeerURL, m.Slot))`, `PeerURL(r.Charter.PeerURL, m.Slot)`, bySchemes},
 	{"believe a restore with other URLs", "valid.go", `case p.PeerURL != "" && p.PeerURL != r.Charter.PeerURL:`, `case p.PeerURL == "-":`, byValid},
-	{"believe a promise of nothing", "valid_disk.go", `if l.Secured.PeerURL == "" || l.Record == nil {`, `if l.Secured.PeerURL == "-" {`, byValid},
+	{"believe a promise of nothing", "valid_disk.go", `(l.Secured.PeerURL == "" || !known):`, `l.Secured.PeerURL == "-":`, byValid},
 }
 
 // TestMutants shows that the tests see what each guard is for: without the guard, they fail.

@@ -198,10 +198,7 @@ func (r Restore) Valid() error {
 		bounded("attempt", r.Attempt, 1, maxAttempts),
 		revision("revision", r.Revision), revision("bump", r.Bump), text("by", r.By), text("command", r.Command),
 		optional("peer_url", r.PeerURL),
-		slotSet("slots", r.Slots), slotNames("lost", r.Lost), names("overruled", r.Overruled))
-	if err == nil && r.Led != nil {
-		err = within("led", r.Led.Valid())
-	}
+		slotSet("slots", r.Slots), slotNames("lost", r.Lost), names("overruled", r.Overruled), part("led", r.Led))
 	switch {
 	case err != nil:
 		return err
@@ -227,11 +224,7 @@ func (s Stand) Valid() error {
 
 // Valid returns an error if it does not say which proposal was aborted.
 func (a Abort) Valid() error {
-	err := first(id("id", a.ID), text("why", a.Why))
-	if err == nil && a.By != nil {
-		err = within("by", a.By.Valid())
-	}
-	return err
+	return first(id("id", a.ID), text("why", a.Why), part("by", a.By))
 }
 
 // Valid returns an error if the consent names no generation or no proposal.
@@ -239,7 +232,7 @@ func (c Consent) Valid() error {
 	return first(id("record", c.Record), id("proposal", c.Proposal), text("by", c.By))
 }
 
-// Valid returns an error if the set is not whole.
+// Valid returns an error if the set is incomplete or inconsistent.
 func (s SlotSet) Valid() error {
 	err := first(id("record", s.Record), limited("serial", s.Serial), bounded("slots", len(s.Slots), 1, maxSlots),
 		slotSet("slots", s.Slots), texts("from", s.From, maxSlots))
@@ -254,42 +247,29 @@ func (s SlotSet) Valid() error {
 	return nil
 }
 
-// Valid returns an error if what is known cannot be of one store: each record and proposal, and how they follow each
-// other. Of a store that is unknown nothing else is looked at.
+// Valid returns an error if a record or a proposal is invalid, or if they do not belong together. If the store is
+// unknown, nothing else is checked.
 func (s Store) Valid() error {
 	if s.Unknown != "" {
 		return nil
 	}
 	if err := first(optional("id", s.ID), optional("nonce", s.Nonce), bounded("attempts", s.Attempts, 0, maxAttempts),
-		names("met", s.Met)); err != nil {
+		names("met", s.Met), part("record", s.Record), each("concluded", s.Concluded, concluded),
+		each("aborted", s.Aborted, whole), part("restore", s.Restore)); err != nil {
 		return err
 	}
-	if s.Record != nil {
-		if err := within("record", s.Record.Valid()); err != nil {
-			return err
-		}
+	if p := s.Restore; p != nil && (s.Record == nil || p.Generation != s.Record.Generation+1) {
+		return bad("restore.generation", p.Generation, "must be that after the record's")
 	}
-	for i, r := range s.Concluded {
-		at := fmt.Sprintf("concluded[%d]", i)
-		if err := within(at, r.Valid()); err != nil {
-			return err
-		}
-		if r.Restore == nil {
-			return bad(at+".restore", nil, "must be there, for a proposal began it")
-		}
+	return nil
+}
+
+func concluded(field string, r Record) error {
+	if err := whole(field, r); err != nil {
+		return err
 	}
-	for i, a := range s.Aborted {
-		if err := within(fmt.Sprintf("aborted[%d]", i), a.Valid()); err != nil {
-			return err
-		}
-	}
-	if p := s.Restore; p != nil {
-		if err := within("restore", p.Valid()); err != nil {
-			return err
-		}
-		if s.Record == nil || p.Generation != s.Record.Generation+1 {
-			return bad("restore.generation", p.Generation, "must be that after the record's")
-		}
+	if r.Restore == nil {
+		return bad(field+".restore", nil, "must be there, for a proposal began it")
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // factsVersion is the version of the facts that this holdfast writes and understands.
 const factsVersion = 1
@@ -68,23 +71,11 @@ func (f Facts) clustered() error {
 			return err
 		}
 	}
-	if f.Record != nil {
-		if err := within("record", f.Record.Valid()); err != nil {
-			return err
-		}
+	if err := first(part("record", f.Record), part("set", f.Set), part("left", f.Left)); err != nil {
+		return err
 	}
-	if f.Set != nil {
-		if err := within("set", f.Set.Valid()); err != nil {
-			return err
-		}
-	}
-	if f.Left != nil {
-		if err := within("left", f.Left.Valid()); err != nil {
-			return err
-		}
-		if f.Record == nil {
-			return bad("record", nil, "must be there beside left")
-		}
+	if f.Left != nil && f.Record == nil {
+		return bad("record", nil, "must be there beside left")
 	}
 	return nil
 }
@@ -95,17 +86,10 @@ func (f Facts) counted() error {
 		bounded("admitted", len(f.Admitted), 0, maxSlots)); err != nil {
 		return err
 	}
-	for i, m := range f.Removed {
-		if m == 0 {
-			return bad(fmt.Sprintf("removed[%d]", i), m, "must be a member's ID")
-		}
+	if i := slices.Index(f.Removed, 0); i >= 0 {
+		return bad(fmt.Sprintf("removed[%d]", i), 0, "must be a member's ID")
 	}
-	for i, a := range f.Admitted {
-		if err := within(fmt.Sprintf("admitted[%d]", i), a.Valid()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return each("admitted", f.Admitted, whole)
 }
 
 // Valid returns an error unless the admission names a member, a slot and a disk.

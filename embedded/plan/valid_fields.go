@@ -40,6 +40,27 @@ func first(errs ...error) error {
 	return nil
 }
 
+// whole checks a value that has its own Valid.
+func whole[T interface{ Valid() error }](field string, v T) error { return within(field, v.Valid()) }
+
+// part is whole for a value that may be absent.
+func part[T interface{ Valid() error }](field string, v *T) error {
+	if v == nil {
+		return nil
+	}
+	return whole(field, *v)
+}
+
+// each checks every entry of a list.
+func each[T any](field string, all []T, check func(field string, v T) error) error {
+	for i, v := range all {
+		if err := check(fmt.Sprintf("%s[%d]", field, i), v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func bounded(field string, n, least, most int) error {
 	if n < least || n > most {
 		return bad(field, n, "must be %d–%d", least, most)
@@ -104,20 +125,14 @@ func printable(field, s string) error {
 // text checks a text for people.
 func text(field, s string) error { return bounded(field, len(s), 0, maxText) }
 
-func names(field string, all []string) error {
-	return texts(field, all, maxList)
+func names(field string, all []string) error { return texts(field, all, maxList) }
+
+func ids(field string, all []string) error {
+	return first(bounded(field, len(all), 0, maxList), each(field, all, id))
 }
 
 func texts(field string, all []string, most int) error {
-	if err := bounded(field, len(all), 0, most); err != nil {
-		return err
-	}
-	for i, s := range all {
-		if err := optional(fmt.Sprintf("%s[%d]", field, i), s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return first(bounded(field, len(all), 0, most), each(field, all, optional))
 }
 
 // slotName checks the name of a slot, which is part of host names. For a member that was added by hand, it is the
@@ -133,15 +148,7 @@ func slotName(field, s string) error {
 }
 
 func slotNames(field string, slots []string) error {
-	if err := bounded(field, len(slots), 0, maxSlots); err != nil {
-		return err
-	}
-	for i, s := range slots {
-		if err := slotName(fmt.Sprintf("%s[%d]", field, i), s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return first(bounded(field, len(slots), 0, maxSlots), each(field, slots, slotName))
 }
 
 // slotSet checks that slots are sorted and unique.
