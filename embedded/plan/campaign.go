@@ -257,16 +257,19 @@ func (c Candidacy) stood(reason Reason) time.Duration {
 // founder that was restarted may have a leader that it has not heard.
 func (c Candidacy) Founds() bool { return c.First && c.Suspect == 0 && c.Term <= 1 }
 
-// unled reports whether a majority of the voters, this one among them, says that it knows no leader.
-func (c Candidacy) unled() bool {
-	without := 1
+// agreed reports whether a majority of the voters, including this one, says the same.
+func (c Candidacy) agreed(says func(*Standing) bool) bool {
+	with := 1
 	for _, r := range c.Rivals {
-		if r.Said != nil && r.Said.Running && r.Said.Voter && r.Said.Lead == 0 {
-			without++
+		if r.Said != nil && r.Said.Running && r.Said.Voter && says(r.Said) {
+			with++
 		}
 	}
-	return without > len(c.Voters)/2
+	return with > len(c.Voters)/2
 }
+
+// unled reports whether a majority of the voters knows no leader.
+func (c Candidacy) unled() bool { return c.agreed(func(s *Standing) bool { return s.Lead == 0 }) }
 
 // heard reports whether another voter hears a leader.
 func (c Candidacy) heard() bool {
@@ -290,15 +293,9 @@ func (c Candidacy) unsure(reason Reason) bool {
 	return false
 }
 
-// missed reports whether a majority of the voters, this one among them, says that the suspect's heartbeats are missing.
+// missed reports whether a majority of the voters misses the suspect's heartbeats.
 func (c Candidacy) missed() bool {
-	without := 1
-	for _, r := range c.Rivals {
-		if r.Said != nil && r.Said.Running && r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.silent() {
-			without++
-		}
-	}
-	return without > len(c.Voters)/2
+	return c.agreed(func(s *Standing) bool { return s.Lead == c.Suspect && s.silent() })
 }
 
 // majority reports whether a majority of the voters is connected, without the suspect.

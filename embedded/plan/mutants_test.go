@@ -389,16 +389,16 @@ var mutants = []mutant{
 	{"a stalled leader is heard", "campaign.go", `c.Suspect != 0 && c.silent() && c.Answer.stuck():`, `c.Suspect != 0 && c.Answer.stuck():`, byBallot},
 	{"a leader that answers is stalled", "campaign.go", `s.Lead == s.ID && s.missing(stuckBeats)`, `s.Lead == s.ID`, byBallot},
 	{"a slow follower is a stalled leader", "campaign.go", `s.Running && s.Lead == s.ID && s.missing`, `s.Running && s.missing`, byBallot},
-	{"campaign on one witness's word", "campaign.go", `	return without > len(c.Voters)/2
+	{"campaign on one witness's word", "campaign.go", `	return with > len(c.Voters)/2
 }
 
-// majority`, `	return without > 1
+// unled`, `	return with > 1
 }
 
-// majority`, byBallot},
-	{"a voter that hears the leader misses it", "campaign.go", `r.Said.Lead == c.Suspect && r.Said.silent()`, `r.Said.Lead == c.Suspect`, byBallot},
-	{"a voter without a leader misses this one", "campaign.go", `r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.silent()`, `r.Said.Voter && r.Said.silent()`, byBallot},
-	{"a learner misses the leader", "campaign.go", `r.Said.Voter && r.Said.Lead == c.Suspect`, `r.Said.Lead == c.Suspect`, byBallot},
+// unled`, byBallot},
+	{"a voter that hears the leader misses it", "campaign.go", `s.Lead == c.Suspect && s.silent()`, `s.Lead == c.Suspect`, byBallot},
+	{"a voter without a leader misses this one", "campaign.go", `s.Lead == c.Suspect && s.silent()`, `s.silent()`, byBallot},
+	{"a learner misses the leader", "campaign.go", `r.Said.Running && r.Said.Voter && says(`, `r.Said.Running && says(`, byBallot},
 	{"all who miss the leader campaign at once", "campaign.go", `return c.Silence - silentBeats*c.Beat`, `return c.Silence`, byBallot},
 	{"a silent voter consents to a refusal", "campaign.go", `		return slices.ContainsFunc(c.Rivals, near)
 `, `		return !c.silent() && slices.ContainsFunc(c.Rivals, near)
