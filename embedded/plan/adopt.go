@@ -125,7 +125,7 @@ func (o adopting) adopt() Action {
 			"its members: %v",
 			o.Claim.Slot, from.Cluster, from.Program, err)
 	}
-	if why := o.others(&r); why.Text != "" {
+	if why := o.contradiction(&r); why.Text != "" {
 		return wait("%s", why)
 	}
 	if s := o.Store; s.Unknown == "" && len(s.Requests) > 0 {
@@ -140,7 +140,7 @@ func (o adopting) adopt() Action {
 		return wait("slot %s does not take over the member %x of %s yet: %s", o.Claim.Slot, from.Member, from.Program,
 			unknown)
 	}
-	over := o.over(&r)
+	over := o.replaceable(&r)
 	if known := o.Store.Record; known != nil && known.ID == r.ID {
 		r = *known
 	}
@@ -202,8 +202,8 @@ func distant(a, b string) bool {
 	return one && two && x.Major == y.Major && x.Minor > y.Minor+1
 }
 
-// others says what the other nodes or the store know that contradicts the new record.
-func (o adopting) others(r *Record) Said {
+// contradiction says what the other nodes or the store know that contradicts the new record.
+func (o adopting) contradiction(r *Record) Said {
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f != nil && f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() != r.ID {
@@ -213,14 +213,14 @@ func (o adopting) others(r *Record) Said {
 				p.Node, f.CID, f.Record.Token(), r.Token())
 		}
 	}
-	known, conflict := o.settled(r).latest()
+	known, conflict := o.withoutReplaced(r).latest()
 	switch s := o.Store.Record; {
 	case conflict != "":
 		return say("%s", conflict)
 	case known != nil && known.Lineage() != r.ID:
 		return say("two clusters claim the name %q: %s, and the one on this disk, %s; keep one of them away from this gossip",
 			o.Config.Cluster, known.Token(), r.Token())
-	case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID && !o.over(r):
+	case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID && !o.replaceable(r):
 		return say("the backup store knows the cluster as %s, and this disk is of %s: if it was given back, finish that "+
 			"with %s on its last member; otherwise give this node another snapshot.store",
 			s.Token(), r.Token(), Command("takeover release"))
@@ -228,18 +228,18 @@ func (o adopting) others(r *Record) Said {
 	return Said{}
 }
 
-// over reports whether the store's record is of another cluster that was given back, down to its last member. Then the
+// replaceable reports whether the store's record is of another cluster that was given back, down to its last member. Then the
 // cluster that the other program has since made of it, for example by a restore, may take its place.
-func (o adopting) over(r *Record) bool {
+func (o adopting) replaceable(r *Record) bool {
 	s := o.Store
 	return s.Unknown == "" && s.Record != nil && s.Returned && s.Record.Lineage() != r.ID
 }
 
-// settled ignores what lost nodes said about other clusters, if the store has the record of the cluster on this disk,
+// withoutReplaced ignores what lost nodes said about other clusters, if the store has the record of the cluster on this disk,
 // or may take it.
-func (o adopting) settled(r *Record) knowledge {
+func (o adopting) withoutReplaced(r *Record) knowledge {
 	s, rest := o.Store, *o.Observation
-	if o.over(r) || s.Unknown == "" && s.Record != nil && s.Record.Lineage() == r.ID {
+	if o.replaceable(r) || s.Unknown == "" && s.Record != nil && s.Record.Lineage() == r.ID {
 		rest.Peers = slices.DeleteFunc(slices.Clone(o.Peers), func(p Peer) bool {
 			return !p.Live && p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.Lineage() != r.ID
 		})
@@ -343,9 +343,9 @@ func (o adopting) mixed() string {
 	return fmt.Sprintf("%s not taken over yet: %s", they(foreign, "is", "are"), Frozen)
 }
 
-// whole notes on the disk that holdfast runs every voter, once this member has a leader. The freeze is then over, and
+// noteTaken notes on the disk that holdfast runs every voter, once this member has a leader. The freeze is then over, and
 // need not be judged again. whole removes the note once the cluster goes back.
-func (o adopting) whole() (Action, bool) {
+func (o adopting) noteTaken() (Action, bool) {
 	r := o.Disk.Ledger.Record
 	noted := o.Disk.Ledger.Taken == r.ID
 	switch {
@@ -378,12 +378,12 @@ func (o adopting) runs(r *Record, id uint64) bool {
 	return is(o.facts(nil)) || slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && is(*p.Facts) })
 }
 
-// sight is the member list, with the members marked as connected that exchange raft messages with this one. It replaces
+// ownView is the member list, with the members marked as connected that exchange raft messages with this one. It replaces
 // the leader's report if another program runs the leader, because such a leader reports nothing. It is nil if a node
 // leads, or may lead.
-func (o adopting) sight() []MemberInfo {
+func (o adopting) ownView() []MemberInfo {
 	m, r := o.Member, o.current()
-	if len(o.foreign()) == 0 && !o.halts(r) || m.Leader || !m.Led() || o.leader(r) != nil {
+	if len(o.foreign()) == 0 && !o.mayReturn(r) || m.Leader || !m.Led() || o.leader(r) != nil {
 		return nil
 	}
 	seen := slices.Clone(m.Members)
@@ -393,9 +393,9 @@ func (o adopting) sight() []MemberInfo {
 	return seen
 }
 
-// halts reports whether an adopted cluster may be on its way back to another program: an operator has paused it, and
+// mayReturn reports whether an adopted cluster may be on its way back to another program: an operator has paused it, and
 // may give members back without notice. Then it no longer matters that all members were ours once.
-func (o adopting) halts(r *Record) bool {
+func (o adopting) mayReturn(r *Record) bool {
 	return r != nil && r.Cause == Adopted && o.Member.Paused != nil
 }
 

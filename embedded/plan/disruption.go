@@ -29,7 +29,7 @@ func (obs Observation) Disruption(seen []MemberInfo) (risk string) {
 	o := disruption(look(&obs))
 	m := o.Member
 	if seen == nil {
-		seen = adopting(o).sight()
+		seen = adopting(o).ownView()
 	}
 	switch {
 	case !m.Running:
@@ -106,7 +106,7 @@ func (obs Observation) Haste() string {
 	if m.Learner {
 		return "a learner does not count for the quorum"
 	}
-	voters, near, staying := o.company()
+	voters, near, staying := o.countVoters()
 	switch {
 	case near <= voters/2:
 		return fmt.Sprintf("there is no quorum: %d of %d voters are connected", near, voters)
@@ -122,13 +122,13 @@ func (obs Observation) Haste() string {
 // has been told to stop as well, or is gone. A new leader would be leaving, too.
 func (obs Observation) Deserted() bool {
 	o := disruption(look(&obs))
-	voters, near, staying := o.company()
+	voters, near, staying := o.countVoters()
 	return near <= voters/2 || staying == 0
 }
 
-// company counts the voters, including this member; those that are connected, including this one; and the other voters
+// countVoters counts the voters, including this member; those that are connected, including this one; and the other voters
 // that nobody has told to stop.
-func (o disruption) company() (voters, near, staying int) {
+func (o disruption) countVoters() (voters, near, staying int) {
 	voters, near = 1, 1
 	for _, v := range o.Member.Members {
 		if v.Learner || v.ID == o.Member.ID {
@@ -165,14 +165,14 @@ func (o disruption) stays(slot string, connected bool) bool {
 	return connected && !known
 }
 
-// locks reports whether this slot holds the disruption lock.
-func (o knowledge) locks() bool {
+// hasLock reports whether this slot holds the disruption lock.
+func (o knowledge) hasLock() bool {
 	return o.Member.Lock != nil && o.Member.Lock.Slot == o.Claim.Slot
 }
 
 // lockedBy names the holder of the disruption lock if it is another slot.
 func (o knowledge) lockedBy() string {
-	if o.Member.Lock == nil || o.locks() || o.moot(*o.Member.Lock) {
+	if o.Member.Lock == nil || o.hasLock() || o.moot(*o.Member.Lock) {
 		return ""
 	}
 	return o.Member.Lock.String()
@@ -201,7 +201,7 @@ func (o knowledge) moot(l Lock) bool {
 // lock, its loop is busy and decides nothing. If another node took the lock for this slot, that node no longer has the
 // slot.
 func (o disruption) unlock() (Action, bool) {
-	if !o.locks() {
+	if !o.hasLock() {
 		return Action{}, false
 	}
 	return Action{Kind: Unlock, Why: fmt.Sprintf("slot %s serves again: giving back the disruption lock that %s took (%s)",

@@ -73,7 +73,7 @@ func (o succession) ended() (next *Record, conflict, pending string) {
 	mine, s := o.Disk.Ledger.Record, o.Store
 	r := s.Record
 	switch {
-	case s.Unknown != "" || r == nil || o.stranger() != "":
+	case s.Unknown != "" || r == nil || o.otherStore() != "":
 		return o.heirs(), "", ""
 	case r.ID == mine.ID || mine.descends(r) || r.Lineage() != mine.Lineage():
 		return nil, "", ""
@@ -166,9 +166,9 @@ func heir(ours *Record, f Facts) bool {
 	return f.Disk != "" && (was.Disk == f.Disk || is.Disk == f.Disk && own)
 }
 
-// pass continues into the generation that followed ours, unless an operator has to choose first (R19), because this
+// moveOn continues into the generation that followed ours, unless an operator has to choose first (R19), because this
 // disk was declared lost and holds more than that generation began with.
-func (o succession) pass(next *Record) Action {
+func (o succession) moveOn(next *Record) Action {
 	seat, _ := next.Charter.Seat(o.Claim.Slot)
 	if !o.Disk.WAL || o.Orders.Join || seat.Disk == o.Claim.Disk {
 		return o.follow(next)
@@ -192,7 +192,7 @@ func (o succession) pass(next *Record) Action {
 	case o.Disk.Log != nil && p.Log != nil && !o.Disk.Log.after(*p.Log):
 		return o.follow(next)
 	}
-	return wait("%s", o.returned(next, p))
+	return wait("%s", o.bothEnds(next, p))
 }
 
 // Apart reports whether a later generation began without what this disk holds, so that an operator has to choose (R19).
@@ -203,11 +203,11 @@ func (obs Observation) Apart() bool {
 		return false
 	}
 	next, _, pending := o.ended()
-	return pending != "" || next != nil && o.pass(next).Kind == Wait
+	return pending != "" || next != nil && o.moveOn(next).Kind == Wait
 }
 
-// returned shows the operator, who has to choose, where both logs end.
-func (o succession) returned(next *Record, p *Restore) Said {
+// bothEnds shows the operator, who has to choose, where both logs end.
+func (o succession) bothEnds(next *Record, p *Restore) Said {
 	ours := "at an end that is not known"
 	if l := o.Disk.Log; l != nil {
 		ours = fmt.Sprintf("at term %d, index %d", l.Term, l.Index)
@@ -244,16 +244,16 @@ func (o succession) leave(p *Restore) Action {
 			p.Title(), p.By, o.Claim.Slot, o.Disk.Ledger.Record.Token())}
 }
 
-// remain decides for a disk that has left its generation: it waits for the outcome of that proposal.
-func (o succession) remain() Action {
+// awaitOutcome decides for a disk that has left its generation: it waits for the outcome of that proposal.
+func (o succession) awaitOutcome() Action {
 	l, s, mine := o.Disk.Ledger.Left, o.Store, o.Disk.Ledger.Record
 	next, conflict, _ := o.ended()
 	switch aborted := s.aborted(l.Proposal); {
 	case next != nil:
-		return o.pass(next)
-	case s.Unknown == "" && o.stranger() != "":
+		return o.moveOn(next)
+	case s.Unknown == "" && o.otherStore() != "":
 		return wait("slot %s has left %s and does not start, because node %s uses another backup store: set snapshot.store "+
-			"to the same place everywhere", o.Claim.Slot, mine.Token(), o.stranger())
+			"to the same place everywhere", o.Claim.Slot, mine.Token(), o.otherStore())
 	case aborted != nil && s.Unknown == "":
 		return Action{Kind: Stay, Aborted: l.Proposal,
 			Why: fmt.Sprintf("the proposal for which slot %s left %s was aborted (%s): it stays", o.Claim.Slot, mine.Token(),
@@ -283,7 +283,7 @@ func (s Store) aborted(id string) *Abort {
 // if there is none.
 func (o succession) unnoted() *Abort {
 	s, l := o.Store, o.Disk.Ledger
-	if s.Unknown != "" || s.Record == nil || s.Record.ID != l.Record.ID || o.stranger() != "" {
+	if s.Unknown != "" || s.Record == nil || s.Record.ID != l.Record.ID || o.otherStore() != "" {
 		return nil
 	}
 	for _, a := range s.Aborted[max(0, len(s.Aborted)-maxAborted):] {
@@ -376,7 +376,7 @@ func (obs Observation) Conflicts() []string {
 		}
 		all = append(all, fmt.Sprintf("node %s %s: %s", p.Node, what, hint))
 	}
-	for _, p := range o.strangers() {
+	for _, p := range o.otherStores() {
 		if p.Facts.Store == o.Store.ID && slices.Contains(o.Store.Late, p.Node) {
 			continue // a process that has just started, until the store is read again
 		}

@@ -150,7 +150,7 @@ func (o knowledge) facts(removed []uint64) Facts {
 func (o knowledge) phase() Phase {
 	d := o.Disk
 	switch {
-	case o.Claim.Mismatch != "" || d.Unknown != "" || o.bereaved():
+	case o.Claim.Mismatch != "" || d.Unknown != "" || o.missesDisk():
 		return PhaseWaiting
 	case (d.WAL || d.Origin != nil) && d.Ledger.Record == nil || d.Ledger.forgetful():
 		return PhaseWaiting
@@ -169,9 +169,9 @@ func (o knowledge) phase() Phase {
 	}
 }
 
-// bereaved reports whether this node misses a disk with data, and holds one without data instead. An unmounted
+// missesDisk reports whether this node misses a disk with data, and holds one without data instead. An unmounted
 // directory looks like that.
-func (o knowledge) bereaved() bool {
+func (o knowledge) missesDisk() bool {
 	return o.Claim.Missing != "" && o.Disk.Ledger.Record == nil && !o.Disk.WAL && o.Disk.Origin == nil
 }
 

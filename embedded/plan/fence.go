@@ -61,7 +61,7 @@ func (o fencing) fence(old *Record, p *Restore) fence {
 	lists := o.lists(old)
 	for _, slot := range f.slots {
 		s := stand{holder: o.occupant(slot)}
-		voter, learner, disputed := len(lists) == 0 && o.settled(old, slot), false, false
+		voter, learner, disputed := len(lists) == 0 && o.alwaysVoter(old, slot), false, false
 		for _, l := range lists {
 			i := slices.IndexFunc(l, func(m MemberInfo) bool { return m.Slot == slot })
 			if i < 0 {
@@ -81,7 +81,7 @@ func (o fencing) fence(old *Record, p *Restore) fence {
 		out := !disputed && o.out(old, MemberInfo{ID: s.member, Slot: slot}, p)
 		if voter || disputed {
 			f.voters++
-			f.counts(slot, out, lost, s.holder.awaited(old, p))
+			f.count(slot, out, lost, s.holder.awaited(old, p))
 		} else if learner && !out {
 			f.learners++
 		}
@@ -93,7 +93,7 @@ func (o fencing) fence(old *Record, p *Restore) fence {
 			if !m.Learner && !slices.Contains(counted, m.Slot) {
 				counted = append(counted, m.Slot)
 				f.voters++
-				f.counts(m.Slot, o.out(old, m, p), slices.Contains(p.Lost, m.Slot), o.occupant(m.Slot).awaited(old, p))
+				f.count(m.Slot, o.out(old, m, p), slices.Contains(p.Lost, m.Slot), o.occupant(m.Slot).awaited(old, p))
 				f.others = append(f.others, m.Slot)
 			}
 		}
@@ -104,8 +104,8 @@ func (o fencing) fence(old *Record, p *Restore) fence {
 	return f
 }
 
-// counts records whether a voter is out or named lost, and if neither, whether it is here.
-func (f *fence) counts(slot string, out, lost, here bool) {
+// count records whether a voter is out or named lost, and if neither, whether it is here.
+func (f *fence) count(slot string, out, lost, here bool) {
 	f.proven += boolean(out)
 	switch {
 	case out || lost:
@@ -123,8 +123,8 @@ func (h *holder) awaited(old *Record, p *Restore) bool {
 	return h != nil && h.facts.Phase == PhaseData && h.facts.of(old) && (h.facts.Left == nil || h.facts.Left.Proposal != p.ID)
 }
 
-// settled reports whether a slot had a voter before and after the last change of the slots, as far as is known.
-func (o fencing) settled(old *Record, slot string) bool {
+// alwaysVoter reports whether a slot had a voter before and after the last change of the slots, as far as is known.
+func (o fencing) alwaysVoter(old *Record, slot string) bool {
 	s := o.accepted(old)
 	return s == nil || slices.Contains(s.From, slot) && slices.Contains(s.Slots, slot)
 }

@@ -14,7 +14,7 @@ type founding view
 func (o founding) begin() Action {
 	me := o.facts(nil)
 	if (o.Orders.Abandon && me.Promise != nil) ||
-		(o.anew() && (me.Promise != nil || o.Store.Record != nil || o.Store.Managed != "")) {
+		(o.givenUp() && (me.Promise != nil || o.Store.Record != nil || o.Store.Managed != "")) {
 		return o.renounce("the operator ordered this blank disk to forget what it promised")
 	}
 	known, conflict := o.latest()
@@ -135,10 +135,10 @@ func (o founding) storeKnows() Said {
 		r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ",")), Command("found --new"))
 }
 
-// bereft decides for a blank disk if only the store knows the cluster. Nothing is founded. With restore.automatic, the
+// onlyStoreKnows decides for a blank disk if only the store knows the cluster. Nothing is founded. With restore.automatic, the
 // newest backup is restored if every slot has a blank disk and no witness names another cluster. All slots then count
 // as lost.
-func (o founding) bereft(shared bool) Action {
+func (o founding) onlyStoreKnows(shared bool) Action {
 	r := o.Store.Record
 	if !o.Config.Automatic || !shared {
 		return wait("%s", o.storeKnows())
@@ -151,8 +151,8 @@ func (o founding) bereft(shared bool) Action {
 	case obstacle == "" && !slices.Equal(r.Charter.Slots(), o.Config.Slots):
 		obstacle = fmt.Sprintf("it has the slots %s, and this node wants %s", strings.Join(r.Charter.Slots(), ","),
 			strings.Join(o.Config.Slots, ","))
-	case o.half(r) != "":
-		obstacle = o.half(r)
+	case o.promisedBy(r) != "":
+		obstacle = o.promisedBy(r)
 	case obstacle == "":
 		obstacle = o.witness(nil)
 	}
@@ -176,8 +176,8 @@ func (o founding) managed() Said {
 		"and then restore one of them", o.Store.Managed, Command("found --new"))
 }
 
-// half says which disk has promised the founding in the store: that disk may still begin with it, and is not lost.
-func (o founding) half(r *Record) string {
+// promisedBy says which disk has promised the founding in the store: that disk may still begin with it, and is not lost.
+func (o founding) promisedBy(r *Record) string {
 	for _, p := range o.Peers {
 		if p.Facts != nil && p.Facts.Promise != nil && p.Facts.Promise.ID() == r.ID {
 			return fmt.Sprintf("the disk of slot %s on node %s has promised to found it", p.Facts.Slot, p.Node)
@@ -209,7 +209,7 @@ func (o founding) found() Action {
 	shared, unknown := o.shared(nil)
 	mine := o.Disk.Ledger.Promise()
 	if o.Store.Record != nil && (mine == nil || o.Store.Record.ID != FoundingRecord(*mine).ID) {
-		return o.bereft(shared)
+		return o.onlyStoreKnows(shared)
 	}
 	if o.Store.Managed != "" {
 		return wait("%s", o.managed())
@@ -279,7 +279,7 @@ func (o founding) holders() ([]holder, string) {
 		for _, rival := range in {
 			switch {
 			case rival.node == h.node:
-			case o.stands(rival.facts):
+			case o.mayStay(rival.facts):
 				rivals = append(rivals, rival)
 			default:
 				return nil, fmt.Sprintf("nodes %s and %s both hold slot %s", in[0].node, in[1].node, slot)
@@ -304,11 +304,11 @@ func (o founding) holders() ([]holder, string) {
 	return found, ""
 }
 
-// stands reports whether the weaker of two rivals may keep its slot while the others found without it: it has promised,
+// mayStay reports whether the weaker of two rivals may keep its slot while the others found without it: it has promised,
 // so it keeps its disk and waits. If three hosts take one slot in the same moment, each may have promised a charter
 // with itself in it. A rival that has promised nothing will take another slot instead. The charter that a rival
 // promised may be complete, and founded by now, unless a majority of its disks is among the founders, who would know.
-func (o founding) stands(f Facts) bool {
+func (o founding) mayStay(f Facts) bool {
 	return o.Config.Yields && f.Phase == PhaseBlank && f.Promise != nil
 }
 

@@ -75,15 +75,15 @@ func (o succession) change() Action {
 	switch {
 	case next != nil:
 		return o.follow(next)
-	case !o.Disk.WAL && o.anew():
+	case !o.Disk.WAL && o.givenUp():
 		return o.renounce("the operator gave up " + r.Token())
 	case resuming(o).replacedAs(r) != "":
-		return o.step(r, resuming(o).replacedAs(r))
+		return o.joinInstead(r, resuming(o).replacedAs(r))
 	case r.Cause == Recovered && !swapped && !o.vacated(r):
 		return wait("slot %s continues as %s, and waits until a majority of the voters of the generation "+
 			"before have stopped for it%s", slot, r.Token(), o.whoRuns(r))
 	case r.Cause == Recovered && !swapped:
-		return o.carryOn()
+		return o.continueAlone()
 	case swapped || o.prepared(r.ID):
 		return o.swap(r)
 	}
@@ -96,7 +96,7 @@ func (o succession) change() Action {
 		return wait("slot %s is a founder of %s and has yet to prepare backup %s: it waits a moment for the backup store: %s",
 			slot, r.Token(), r.Restore.Backup, o.Store.Unknown)
 	case obstacle != "" && o.leader(r) != nil:
-		return o.step(r, obstacle)
+		return o.joinInstead(r, obstacle)
 	case o.Store.Unknown != "":
 		return wait("slot %s is a founder of %s and has yet to prepare backup %s, but %s%s", slot, r.Token(),
 			r.Restore.Backup, obstacle, o.whoRuns(r))
@@ -132,9 +132,9 @@ func (o succession) swap(r *Record) Action {
 			o.Claim.Slot, r.Restore.Source(), r.Token())}
 }
 
-// carryOn decides for the survivor once it has entered the generation that it alone founds. What it has prepared is
+// continueAlone decides for the survivor once it has entered the generation that it alone founds. What it has prepared is
 // valid only if its log has not grown since, because etcd ran until it entered.
-func (o succession) carryOn() Action {
+func (o succession) continueAlone() Action {
 	r, d := o.Disk.Ledger.Record, o.Disk
 	whole := o.prepared(r.ID) && d.Ledger.Prepared.Log != nil
 	switch {
@@ -150,8 +150,8 @@ func (o succession) carryOn() Action {
 	return proposals(o).prepare(r.Restore)
 }
 
-// step makes the disk a replacement in a generation that it was to found.
-func (o succession) step(r *Record, why string) Action {
+// joinInstead makes the disk a replacement in a generation that it was to found.
+func (o succession) joinInstead(r *Record, why string) Action {
 	a := Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins %s again", why, o.Claim.Slot, r.Token())}
 	if o.Disk.WAL {
 		a.Kind = SetAside

@@ -15,7 +15,7 @@ type knowledge struct{ mesh }
 type view struct{ knowledge }
 
 // look returns the view of an observation.
-func look(obs *Observation) view { return view{knowledge{mesh{obs.heard()}}} }
+func look(obs *Observation) view { return view{knowledge{mesh{obs.withoutOusted()}}} }
 
 // latest returns the newest record that anybody knows, including lost nodes and the store, or says what contradicts it.
 // A generation descends from those in its line. If of two records neither descends from the other, they are two
@@ -273,15 +273,15 @@ func (o knowledge) occupant(slot string) *holder {
 	}
 	consider(o.Node, o.facts(nil))
 	for _, p := range o.live() {
-		if p.Facts != nil && !o.apart(p.Facts) {
+		if p.Facts != nil && !o.otherGeneration(p.Facts) {
 			consider(p.Node, *p.Facts)
 		}
 	}
 	return found
 }
 
-// anew reports whether the operator gave the cluster up, and no live leader contradicts that.
-func (o knowledge) anew() bool {
+// givenUp reports whether the operator gave the cluster up, and no live leader contradicts that.
+func (o knowledge) givenUp() bool {
 	return o.Orders.New && !slices.ContainsFunc(o.Peers, func(p Peer) bool {
 		return p.Live && p.Facts != nil && p.Facts.Leader
 	})

@@ -9,13 +9,13 @@ import (
 // mesh is what the other nodes say about themselves in the gossip, and how that fits our own disk and store.
 type mesh struct{ *Observation }
 
-// heard is the observation with nodes marked as gone that the gossip still believes live, although their disk's lock
+// withoutOusted is the observation with nodes marked as gone that the gossip still believes live, although their disk's lock
 // proves the opposite. Only one process has a lock: the operating system gives it to the next one only when the last
 // one has ended or released the disk. So a node that had the lock in an earlier claim no longer holds the disk. A copy
 // of the disk has another lock, except on a machine that was cloned with its memory. So our own claim only lets us ask
 // (see [Observation.Ousted]). Another node's claim counts once its member runs, because that node has asked then. A
 // lost node's claim does not count: the epoch goes back with a disk that goes back in time.
-func (obs *Observation) heard() *Observation {
+func (obs *Observation) withoutOusted() *Observation {
 	claims := []Facts{obs.claimed()}
 	for _, p := range obs.Peers {
 		if p.Live && p.Facts != nil && p.Facts.Running {
@@ -103,7 +103,7 @@ func (o mesh) holder(slot string, member uint64) (*Peer, string) {
 	for _, p := range o.live() {
 		switch f := p.Facts; {
 		case f == nil || f.Slot != slot:
-		case o.apart(f):
+		case o.otherGeneration(f):
 			note = fmt.Sprintf("slot %s has no live holder, and the disk on %s is of %s", slot, p.Node, f.Record.Token())
 		case f.Running && f.Member == member:
 			return &p, ""
@@ -117,26 +117,26 @@ func (o mesh) holder(slot string, member uint64) (*Peer, string) {
 	return found, ""
 }
 
-// apart reports whether a node's disk is of another generation than ours, and ours has data. The tokens differ, so raft
+// otherGeneration reports whether a node's disk is of another generation than ours, and ours has data. The tokens differ, so raft
 // cannot mix them: the node is no rival, and has no part in our generation. A stray that runs our slot must not keep
 // ours from starting.
-func (o mesh) apart(f *Facts) bool {
+func (o mesh) otherGeneration(f *Facts) bool {
 	mine := o.Disk.Ledger.Record
 	return mine != nil && f.Record != nil && f.Record.ID != mine.ID && (o.Disk.WAL || f.Record.Lineage() != mine.Lineage())
 }
 
-// stranger returns one of strangers, "" if there are none.
-func (o mesh) stranger() string {
-	if all := o.strangers(); len(all) > 0 {
+// otherStore returns one of strangers, "" if there are none.
+func (o mesh) otherStore() string {
+	if all := o.otherStores(); len(all) > 0 {
 		return all[0].Node
 	}
 	return ""
 }
 
-// strangers returns the live nodes of our cluster that use another backup store, so that the contents of ours do not
+// otherStores returns the live nodes of our cluster that use another backup store, so that the contents of ours do not
 // count for all (R8): theirs has another ID, or their nonce is not in ours, which must be a copy then. Nodes without a
 // disk of the cluster do not count.
-func (o mesh) strangers() (all []Peer) {
+func (o mesh) otherStores() (all []Peer) {
 	mine := o.Disk.Ledger.Record
 	for _, p := range o.live() {
 		f := p.Facts

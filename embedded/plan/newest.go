@@ -20,9 +20,9 @@ func (s BackupStand) Beyond(generation uint64, revision int64) bool {
 	return s.Name != "" && cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0
 }
 
-// poorer says that the newest backup holds more than the member here, and how to continue from it. It says nothing if
+// backupBeyond says that the newest backup holds more than the member here, and how to continue from it. It says nothing if
 // the backup does not hold more, or is not known.
-func (o proposals) poorer(lost []string) Said {
+func (o proposals) backupBeyond(lost []string) Said {
 	s, r := o.Store.Newest, o.Disk.Ledger.Record
 	if s == nil || s.Unknown != "" || r == nil || !s.Beyond(r.Generation, o.Member.Revision) {
 		return Said{}
@@ -34,8 +34,8 @@ func (o proposals) poorer(lost []string) Said {
 		command("restore %s --lost %s", s.Name, strings.Join(lost, ",")))
 }
 
-// unweighed says why it is not known whether the newest backup holds more than the member here, "" if it is known.
-func (o proposals) unweighed() string {
+// backupUnknown says why it is not known whether the newest backup holds more than the member here, "" if it is known.
+func (o proposals) backupUnknown() string {
 	switch s := o.Store.Newest; {
 	case s == nil:
 		return "the store has not been asked for the newest backup yet"

@@ -17,7 +17,7 @@ func Next(obs Observation) Action {
 	case o.Drained && !o.Member.Running:
 		return wait("slot %s is drained by an operator: %s, or a restart of this process, starts etcd again", o.Claim.Slot,
 			Command("undrain"))
-	case o.bereaved():
+	case o.missesDisk():
 		return wait("%s: its file system is probably not mounted; mount it, and slot %s resumes with its data; only if "+
 			"that disk is lost for good, run %s: the slot then begins with a blank one",
 			o.Claim.Missing, o.Claim.Slot, setVolumeAside)
@@ -56,11 +56,11 @@ func Next(obs Observation) Action {
 	case o.Disk.WAL && o.Disk.Ledger.Record != nil && !o.changing() && o.dismissedBy(o.Disk.Member) != "":
 		return resuming(o).setAside(o.dismissedBy(o.Disk.Member))
 	case o.Disk.Ledger.Left != nil && o.Disk.Ledger.Record != nil && !o.changing():
-		return proposals(o).beside(succession(o).remain())
-	case resuming(o).another() != "":
+		return proposals(o).beside(succession(o).awaitOutcome())
+	case resuming(o).otherMember() != "":
 		return wait("the etcd data on slot %s is not that of its own member: it is that of %s; was the directory copied? "+
 			"nothing is touched; if it may be set aside, run %s",
-			o.Claim.Slot, resuming(o).another(), setVolumeAside)
+			o.Claim.Slot, resuming(o).otherMember(), setVolumeAside)
 	}
 	if a, stop := claiming(o).rivalry(); stop {
 		return a
@@ -70,9 +70,9 @@ func Next(obs Observation) Action {
 	case o.Early && o.Disk.Ledger.Record != nil && !o.Disk.Fresh && !o.heardAll():
 		return wait("slot %s listens for a moment whether another node runs it%s", o.Claim.Slot,
 			o.whoRuns(o.Disk.Ledger.Record))
-	case resuming(o).unheard() != "" && o.Early:
+	case resuming(o).unheardLeader() != "" && o.Early:
 		return wait("slot %s listens for a moment for the leader that node %s has, which may know how far this disk had come",
-			o.Claim.Slot, resuming(o).unheard())
+			o.Claim.Slot, resuming(o).unheardLeader())
 	case o.changing():
 		return succession(o).change()
 	case o.Disk.Origin != nil && o.Disk.Ledger.Record == nil:

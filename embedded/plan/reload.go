@@ -25,7 +25,7 @@ type reloading view
 // stale restarts a member that trusts other authorities than its files name.
 func (o reloading) stale() (*Action, string) {
 	const waits = "the trusted authorities have changed; the reload waits: %s"
-	if obstacle := o.keeps(); obstacle != "" {
+	if obstacle := o.obstacle(); obstacle != "" {
 		return nil, fmt.Sprintf(waits, obstacle)
 	}
 	if o.severed() {
@@ -41,8 +41,8 @@ func (o reloading) stale() (*Action, string) {
 		""
 }
 
-// keeps says what prevents stopping a member for its authorities now.
-func (o reloading) keeps() string {
+// obstacle says what prevents stopping a member for its authorities now.
+func (o reloading) obstacle() string {
 	if obstacle := cmp.Or(proposals(o).frozen(), o.paused()); obstacle != "" || o.severed() {
 		return obstacle
 	}
@@ -98,7 +98,7 @@ func (o reloading) finds(f *Facts) bool {
 // the leader has just reported ([Facts.Seen]), nil if it has not.
 func (obs Observation) Unready(seen []MemberInfo) string {
 	o := reloading(look(&obs))
-	return cmp.Or(unconnected(seen), o.keeps())
+	return cmp.Or(unconnected(seen), o.obstacle())
 }
 
 // alone decides for a stale member without a leader. It serves nothing, and changed or expired authorities may be the

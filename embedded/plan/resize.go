@@ -226,7 +226,7 @@ func (o resizing) idle(r *Record) bool {
 // retire releases a disk that the cluster does not need, with what was set aside on it. A blank disk of a host with any
 // slot is given up without a trace, so that the host is free for another slot.
 func (o resizing) retire(r *Record) Action {
-	if claiming(o).loose() && (!o.Disk.HasLedger || claiming(o).moot()) {
+	if claiming(o).uncommitted() && (!o.Disk.HasLedger || claiming(o).moot()) {
 		return Action{Kind: Yield, Slot: o.Claim.Slot,
 			Why: fmt.Sprintf("slot %s is not in the cluster (%s): the blank disk here leaves it", o.Claim.Slot,
 				strings.Join(o.slots(r), ","))}

@@ -20,7 +20,7 @@ func (o proposals) beside(a Action) Action {
 	if d, ok := o.discard(); ok {
 		return d
 	}
-	if n := o.stranger(); p == nil && n != "" && o.Store.Unknown == "" && o.Store.Restore != nil {
+	if n := o.otherStore(); p == nil && n != "" && o.Store.Unknown == "" && o.Store.Restore != nil {
 		return a.but(say("a %s is proposed, and waits because node %s uses another backup store", o.Store.Restore.Title(), n))
 	}
 	switch {
@@ -101,18 +101,18 @@ func (o proposals) awaited(p *Restore) string {
 // open returns the proposal that this node takes part in. If the disk remembers that it was aborted, it is over for
 // good, whatever the store says: anyone who can delete there could open it again (R16).
 func (o proposals) open() *Restore {
-	p := o.shown()
+	p := o.inStore()
 	if p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
 		return nil
 	}
 	return p
 }
 
-// shown returns the proposal that the store shows as open, if all members share the store. It must be one to end our
+// inStore returns the proposal that the store shows as open, if all members share the store. It must be one to end our
 // own generation, or for a blank disk the newest. A node whose store does not answer does not hinder the others.
-func (o proposals) shown() *Restore {
+func (o proposals) inStore() *Restore {
 	s := o.Store
-	if p := o.continued(); p != nil {
+	if p := o.fromThisDisk(); p != nil {
 		return p
 	}
 	if s.Unknown != "" || s.Record == nil || s.Restore == nil ||
@@ -123,16 +123,16 @@ func (o proposals) shown() *Restore {
 	if known == nil {
 		known, _ = o.latest()
 	}
-	if known != nil && known.ID != s.Record.ID || succession(o).contradicted() || o.stranger() != "" {
+	if known != nil && known.ID != s.Record.ID || succession(o).contradicted() || o.otherStore() != "" {
 		return nil
 	}
 	return s.Restore
 }
 
-// continued returns a proposal to continue from this disk's data that is not an ordinary open proposal of our
+// fromThisDisk returns a proposal to continue from this disk's data that is not an ordinary open proposal of our
 // generation. It is an operator's order after majority and store were lost together, or the beginning of the generation
 // after the newest from a disk that was declared lost for the newest, and is back (R19).
-func (o proposals) continued() *Restore {
+func (o proposals) fromThisDisk() *Restore {
 	mine, s := o.Disk.Ledger.Record, o.Store
 	if mine == nil {
 		return nil
@@ -149,7 +149,7 @@ func (o proposals) continued() *Restore {
 // frozen says that a restore or a recovery is in progress, so that the member list must stay as it is: the conclusion
 // relies on the members that it counted. If the store does not answer us, what other nodes say counts.
 func (o proposals) frozen() string {
-	if p := o.shown(); p != nil && (p.Led == nil || o.heardConsent(p.ID)) {
+	if p := o.inStore(); p != nil && (p.Led == nil || o.heardConsent(p.ID)) {
 		return o.progress(p)
 	}
 	for _, p := range o.live() {
@@ -226,7 +226,7 @@ func (obs Observation) Refusal(q Request) Said {
 func (o proposals) ask(a Action) Action {
 	s := o.Store
 	known := o.current()
-	if s.Unknown != "" || s.Record == nil || s.Restore != nil || known == nil || known.ID != s.Record.ID || o.stranger() != "" {
+	if s.Unknown != "" || s.Record == nil || s.Restore != nil || known == nil || known.ID != s.Record.ID || o.otherStore() != "" {
 		return a
 	}
 	for _, r := range s.Requests {

@@ -27,17 +27,17 @@ func (o resuming) resume() Action {
 	next, _, pending := succession(o).ended()
 	switch {
 	case next != nil:
-		return proposals(o).beside(succession(o).pass(next))
+		return proposals(o).beside(succession(o).moveOn(next))
 	case o.leader(r) != nil: // it is live: one more of its members changes nothing
 	case pending != "" && o.Orders.Join:
 		return succession(o).follow(o.Store.Record)
 	case pending != "":
 		return wait("%s; this disk holds data of %s and does not start; to set it aside and join %s, run %s here", pending,
 			r.Token(), o.Store.Record.Token(), Command("rejoin"))
-	case o.after() != "":
+	case o.laterNode() != "":
 		return wait("slot %s does not start: node %s says that %s has ended, and what the backup store says of that is not "+
 			"proven to this disk (%s); to start all the same, take that node away; to set the data aside and join, run %s",
-			o.Claim.Slot, o.after(), r.Token(), o.Store.Doubt, setVolumeAside)
+			o.Claim.Slot, o.laterNode(), r.Token(), o.Store.Doubt, setVolumeAside)
 	case o.Starting:
 		return wait("slot %s waits a moment for the backup store, which may know that %s is over: %s", o.Claim.Slot,
 			r.Token(), o.Store.Unknown)
@@ -47,7 +47,7 @@ func (o resuming) resume() Action {
 			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another "+
 				"disk: it is set aside and the slot joins again", o.Claim.Slot, l.Join, d.Member)}
 	}
-	if p := proposals(o).shown(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
+	if p := proposals(o).inStore(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
 		return proposals(o).beside(wait("slot %s does not start while a %s is open", o.Claim.Slot, p.Title()))
 	}
 	if a, ok := o.rollback(); ok {
@@ -56,10 +56,10 @@ func (o resuming) resume() Action {
 	if d.Unfit != "" {
 		return wait("slot %s does not start: %s", o.Claim.Slot, d.Unfit)
 	}
-	if why := o.unlike(r); why != "" {
+	if why := o.urlConflict(r); why != "" {
 		return wait("%s", why)
 	}
-	if why := o.outdated(r); why.Text != "" {
+	if why := o.tooOld(r); why.Text != "" {
 		return wait("%s", why)
 	}
 	peers := r.Charter.Peers()
@@ -68,9 +68,9 @@ func (o resuming) resume() Action {
 		Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
 }
 
-// another names the member of another slot whose data is on the disk, "" if nothing shows that. It happens if etcd's
+// otherMember names the member of another slot whose data is on the disk, "" if nothing shows that. It happens if etcd's
 // directory was copied from another node to bring this one back. Two processes would run that member.
-func (o resuming) another() string {
+func (o resuming) otherMember() string {
 	d, r := o.Disk, o.Disk.Ledger.Record
 	if !d.WAL || r == nil || o.changing() {
 		return ""
@@ -97,10 +97,10 @@ func (o resuming) another() string {
 	return ""
 }
 
-// after names a live node that says it is in a generation after ours, if the store also has one that it cannot prove:
+// laterNode names a live node that says it is in a generation after ours, if the store also has one that it cannot prove:
 // its signatures may be older than the authorities. Such a claim keeps a stopped member waiting (R17). "" if there is
 // none.
-func (o resuming) after() string {
+func (o resuming) laterNode() string {
 	mine := o.Disk.Ledger.Record
 	if o.Store.Unknown == "" || o.Store.Unproven <= mine.Generation {
 		return ""
@@ -169,7 +169,7 @@ func (o resuming) repair() Action {
 func (o resuming) enter() Action {
 	l := o.Disk.Ledger
 	r := l.Record
-	if o.anew() {
+	if o.givenUp() {
 		return o.renounce("the operator gave up " + r.Token())
 	}
 	// The disk has never voted, so any evidence of another cluster vetoes its founding.
@@ -195,8 +195,8 @@ func (o resuming) enter() Action {
 	case o.begunBefore(o.Disk.Founder) != "":
 		return Action{Kind: Vacate, Record: r,
 			Why: fmt.Sprintf("%s; slot %s joins again", o.begunBefore(o.Disk.Founder), o.Claim.Slot)}
-	case o.unlike(r) != "":
-		return wait("%s", o.unlike(r))
+	case o.urlConflict(r) != "":
+		return wait("%s", o.urlConflict(r))
 	default:
 		return Action{Kind: Start, Record: r, Member: o.Disk.Founder, Peers: r.Charter.Peers(),
 			Why: fmt.Sprintf("every disk has promised: slot %s starts as a founder of %s", o.Claim.Slot, r.Token())}
@@ -267,10 +267,10 @@ func (o resuming) join(r *Record, id uint64) Action {
 		return wait("slot %s is admitted as learner %x and waits to see a leader of %s%s", o.Claim.Slot, id, r.Token(),
 			o.whoRuns(r))
 	}
-	if why := o.unlike(r); why != "" {
+	if why := o.urlConflict(r); why != "" {
 		return wait("%s", why)
 	}
-	if why := o.outdated(r); why.Text != "" {
+	if why := o.tooOld(r); why.Text != "" {
 		return wait("%s", why)
 	}
 	peers := map[string]string{}

@@ -99,7 +99,7 @@ func (f Facts) Evidence() bool {
 // two volumes from one name.
 func (o claiming) rivalry() (Action, bool) {
 	me := o.facts(nil)
-	pristine := o.loose() && !o.Disk.HasLedger
+	pristine := o.uncommitted() && !o.Disk.HasLedger
 	if node := o.heldBefore()[me.Slot]; pristine && node != "" {
 		return Action{Kind: Yield, Slot: me.Slot,
 			Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves it to that", node,
@@ -112,7 +112,7 @@ func (o claiming) rivalry() (Action, bool) {
 	}
 	for _, p := range o.Peers {
 		f := p.Facts
-		if f == nil || f.Slot != o.Claim.Slot || o.apart(f) {
+		if f == nil || f.Slot != o.Claim.Slot || o.otherGeneration(f) {
 			if p.Live && f != nil && f.Running && o.same(f) {
 				return wait("node %s runs member %x as slot %s (disk %s), and its data is here as well: slot %s does not "+
 					"start; stop one of the two", p.Node, f.Member, f.Slot, f.Disk, me.Slot), true
@@ -147,14 +147,14 @@ func (o claiming) rivalry() (Action, bool) {
 	return Action{}, false
 }
 
-// loose reports whether the disk has taken part in nothing but foundings, on a host that may have any slot.
-func (o claiming) loose() bool { return o.Config.Yields && o.phase() == PhaseBlank }
+// uncommitted reports whether the disk has taken part in nothing but foundings, on a host that may have any slot.
+func (o claiming) uncommitted() bool { return o.Config.Yields && o.phase() == PhaseBlank }
 
 // moot reports whether all that the disk has are promises that nobody needs: a leader serves the newest cluster, or the
 // store has a cluster's record, and this disk is none of its founders. Without moot, a host that lost the race of a
 // founding would never be free again.
 func (o claiming) moot() bool {
-	if !o.loose() || o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" {
+	if !o.uncommitted() || o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" {
 		return false
 	}
 	known, conflict := o.latest()

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// unlike says why etcd must not be started here in a generation with this record, "" if nothing prevents it. If only
+// urlConflict says why etcd must not be started here in a generation with this record, "" if nothing prevents it. If only
 // one of record and configuration has TLS, this member and the others could not talk, unless they are going from http
 // to https (R24). With another host name this node would not find the others: it resolves only the names that its
 // configuration makes. The port only says where to listen.
-func (o resuming) unlike(r *Record) string {
+func (o resuming) urlConflict(r *Record) string {
 	was, wasHost, known := hostURL(r.Charter.PeerURL)
 	is, isHost, said := hostURL(o.Config.PeerURL)
 	promised := o.Disk.Ledger.Secured

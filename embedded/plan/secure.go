@@ -42,8 +42,8 @@ func (o securing) pattern() string {
 	return ""
 }
 
-// left are the members whose URLs are still to be changed, by slot.
-func (o securing) left() []MemberInfo {
+// unchanged are the members whose URLs are still to be changed, by slot.
+func (o securing) unchanged() []MemberInfo {
 	left := slices.DeleteFunc(slices.Clone(o.Member.Members),
 		func(m MemberInfo) bool { return m.PeerURL == PeerURL(o.pattern(), m.Slot) })
 	slices.SortFunc(left, func(a, b MemberInfo) int { return cmp.Compare(a.Slot, b.Slot) })
@@ -56,7 +56,7 @@ func (o securing) beside(a Action) Action {
 	if a.Kind != Wait || !m.Running || !m.Ready || !m.Led() || m.Learner || o.pattern() == "" || len(m.Members) == 0 {
 		return a
 	}
-	slot, s, left := o.Claim.Slot, o.Disk.Ledger.Secured, o.left()
+	slot, s, left := o.Claim.Slot, o.Disk.Ledger.Secured, o.unchanged()
 	switch {
 	case len(left) == 0 && (s == nil || !s.Changed):
 		return Action{Kind: Note, Secured: &Secured{o.pattern(), true},
@@ -64,8 +64,8 @@ func (o securing) beside(a Action) Action {
 				"that it need not serve http", slot)}
 	case len(left) == 0:
 		return a
-	case s == nil && len(left) == len(m.Members) && o.still() != "": // once a URL is changed, all had promised: then this ledger was lost
-		return a.but(fmt.Sprintf("the members keep http: %s", o.still()))
+	case s == nil && len(left) == len(m.Members) && o.notServing() != "": // once a URL is changed, all had promised: then this ledger was lost
+		return a.but(fmt.Sprintf("the members keep http: %s", o.notServing()))
 	case s == nil:
 		return Action{Kind: Note, Secured: &Secured{PeerURL: o.pattern()},
 			Why: fmt.Sprintf("every member serves %s beside http: noting on the disk of slot "+
@@ -76,10 +76,10 @@ func (o securing) beside(a Action) Action {
 	return o.change(a, left)
 }
 
-// still names the members that no live node reports as running with TLS.
-func (o securing) still() string {
+// notServing names the members that no live node reports as running with TLS.
+func (o securing) notServing() string {
 	return o.lacking("is not seen to serve https", func(m MemberInfo) bool {
-		return !o.says(m, func(p Peer, f Facts) bool { return p.Live && f.Running && f.PeerURL == o.pattern() })
+		return !o.holderSays(m, func(p Peer, f Facts) bool { return p.Live && f.Running && f.PeerURL == o.pattern() })
 	})
 }
 
@@ -88,13 +88,13 @@ func (o securing) still() string {
 // promised.
 func (o securing) unpromised(begun bool) string {
 	return o.lacking("has not noted that it serves https", func(m MemberInfo) bool {
-		runs := o.says(m, func(p Peer, f Facts) bool { return p.Live && f.Running })
-		return (runs || !begun) && !o.says(m, func(_ Peer, f Facts) bool { return f.Secured == o.pattern() })
+		runs := o.holderSays(m, func(p Peer, f Facts) bool { return p.Live && f.Running })
+		return (runs || !begun) && !o.holderSays(m, func(_ Peer, f Facts) bool { return f.Secured == o.pattern() })
 	})
 }
 
-// says reports whether a node with the disk of a member reports something about it.
-func (o securing) says(m MemberInfo, what func(Peer, Facts) bool) bool {
+// holderSays reports whether a node with the disk of a member reports something about it.
+func (o securing) holderSays(m MemberInfo, what func(Peer, Facts) bool) bool {
 	return slices.ContainsFunc(o.Peers, func(p Peer) bool {
 		return p.Facts != nil && p.Facts.Member == m.ID && p.Facts.of(o.Disk.Ledger.Record) && what(p, *p.Facts)
 	})
@@ -163,7 +163,7 @@ func (o securing) returns(q quorum) bool {
 // admits returns the URL with which the leader adds a member, or says why it adds none. While some URLs are http and
 // some https, all members must have promised, and a new one has not.
 func (o securing) admits(slot string, f *Facts) (peerURL, obstacle string) {
-	r, left := o.Disk.Ledger.Record, len(o.left())
+	r, left := o.Disk.Ledger.Record, len(o.unchanged())
 	switch scheme, _, said := hostURL(f.PeerURL); {
 	case o.pattern() == "" || left == len(o.Member.Members):
 		return PeerURL(r.Charter.PeerURL, slot), ""

@@ -49,19 +49,19 @@ func (o steady) quorum() quorum {
 // grows. Only then does it give up members that serve.
 func (o steady) steps() []step {
 	q, wanted := o.quorum(), o.slots(o.Disk.Ledger.Record)
-	all := []step{resizing(o).agree(), o.undo(q)}
+	all := []step{resizing(o).agree(), o.removeLearner(q)}
 	mend := func(listed bool) {
 		for _, slot := range o.untried(wanted) {
 			if _, is := o.listed(slot); is == listed && slot != o.Claim.Slot {
-				a, note := o.mend(slot, q)
+				a, note := o.advance(slot, q)
 				all = append(all, step{a, note})
 			}
 		}
 	}
 	mend(true)
-	all = append(all, o.bury(q, wanted))
+	all = append(all, o.removeLost(q, wanted))
 	mend(false)
-	return append(all, o.dismiss(q, wanted))
+	return append(all, o.removeServing(q, wanted))
 }
 
 // untried moves slots whose learner was removed to the end, so that the same failed join does not always come next.
@@ -75,9 +75,9 @@ func (o steady) untried(slots []string) []string {
 	return sorted
 }
 
-// undo removes a learner that cannot finish joining. It has no vote, so only its copy of the data is lost. Only one
+// removeLearner removes a learner that cannot finish joining. It has no vote, so only its copy of the data is lost. Only one
 // join can be in progress, so a live learner that never catches up would keep all others out.
-func (o steady) undo(q quorum) step {
+func (o steady) removeLearner(q quorum) step {
 	m := q.learner
 	if m == nil || q.healthy <= q.voters/2 {
 		return step{}
@@ -124,8 +124,8 @@ func (o steady) unwantedVoters(wanted []string) []MemberInfo {
 	return out
 }
 
-// bury removes a lost member whose slot is not wanted. The quorum gets smaller, and no serving member is touched.
-func (o steady) bury(q quorum, wanted []string) step {
+// removeLost removes a lost member whose slot is not wanted. The quorum gets smaller, and no serving member is touched.
+func (o steady) removeLost(q quorum, wanted []string) step {
 	for _, m := range o.unwantedVoters(wanted) {
 		switch {
 		case m.Connected:
@@ -144,11 +144,11 @@ func (o steady) bury(q quorum, wanted []string) step {
 	return step{}
 }
 
-// dismiss removes a serving member whose slot is not wanted. The leader goes last: it hands over to a member that
+// removeServing removes a serving member whose slot is not wanted. The leader goes last: it hands over to a member that
 // stays, which then removes it. All members that stay must be connected and in sync, so that the smaller cluster is at
 // full strength at once. Being connected is not enough, because a member that keeps restarting is connected for
 // moments.
-func (o steady) dismiss(q quorum, wanted []string) step {
+func (o steady) removeServing(q quorum, wanted []string) step {
 	out := o.unwantedVoters(wanted)
 	if len(out) == 0 && (slices.Contains(wanted, o.Claim.Slot) || q.voters < 2) {
 		return step{}

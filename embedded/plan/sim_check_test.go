@@ -77,7 +77,7 @@ func (w *world) judgeStart(n *node, o Observation) {
 			w.fail("R6: %s starts member %x, which leader %s shows as removed", n.name, id, p.Node)
 		}
 		// The previous holder of this very disk has ended, because here a disk has one holder.
-		if p.Live && f.Running && f.Slot == o.Claim.Slot && f.Lock != n.disk.lock && !look(&o).apart(f) {
+		if p.Live && f.Running && f.Slot == o.Claim.Slot && f.Lock != n.disk.lock && !look(&o).otherGeneration(f) {
 			w.fail("R10: %s starts slot %s, which it sees running on %s", n.name, f.Slot, p.Node)
 		}
 		for _, m := range f.Members {

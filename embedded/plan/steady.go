@@ -14,7 +14,7 @@ type steady view
 func (o steady) serve() Action {
 	m := o.Member
 	if next, _, _ := succession(o).ended(); next != nil {
-		return succession(o).pass(next)
+		return succession(o).moveOn(next)
 	}
 	reload, changed := reloading(o).alone()
 	switch {
@@ -63,7 +63,7 @@ func (o steady) lead(note Said) Action {
 		next := s.action
 		switch {
 		// A promotion finishes what has begun.
-		case next != nil && (held == "" || frozen == "" && next.Kind == Promote) && (!corrupt || upkeep(o).heals(next)):
+		case next != nil && (held == "" || frozen == "" && next.Kind == Promote) && (!corrupt || upkeep(o).replacesCorrupt(next)):
 			return *next
 		case next != nil && (next.Kind == Resize || next.Kind == HandOver):
 			s.note = "the change of the slots waits"
@@ -99,7 +99,7 @@ func (o steady) note() (Action, bool) {
 			Why: fmt.Sprintf("the proposal %s to end %s was aborted (%s): noting it on the disk of slot %s", a.ID,
 				l.Record.Token(), a.Why, o.Claim.Slot)}, true
 	}
-	if a, ok := adopting(o).whole(); ok {
+	if a, ok := adopting(o).noteTaken(); ok {
 		return a, true
 	}
 	if s == nil || s.Record != l.Record.ID || l.Set != nil && l.Set.Record == s.Record && l.Set.Serial >= s.Serial {
@@ -125,8 +125,8 @@ func (o steady) mirror() *Action {
 	return nil
 }
 
-// mend returns the step that brings a slot closer to being a voter, or a note on what it lacks.
-func (o steady) mend(slot string, q quorum) (*Action, string) {
+// advance returns the step that brings a slot closer to being a voter, or a note on what it lacks.
+func (o steady) advance(slot string, q quorum) (*Action, string) {
 	m, listed := o.listed(slot)
 	h, note := o.holder(slot, m.ID)
 	if h == nil {

@@ -56,7 +56,7 @@ func (o surveying) survey() Survey {
 		s.Obstacle = "no member of " + known.Token() + " runs here (yet), so its members are unknown: " +
 			Command("status").String() + " says what each node waits for"
 	}
-	if n := o.stranger(); n != "" {
+	if n := o.otherStore(); n != "" {
 		s.Obstacle = fmt.Sprintf("node %s uses another backup store, so not all nodes would see the recovery: stop the "+
 			"others and name their slots in --lost, or configure one store for all", n)
 	}

@@ -65,7 +65,7 @@ func (m Member) Voters() int { return len(Voters(m.Members)) }
 func (o upkeep) due() (a *Action, note Said) {
 	switch m := o.Member; {
 	case o.Orders.Differs && !o.Claim.Short:
-		return noted(o.part())
+		return noted(o.giveUpData())
 	case m.Alarmed(Corrupt):
 		return nil, o.corrupt()
 	case m.Alarmed(NoSpace):
@@ -120,13 +120,13 @@ func (o upkeep) corrupt() Said {
 // Differed is the reason of a [SetAside] of data that differs from the other members' data.
 const Differed = "differs"
 
-// part gives up this member's data, which an operator says differs from that of a majority of all voters, so that the
+// giveUpData gives up this member's data, which an operator says differs from that of a majority of all voters, so that the
 // leader replaces the member. All others must serve, because this one is away until it has their data. If CORRUPT names
 // another member, or none, it is raised for this one first: under CORRUPT the leader replaces only the member that the
 // alarm names.
-func (o upkeep) part() (*Action, string) {
+func (o upkeep) giveUpData() (*Action, string) {
 	m, slot := o.Member, o.Claim.Slot
-	obstacle := o.hinders()
+	obstacle := o.obstacle()
 	switch {
 	case obstacle != "":
 	case m.Voters() < 3:
@@ -148,8 +148,8 @@ func (o upkeep) part() (*Action, string) {
 			"has: it is set aside, and the slot joins again", slot)}, ""
 }
 
-// heals reports whether an action replaces a corrupt member.
-func (o upkeep) heals(a *Action) bool {
+// replacesCorrupt reports whether an action replaces a corrupt member.
+func (o upkeep) replacesCorrupt(a *Action) bool {
 	// A slot without a member, or with a learner, is being replaced: nothing else can have begun since the alarm was
 	// raised.
 	return a.Kind == Promote || a.Kind == Replace && (a.Member == 0 || o.Member.blames(a.Member))
@@ -159,7 +159,7 @@ func (o upkeep) heals(a *Action) bool {
 // leader. The disruption lock ensures that only one does so at a time.
 func (o upkeep) defragment() (*Action, string) {
 	const waits = "the database is fragmented; the defragmentation waits: %s"
-	if obstacle := cmp.Or(o.hinders(), o.lockedBy(), o.rests()); obstacle != "" {
+	if obstacle := cmp.Or(o.obstacle(), o.lockedBy(), o.resting()); obstacle != "" {
 		return nil, fmt.Sprintf(waits, obstacle)
 	}
 	if before := o.before(fragmented); before != "" {
@@ -185,7 +185,7 @@ func (o upkeep) cure() (*Action, string) {
 	if !o.Config.Upkeep.Cure {
 		return nil, out + "upkeep.cure-nospace is off: compact, defragment and disarm by hand"
 	}
-	if obstacle := cmp.Or(o.hinders(), o.lockedBy()); obstacle != "" {
+	if obstacle := cmp.Or(o.obstacle(), o.lockedBy()); obstacle != "" {
 		return nil, out + "the cure waits: " + obstacle
 	}
 	step, note := o.cureStep()
@@ -213,8 +213,8 @@ func (o upkeep) cureStep() (*Action, string) {
 		return nil, "the leader compacts the history first"
 	case before != "":
 		return nil, "slot " + before + " is to be defragmented"
-	case ours && o.rests() != "":
-		return nil, "the cure waits: " + o.rests()
+	case ours && o.resting() != "":
+		return nil, "the cure waits: " + o.resting()
 	case ours && m.Leader && m.Voters() > 1:
 		return &Action{Kind: HandOver, Why: "only the leader is left to be defragmented: handing over"}, ""
 	case ours:
@@ -257,7 +257,7 @@ func (obs Observation) Word(slot string) (refusal string) {
 // is what the leader has just reported ([Facts.Seen]), nil if it has not.
 func (obs Observation) Hindrance(seen []MemberInfo) string {
 	o := upkeep(look(&obs))
-	return cmp.Or(unconnected(seen), o.hinders(), o.lockedBy(), o.rests())
+	return cmp.Or(unconnected(seen), o.obstacle(), o.lockedBy(), o.resting())
 }
 
 // unconnected names a member that the leader does not reach, by the leader's report.
@@ -273,8 +273,8 @@ func unconnected(seen []MemberInfo) string {
 	return ""
 }
 
-// hinders says what prevents a member from stopping its work for its database now.
-func (o upkeep) hinders() string { return cmp.Or(proposals(o).frozen(), o.halted(), o.absent()) }
+// obstacle says what prevents a member from stopping its work for its database now.
+func (o upkeep) obstacle() string { return cmp.Or(proposals(o).frozen(), o.halted(), o.absent()) }
 
 // defragging says which other member is defragmenting, according to the gossip.
 func (o upkeep) defragging() string {
@@ -315,8 +315,8 @@ func (o upkeep) away() string {
 	return ""
 }
 
-// rests says why this member itself waits: a defragmentation never disturbs a backup.
-func (o upkeep) rests() string {
+// resting says why this member itself waits: a defragmentation never disturbs a backup.
+func (o upkeep) resting() string {
 	if o.Member.Snapshot && o.Member.Fragmented {
 		return "a backup is being read"
 	}

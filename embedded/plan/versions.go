@@ -39,9 +39,9 @@ func Older(a, b string) bool {
 	return one && two && x.Older(y)
 }
 
-// outdated says why etcd must not be started here in a generation: its cluster is at a newer version, and etcd would
+// tooOld says why etcd must not be started here in a generation: its cluster is at a newer version, and etcd would
 // panic as soon as it learns that. The data on the disk may not show yet what running members do.
-func (o resuming) outdated(r *Record) Said {
+func (o resuming) tooOld(r *Record) Said {
 	for _, p := range o.live() {
 		f := p.Facts
 		if f == nil || !f.Running || !f.of(r) || !Older(o.Config.Etcd, f.Agreed) {
