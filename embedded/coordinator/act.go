@@ -156,7 +156,8 @@ func (ac *actor) replace(ctx context.Context, o plan.Observation, a plan.Action)
 func (ac *actor) adopt(ctx context.Context, o plan.Observation, a plan.Action) error {
 	path := ac.holding.now().id.Path
 	now, err := ac.world.Etcd.Origin(path)
-	if err == nil && !reflect.DeepEqual(now, o.Disk.Origin) { // else the record would be of a cluster that no longer exists
+	// Else the record would be of a cluster that no longer exists.
+	if err == nil && !reflect.DeepEqual(now, o.Disk.Origin) {
 		err = errors.New("the data has changed since it was read")
 	}
 	if err != nil {

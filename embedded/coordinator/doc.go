@@ -13,7 +13,7 @@
 //	observer   observer.go          gathers the observation: each part adds what it knows
 //	decider    decide.go            asks the plan; bugs.go: a panic there is reported, and the node waits
 //	actor      act.go, confirm.go   carries out one action; asks again right before an irreversible step
-//	contest    contest.go           asks the nodes that may start the same member, right before ours starts; answers them
+//	contest    contest.go           asks the nodes that may start the same member, before ours starts; answers them
 //	members    members.go           changes the member list
 //	restorer   restore.go           the steps of a restore; propose.go: before them; recover.go: of a recovery
 //	turn       turn.go              takes the disruption lock (a key: embedded/disruption.go); what is done under it:

@@ -93,7 +93,8 @@ func (c content) lookAgain(path string, etcd Foreign) foreign {
 	if is.origin == nil || c.broken != "" {
 		return is
 	}
-	if by, err := etcd.InUse(path); err != nil || by != "" { // data that was read before this etcd ran must be read again after it
+	// Data that was read before this etcd ran must be read again after it.
+	if by, err := etcd.InUse(path); err != nil || by != "" {
 		is.origin, is.strange = nil, cmp.Or(text(err), "etcd still runs on it: "+by)
 	}
 	return is

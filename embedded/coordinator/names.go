@@ -92,7 +92,8 @@ func (n *names) update(o plan.Observation, accepted bool) {
 	news, moved := !maps.EqualFunc(n.told, table, slices.Equal), !maps.Equal(n.kept, n.known)
 	n.told, n.kept = table, maps.Clone(n.known)
 	n.mu.Unlock()
-	if adopted || r != nil && r.Cause == plan.Founding { // a restored generation may be of either kind, and lines may be left
+	// A restored generation may be of either kind, and lines may be left.
+	if adopted || r != nil && r.Cause == plan.Founding {
 		n.world.Names.Adopt(adopted)
 	}
 	if news {

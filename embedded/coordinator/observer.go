@@ -75,7 +75,8 @@ func (ob *observer) wanted() []string {
 func (ob *observer) observe() (o plan.Observation, ended error) {
 	accepted := ob.holding.now().accepted()
 	o, ended = ob.among(ob.world.Mesh.Nodes(accepted))
-	if accepted && ended == nil && o.Disk.Ledger.Record == nil { // the record was given up meanwhile: witnesses are needed again
+	// The record was given up meanwhile: witnesses are needed again.
+	if accepted && ended == nil && o.Disk.Ledger.Record == nil {
 		o, ended = ob.among(ob.world.Mesh.Nodes(false))
 	}
 	return o, ended

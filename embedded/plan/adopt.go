@@ -116,7 +116,8 @@ func (o adopting) adopt() Action {
 	if why := o.unfit(from); why.Text != "" {
 		return wait("%s", why)
 	}
-	if known, by := resuming(o).known(); known != nil && o.Disk.WAL { // it was taken over before, and may have advanced since
+	// It was taken over before, and may have advanced since.
+	if known, by := resuming(o).known(); known != nil && o.Disk.WAL {
 		return resuming(o).rewrite(known, by)
 	}
 	r := AdoptedRecord(o.Config.Cluster, o.Config.PeerURL, *from)
@@ -228,15 +229,15 @@ func (o adopting) contradiction(r *Record) Said {
 	return Said{}
 }
 
-// replaceable reports whether the store's record is of another cluster that was given back, down to its last member. Then the
-// cluster that the other program has since made of it, for example by a restore, may take its place.
+// replaceable reports whether the store's record is of another cluster that was given back, down to its last member.
+// Then the cluster that the other program has since made of it, for example by a restore, may take its place.
 func (o adopting) replaceable(r *Record) bool {
 	s := o.Store
 	return s.Unknown == "" && s.Record != nil && s.Returned && s.Record.Lineage() != r.ID
 }
 
-// withoutReplaced ignores what lost nodes said about other clusters, if the store has the record of the cluster on this disk,
-// or may take it.
+// withoutReplaced ignores what lost nodes said about other clusters, if the store has the record of the cluster on this
+// disk, or may take it.
 func (o adopting) withoutReplaced(r *Record) knowledge {
 	s, rest := o.Store, *o.Observation
 	if o.replaceable(r) || s.Unknown == "" && s.Record != nil && s.Record.Lineage() == r.ID {
@@ -343,8 +344,8 @@ func (o adopting) mixed() string {
 	return fmt.Sprintf("%s not taken over yet: %s", they(foreign, "is", "are"), Frozen)
 }
 
-// noteTaken notes on the disk that holdfast runs every voter, once this member has a leader. The freeze is then over, and
-// need not be judged again. whole removes the note once the cluster goes back.
+// noteTaken notes on the disk that holdfast runs every voter, once this member has a leader. The freeze is then over,
+// and need not be judged again. whole removes the note once the cluster goes back.
 func (o adopting) noteTaken() (Action, bool) {
 	r := o.Disk.Ledger.Record
 	noted := o.Disk.Ledger.Taken == r.ID
@@ -378,9 +379,9 @@ func (o adopting) runs(r *Record, id uint64) bool {
 	return is(o.facts(nil)) || slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && is(*p.Facts) })
 }
 
-// ownView is the member list, with the members marked as connected that exchange raft messages with this one. It replaces
-// the leader's report if another program runs the leader, because such a leader reports nothing. It is nil if a node
-// leads, or may lead.
+// ownView is the member list, with the members marked as connected that exchange raft messages with this one. It
+// replaces the leader's report if another program runs the leader, because such a leader reports nothing. It is nil if
+// a node leads, or may lead.
 func (o adopting) ownView() []MemberInfo {
 	m, r := o.Member, o.current()
 	if len(o.foreign()) == 0 && !o.mayReturn(r) || m.Leader || !m.Led() || o.leader(r) != nil {
@@ -393,8 +394,8 @@ func (o adopting) ownView() []MemberInfo {
 	return seen
 }
 
-// mayReturn reports whether an adopted cluster may be on its way back to another program: an operator has paused it, and
-// may give members back without notice. Then it no longer matters that all members were ours once.
+// mayReturn reports whether an adopted cluster may be on its way back to another program: an operator has paused it,
+// and may give members back without notice. Then it no longer matters that all members were ours once.
 func (o adopting) mayReturn(r *Record) bool {
 	return r != nil && r.Cause == Adopted && o.Member.Paused != nil
 }

@@ -40,7 +40,7 @@ const (
 	holdNoVoter    Hold = "no-voter"     // the member does not run, or has no vote
 	holdLeads      Hold = "leads"        // it leads
 	holdDeparting  Hold = "departing"    // it goes down on purpose, or is busy
-	holdEnding     Hold = "ending"       // it has left its generation, is entering the next one, or an end is proposed (R16)
+	holdEnding     Hold = "ending"       // it has left its generation, enters the next one, or an end is proposed (R16)
 	holdNoEvidence Hold = "no-evidence"  // nothing says that there is no leader
 	holdHeard      Hold = "leader-heard" // another voter hears a leader
 	holdUnsure     Hold = "unsure"       // another voter may hear a leader, and has not said that it does not

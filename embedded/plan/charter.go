@@ -147,7 +147,7 @@ const (
 type Record struct {
 	Cluster    string `json:"cluster"`
 	Generation uint64 `json:"generation"` // 1 for the founding
-	ID         string `json:"id"`         // of a founding or an adoption: a hash, so that all nodes agree; otherwise random
+	ID         string `json:"id"`         // of a founding or an adoption: a hash, so that all nodes agree; else random
 	// Line is the IDs of all earlier generations, the founding's first. Of two records of one cluster, one has the other
 	// in its line, or they contradict each other.
 	Line    []string `json:"line,omitempty"`

@@ -126,8 +126,8 @@ func (obs Observation) Deserted() bool {
 	return near <= voters/2 || staying == 0
 }
 
-// countVoters counts the voters, including this member; those that are connected, including this one; and the other voters
-// that nobody has told to stop.
+// countVoters counts the voters, including this member; those that are connected, including this one; and the other
+// voters that nobody has told to stop.
 func (o disruption) countVoters() (voters, near, staying int) {
 	voters, near = 1, 1
 	for _, v := range o.Member.Members {

@@ -14,9 +14,10 @@
 // subject names it: proposals(o).frozen().
 //
 //   - mesh (mesh.go): what the other nodes say.
-//   - knowledge (knowledge.go, facts.go): what all sources together say about the cluster, and what this node says about
-//     itself. All subjects use mesh and knowledge; these two use no other subject.
-//   - claiming (rivals.go): which slots to leave to other nodes, and who else holds ours. The provider chooses the volume.
+//   - knowledge (knowledge.go, facts.go): what all sources together say about the cluster, and what this node says
+//     about itself. All subjects use mesh and knowledge; these two use no other subject.
+//   - claiming (rivals.go): which slots to leave to other nodes, and who else holds ours. The provider chooses the
+//     volume.
 //   - founding (founding.go): a disk that has accepted no record.
 //   - adopting (adopt.go): foreign data on a disk, and a cluster of which another program still runs a part.
 //   - resuming (resume.go, rollback.go, scheme.go, versions.go): a disk that has accepted a record, before etcd runs.

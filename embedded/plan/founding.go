@@ -135,9 +135,9 @@ func (o founding) storeKnows() Said {
 		r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ",")), Command("found --new"))
 }
 
-// onlyStoreKnows decides for a blank disk if only the store knows the cluster. Nothing is founded. With restore.automatic, the
-// newest backup is restored if every slot has a blank disk and no witness names another cluster. All slots then count
-// as lost.
+// onlyStoreKnows decides for a blank disk if only the store knows the cluster. Nothing is founded. With
+// restore.automatic, the newest backup is restored if every slot has a blank disk and no witness names another cluster.
+// All slots then count as lost.
 func (o founding) onlyStoreKnows(shared bool) Action {
 	r := o.Store.Record
 	if !o.Config.Automatic || !shared {
@@ -176,7 +176,8 @@ func (o founding) managed() Said {
 		"and then restore one of them", o.Store.Managed, Command("found --new"))
 }
 
-// promisedBy says which disk has promised the founding in the store: that disk may still begin with it, and is not lost.
+// promisedBy says which disk has promised the founding in the store: that disk may still begin with it, and is not
+// lost.
 func (o founding) promisedBy(r *Record) string {
 	for _, p := range o.Peers {
 		if p.Facts != nil && p.Facts.Promise != nil && p.Facts.Promise.ID() == r.ID {
@@ -304,9 +305,9 @@ func (o founding) holders() ([]holder, string) {
 	return found, ""
 }
 
-// mayStay reports whether the weaker of two rivals may keep its slot while the others found without it: it has promised,
-// so it keeps its disk and waits. If three hosts take one slot in the same moment, each may have promised a charter
-// with itself in it. A rival that has promised nothing will take another slot instead. The charter that a rival
+// mayStay reports whether the weaker of two rivals may keep its slot while the others found without it: it has
+// promised, so it keeps its disk and waits. If three hosts take one slot in the same moment, each may have promised a
+// charter with itself in it. A rival that has promised nothing will take another slot instead. The charter that a rival
 // promised may be complete, and founded by now, unless a majority of its disks is among the founders, who would know.
 func (o founding) mayStay(f Facts) bool {
 	return o.Config.Yields && f.Phase == PhaseBlank && f.Promise != nil

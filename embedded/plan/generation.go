@@ -132,8 +132,8 @@ func (o succession) swap(r *Record) Action {
 			o.Claim.Slot, r.Restore.Source(), r.Token())}
 }
 
-// continueAlone decides for the survivor once it has entered the generation that it alone founds. What it has prepared is
-// valid only if its log has not grown since, because etcd ran until it entered.
+// continueAlone decides for the survivor once it has entered the generation that it alone founds. What it has prepared
+// is valid only if its log has not grown since, because etcd ran until it entered.
 func (o succession) continueAlone() Action {
 	r, d := o.Disk.Ledger.Record, o.Disk
 	whole := o.prepared(r.ID) && d.Ledger.Prepared.Log != nil

@@ -9,11 +9,11 @@ import (
 // mesh is what the other nodes say about themselves in the gossip, and how that fits our own disk and store.
 type mesh struct{ *Observation }
 
-// withoutOusted is the observation with nodes marked as gone that the gossip still believes live, although their disk's lock
-// proves the opposite. Only one process has a lock: the operating system gives it to the next one only when the last
-// one has ended or released the disk. So a node that had the lock in an earlier claim no longer holds the disk. A copy
-// of the disk has another lock, except on a machine that was cloned with its memory. So our own claim only lets us ask
-// (see [Observation.Ousted]). Another node's claim counts once its member runs, because that node has asked then. A
+// withoutOusted is the observation with nodes marked as gone that the gossip still believes live, although their disk's
+// lock proves the opposite. Only one process has a lock: the operating system gives it to the next one only when the
+// last one has ended or released the disk. So a node that had the lock in an earlier claim no longer holds the disk. A
+// copy of the disk has another lock, except on a machine that was cloned with its memory. So our own claim only lets us
+// ask (see [Observation.Ousted]). Another node's claim counts once its member runs, because that node has asked then. A
 // lost node's claim does not count: the epoch goes back with a disk that goes back in time.
 func (obs *Observation) withoutOusted() *Observation {
 	claims := []Facts{obs.claimed()}
@@ -117,9 +117,9 @@ func (o mesh) holder(slot string, member uint64) (*Peer, string) {
 	return found, ""
 }
 
-// otherGeneration reports whether a node's disk is of another generation than ours, and ours has data. The tokens differ, so raft
-// cannot mix them: the node is no rival, and has no part in our generation. A stray that runs our slot must not keep
-// ours from starting.
+// otherGeneration reports whether a node's disk is of another generation than ours, and ours has data. The tokens
+// differ, so raft cannot mix them: the node is no rival, and has no part in our generation. A stray that runs our slot
+// must not keep ours from starting.
 func (o mesh) otherGeneration(f *Facts) bool {
 	mine := o.Disk.Ledger.Record
 	return mine != nil && f.Record != nil && f.Record.ID != mine.ID && (o.Disk.WAL || f.Record.Lineage() != mine.Lineage())

@@ -20,8 +20,8 @@ func (s BackupStand) Beyond(generation uint64, revision int64) bool {
 	return s.Name != "" && cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0
 }
 
-// backupBeyond says that the newest backup holds more than the member here, and how to continue from it. It says nothing if
-// the backup does not hold more, or is not known.
+// backupBeyond says that the newest backup holds more than the member here, and how to continue from it. It says
+// nothing if the backup does not hold more, or is not known.
 func (o proposals) backupBeyond(lost []string) Said {
 	s, r := o.Store.Newest, o.Disk.Ledger.Record
 	if s == nil || s.Unknown != "" || r == nil || !s.Beyond(r.Generation, o.Member.Revision) {

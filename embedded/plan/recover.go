@@ -54,9 +54,9 @@ func (o proposals) withoutStore(p *Restore, a Action) Action {
 			o.progress(p), o.Claim.Slot, r.Token())}
 }
 
-// continueInstead continues from a disk that was declared lost for the present generation, and is back. That disk prepares. If
-// the present generation has a leader, that leader consents and then concludes. Without a leader the disk concludes,
-// once all voters of that generation are out.
+// continueInstead continues from a disk that was declared lost for the present generation, and is back. That disk
+// prepares. If the present generation has a leader, that leader consents and then concludes. Without a leader the disk
+// concludes, once all voters of that generation are out.
 func (o proposals) continueInstead(p *Restore, a Action) Action {
 	s := o.Store
 	mine := o.Claim.Disk == p.Disk
@@ -154,7 +154,8 @@ func (o proposals) recovery(a Action) Action {
 	way := say("if the disks of %s are gone for good, run %s, which continues from slot %s", strings.Join(lost, ", "),
 		command("recover --lost %s", strings.Join(lost, ",")), chosen.Slot)
 	unproven := survey.Missing(survey.gone())
-	if richer := o.backupBeyond(lost); richer.Text != "" && chosen.Disk == o.Claim.Disk { // R16: never without an operator
+	// R16: never without an operator.
+	if richer := o.backupBeyond(lost); richer.Text != "" && chosen.Disk == o.Claim.Disk {
 		return a.but(richer, say("%s says how to continue from slot %s all the same", Command("recover"), chosen.Slot))
 	}
 	switch {

@@ -15,7 +15,7 @@ type Restore struct {
 	Cluster    string   `json:"cluster"`
 	Generation uint64   `json:"generation"` // that it would begin: the parent's plus one
 	Attempt    int      `json:"attempt"`    // counts the proposals for this generation from 1; earlier ones were aborted
-	ID         string   `json:"id"`         // random: 16 hexadecimal digits; also the ID of the record, if it is concluded
+	ID         string   `json:"id"`         // random: 16 hexadecimal digits; also the record's ID, if it is concluded
 	Line       []string `json:"line"`       // as in Record; the last is the parent
 
 	Backup   string `json:"backup,omitempty"` // name in the store

@@ -50,7 +50,8 @@ func (o proposals) restoring(p *Restore, a Action) Action {
 	switch {
 	case o.departs(p) && (excused || o.prepared(p.ID)):
 		return succession(o).leave(p)
-	case r != nil && o.mayConclude(p) && (o.prepared(p.ID) || excused && p.Led != nil): // a leader may have no seat, and nobody else may conclude
+	// A leader may have no seat, and nobody else may conclude.
+	case r != nil && o.mayConclude(p) && (o.prepared(p.ID) || excused && p.Led != nil):
 		return o.conclude(p, r)
 	case !founder:
 		return a.but(o.progress(p))
@@ -254,7 +255,8 @@ func (o proposals) proposes(r *Record) bool {
 	if o.Member.Running && o.Member.HasLead || o.leader(r) != nil {
 		return o.Member.Leader
 	}
-	if !o.Leaderless && (o.Member.Running || o.Disk.WAL || o.anyRuns()) { // the leader they elect would object, and the command never runs again
+	// The leader they elect would object, and the command never runs again.
+	if !o.Leaderless && (o.Member.Running || o.Disk.WAL || o.anyRuns()) {
 		return false
 	}
 	for _, p := range o.live() {

@@ -68,8 +68,8 @@ func (o resuming) resume() Action {
 		Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
 }
 
-// otherMember names the member of another slot whose data is on the disk, "" if nothing shows that. It happens if etcd's
-// directory was copied from another node to bring this one back. Two processes would run that member.
+// otherMember names the member of another slot whose data is on the disk, "" if nothing shows that. It happens if
+// etcd's directory was copied from another node to bring this one back. Two processes would run that member.
 func (o resuming) otherMember() string {
 	d, r := o.Disk, o.Disk.Ledger.Record
 	if !d.WAL || r == nil || o.changing() {
@@ -97,9 +97,9 @@ func (o resuming) otherMember() string {
 	return ""
 }
 
-// laterNode names a live node that says it is in a generation after ours, if the store also has one that it cannot prove:
-// its signatures may be older than the authorities. Such a claim keeps a stopped member waiting (R17). "" if there is
-// none.
+// laterNode names a live node that says it is in a generation after ours, if the store also has one that it cannot
+// prove: its signatures may be older than the authorities. Such a claim keeps a stopped member waiting (R17). "" if
+// there is none.
 func (o resuming) laterNode() string {
 	mine := o.Disk.Ledger.Record
 	if o.Store.Unknown == "" || o.Store.Unproven <= mine.Generation {

@@ -75,8 +75,8 @@ func (o resuming) begunBefore(member uint64) string {
 		"the disk was wiped, or went back in time", l.Node, member, o.Claim.Slot)
 }
 
-// unheardLeader returns a live node that has a leader of our generation which this node does not hear yet, "" for none. That
-// leader may know how far this disk had come.
+// unheardLeader returns a live node that has a leader of our generation which this node does not hear yet, "" for none.
+// That leader may know how far this disk had come.
 func (o resuming) unheardLeader() string {
 	r := o.Disk.Ledger.Record
 	if r == nil || !o.Disk.WAL || o.leader(r) != nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// urlConflict says why etcd must not be started here in a generation with this record, "" if nothing prevents it. If only
-// one of record and configuration has TLS, this member and the others could not talk, unless they are going from http
-// to https (R24). With another host name this node would not find the others: it resolves only the names that its
+// urlConflict says why etcd must not be started here in a generation with this record, "" if nothing prevents it. If
+// only one of record and configuration has TLS, this member and the others could not talk, unless they are going from
+// http to https (R24). With another host name this node would not find the others: it resolves only the names that its
 // configuration makes. The port only says where to listen.
 func (o resuming) urlConflict(r *Record) string {
 	was, wasHost, known := hostURL(r.Charter.PeerURL)

@@ -64,7 +64,8 @@ func (o securing) beside(a Action) Action {
 				"that it need not serve http", slot)}
 	case len(left) == 0:
 		return a
-	case s == nil && len(left) == len(m.Members) && o.notServing() != "": // once a URL is changed, all had promised: then this ledger was lost
+	// Once a URL is changed, all had promised: then this ledger was lost.
+	case s == nil && len(left) == len(m.Members) && o.notServing() != "":
 		return a.but(fmt.Sprintf("the members keep http: %s", o.notServing()))
 	case s == nil:
 		return Action{Kind: Note, Secured: &Secured{PeerURL: o.pattern()},
@@ -125,7 +126,8 @@ func (o securing) change(a Action, left []MemberInfo) Action {
 	waits := cmp.Or(o.unpromised(begun), o.lockedBy())
 	switch {
 	case waits != "":
-	case !begun && o.Member.Alarmed(Corrupt): // otherwise the corrupt member's replacement is not admitted, and the change waits for the replacement
+	// Otherwise the corrupt member's replacement is not admitted, and the change waits for the replacement.
+	case !begun && o.Member.Alarmed(Corrupt):
 		waits = "the alarm CORRUPT is up"
 	case q.learner != nil:
 		waits = fmt.Sprintf("learner %x of slot %s is under way", q.learner.ID, q.learner.Slot)

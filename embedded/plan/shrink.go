@@ -75,8 +75,8 @@ func (o steady) untried(slots []string) []string {
 	return sorted
 }
 
-// removeLearner removes a learner that cannot finish joining. It has no vote, so only its copy of the data is lost. Only one
-// join can be in progress, so a live learner that never catches up would keep all others out.
+// removeLearner removes a learner that cannot finish joining. It has no vote, so only its copy of the data is lost.
+// Only one join can be in progress, so a live learner that never catches up would keep all others out.
 func (o steady) removeLearner(q quorum) step {
 	m := q.learner
 	if m == nil || q.healthy <= q.voters/2 {

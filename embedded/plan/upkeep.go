@@ -120,10 +120,10 @@ func (o upkeep) corrupt() Said {
 // Differed is the reason of a [SetAside] of data that differs from the other members' data.
 const Differed = "differs"
 
-// giveUpData gives up this member's data, which an operator says differs from that of a majority of all voters, so that the
-// leader replaces the member. All others must serve, because this one is away until it has their data. If CORRUPT names
-// another member, or none, it is raised for this one first: under CORRUPT the leader replaces only the member that the
-// alarm names.
+// giveUpData gives up this member's data, which an operator says differs from that of a majority of all voters, so that
+// the leader replaces the member. All others must serve, because this one is away until it has their data. If CORRUPT
+// names another member, or none, it is raised for this one first: under CORRUPT the leader replaces only the member
+// that the alarm names.
 func (o upkeep) giveUpData() (*Action, string) {
 	m, slot := o.Member, o.Claim.Slot
 	obstacle := o.obstacle()
