@@ -78,7 +78,9 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 	return ac.turn.act(ctx, o, a)
 }
 
-func unknown(a plan.Action) error { return fmt.Errorf("carry out %q: unknown action, which is a bug", a.Kind) }
+func unknown(a plan.Action) error {
+	return fmt.Errorf("carry out %q: unknown action, which is a bug", a.Kind)
+}
 
 func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
 	v, err := ac.world.Volumes.Claim(ctx, ac.observer.wanted(), a.Known, ac.holding.now().left.avoided(a.Avoid))
@@ -106,7 +108,7 @@ func (ac *actor) yield(ctx context.Context, a plan.Action) error {
 	if err := now.volume.Release(ctx, Yield); err != nil {
 		err = fmt.Errorf("give up the blank volume: %w", err)
 		if now.found {
-			err = errors.Join(err, ac.holding.restate(now.ledger))
+			err = errors.Join(err, ac.holding.rewritePromises(now.ledger))
 		}
 		return err
 	}
@@ -219,12 +221,12 @@ func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) e
 	begin := func() error { return ac.world.Etcd.Start(ctx, spec) }
 	var err error
 	if founds && !a.Join {
-		err = ac.names.among(o.Claim.Slot, begin)
+		err = ac.names.onlyWhile(o.Claim.Slot, begin)
 	} else { // not founded just now, so etcd's own question to its peers is one more guard
 		err = begin()
 	}
 	if err != nil {
-		ac.holding.misfit(dir, err)
+		ac.holding.noteUnfit(dir, err)
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	ac.world.Step("after-etcd")

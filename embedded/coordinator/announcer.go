@@ -55,7 +55,7 @@ type announcer struct {
 
 // publish gives the mesh this node's facts if they have changed.
 func (a *announcer) publish(o plan.Observation) {
-	data, err := a.told(o, true)
+	data, err := a.encode(o, true)
 	if err != nil { // the facts published before stay
 		return
 	}
@@ -86,8 +86,8 @@ func (a *announcer) removed(o plan.Observation) []uint64 {
 	return ids
 }
 
-// told encodes this node's facts.
-func (a *announcer) told(o plan.Observation, quiet bool) (data []byte, err error) {
+// encode encodes this node's facts.
+func (a *announcer) encode(o plan.Observation, quiet bool) (data []byte, err error) {
 	if bug := a.bugs.guard(theFacts, func() {
 		f := o.Facts(a.removed(o))
 		if quiet {

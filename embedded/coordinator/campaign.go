@@ -59,8 +59,8 @@ type suspicion struct {
 	fruitless  int       // campaigns in a row that brought no leader
 }
 
-// vigil says when to look.
-type vigil struct {
+// schedule says when to look.
+type schedule struct {
 	seen  plan.Glance // at the begin of the last look
 	last  time.Time   // when the last look ended
 	began time.Time   // the doubt; zero while there is none
@@ -68,7 +68,7 @@ type vigil struct {
 
 // due reports whether to look now. While nothing is suspicious, a follower looks once after each change, to remember
 // the leader. A leader looks regularly, because its disk may hang.
-func (v *vigil) due(g plan.Glance) bool {
+func (v *schedule) due(g plan.Glance) bool {
 	ago := time.Since(v.last)
 	if !g.Doubtful {
 		v.began = time.Time{}
@@ -80,8 +80,8 @@ func (v *vigil) due(g plan.Glance) bool {
 	return ago >= min(time.Since(v.began)/16, restEvery)
 }
 
-// next is the pause after a glance.
-func next(g plan.Glance) time.Duration {
+// pauseAfter is the pause after a glance.
+func pauseAfter(g plan.Glance) time.Duration {
 	switch {
 	case g.Doubtful:
 		return doubtEvery
@@ -95,7 +95,7 @@ func next(g plan.Glance) time.Duration {
 // glances.
 func (c *campaigner) run(ctx context.Context) {
 	var s suspicion
-	var v vigil
+	var v schedule
 	looked := make(chan struct{}, 1)
 	looking := false
 	pause := glanceEvery
@@ -114,7 +114,7 @@ func (c *campaigner) run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		g := c.world.Etcd.Glance()
-		if now := next(g); now != pause {
+		if now := pauseAfter(g); now != pause {
 			pause = now
 			ticker.Reset(pause)
 		}
@@ -165,7 +165,7 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 
 // candidacy is what is known here without asking anyone. What the disk has left or entered is in the ledger already.
 func (c *campaigner) candidacy() plan.Candidacy {
-	o, held := c.status.said().Observation, c.holding.now()
+	o, held := c.status.last().Observation, c.holding.now()
 	o.Claim.Slot, o.Disk.Ledger = held.id.Slot, held.ledger.Ledger
 	o.Disk.Fresh = o.Disk.Ledger.Record != nil && held.fresh == o.Disk.Ledger.Record.ID
 	o.Drained, o.Stopping = held.drained.on, c.observer.ends()
@@ -184,7 +184,7 @@ func (c *campaigner) standing() plan.Standing { return c.candidacy().Standing }
 // bounded.
 func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy, s *suspicion) {
 	nodes, lost := map[uint64]string{}, map[uint64]bool{}
-	for _, p := range c.status.said().Observation.Peers {
+	for _, p := range c.status.last().Observation.Peers {
 		switch f := p.Facts; {
 		case f == nil || f.Member == 0:
 		case p.Live:
@@ -212,14 +212,14 @@ func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy, s *suspic
 		}
 	}
 	if now.Late() {
-		c.confront(ctx, now, s, nodes[now.Suspect], lost[now.Suspect])
+		c.askSuspect(ctx, now, s, nodes[now.Suspect], lost[now.Suspect])
 	}
 	asking.Wait()
 }
 
-// confront asks a leader whose heartbeats are late for its standing. A leader that the mesh has lost was asked before,
-// and one that another program runs cannot be asked.
-func (c *campaigner) confront(ctx context.Context, now *plan.Candidacy, s *suspicion, node string, lost bool) {
+// askSuspect asks a leader whose heartbeats are late for its standing. A leader that the mesh has lost was asked
+// before, and one that another program runs cannot be asked.
+func (c *campaigner) askSuspect(ctx context.Context, now *plan.Candidacy, s *suspicion, node string, lost bool) {
 	switch {
 	case node != "" && (!now.Unanswered() || time.Since(s.asked) >= againAfter):
 		s.asked = time.Now()

@@ -149,7 +149,7 @@ func (ct *contest) answer(_ context.Context, question []byte) ([]byte, error) {
 	}
 	o.Member.Running = o.Member.Running || begun
 	var err error
-	if s.Facts, err = ct.announcer.told(o, false); err != nil {
+	if s.Facts, err = ct.announcer.encode(o, false); err != nil {
 		return nil, err
 	}
 	return json.Marshal(s)

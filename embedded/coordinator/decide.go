@@ -59,8 +59,8 @@ func (d *decider) overtaken(o plan.Observation, doing plan.Action) bool {
 	return false
 }
 
-// calm returns what f returns, or otherwise if f panics.
-func calm[T any](otherwise T, f func() T) (is T) {
+// orElse returns what f returns, or otherwise if f panics.
+func orElse[T any](otherwise T, f func() T) (is T) {
 	defer func() {
 		if recover() != nil {
 			is = otherwise

@@ -29,15 +29,15 @@ func (t *turn) defragment(ctx context.Context, o plan.Observation) error {
 	if !t.world.Etcd.Quiet() {
 		return errNotYet // a backup is being made, and the lock is not held meanwhile
 	}
-	leave, err := t.mayDefragment(ctx, o)
+	release, err := t.mayDefragment(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer release()
 	t.defragging(true)
 	defer t.defragging(false)
 	begin, before := time.Now(), o.Member.Space.Size
-	if err = t.step(ctx, o); err == nil {
+	if err = t.stepDown(ctx, o); err == nil {
 		wait, cancel := context.WithTimeout(ctx, snapshotWait)
 		defer cancel()
 		begin = time.Now()
@@ -50,10 +50,10 @@ func (t *turn) defragment(ctx context.Context, o plan.Observation) error {
 }
 
 // mayDefragment takes the disruption lock, or, if an alarm refuses every write, gets the leader's permission.
-func (t *turn) mayDefragment(ctx context.Context, o plan.Observation) (leave func(), err error) {
+func (t *turn) mayDefragment(ctx context.Context, o plan.Observation) (release func(), err error) {
 	if o.Member.Alarmed(plan.NoSpace) {
-		t.upkeep.asking.Store(true) // set before it asks, until it is done: see word
-		if refusal := t.askLeave(ctx, o); refusal != "" {
+		t.upkeep.asking.Store(true) // set before it asks, until it is done: see permit
+		if refusal := t.askPermission(ctx, o); refusal != "" {
 			t.upkeep.asking.Store(false)
 			return nil, delay(refusal)
 		}
@@ -136,17 +136,17 @@ func (t *turn) disarm(ctx context.Context) error {
 // roomy reports whether a member says that it has room for writes.
 func roomy(f plan.Facts) bool { return !f.Full && !f.Short }
 
-// askForLeave begins a question for the leader's permission to defragment a slot; the slot follows.
-const askForLeave = "defragment "
+// askForPermission begins a question for the leader's permission to defragment a slot; the slot follows.
+const askForPermission = "defragment "
 
-// askLeave asks for the leader's permission. It may not be known who leads, so every running node is asked.
-func (t *turn) askLeave(ctx context.Context, o plan.Observation) (refusal string) {
+// askPermission asks for the leader's permission. It may not be known who leads, so every running node is asked.
+func (t *turn) askPermission(ctx context.Context, o plan.Observation) (refusal string) {
 	if o.Member.Leader {
-		return t.word(ctx, o.Claim.Slot)
+		return t.permit(ctx, o.Claim.Slot)
 	}
 	refusal = "no node that leads was reached"
 	for _, node := range t.peers.running(o) {
-		data, err := t.peers.ask(ctx, node, []byte(askForLeave+o.Claim.Slot))
+		data, err := t.peers.ask(ctx, node, []byte(askForPermission+o.Claim.Slot))
 		var answer string
 		if err != nil || json.Unmarshal(data, &answer) != nil {
 			continue
@@ -159,12 +159,12 @@ func (t *turn) askLeave(ctx context.Context, o plan.Observation) (refusal string
 	return refusal
 }
 
-// word grants this leader's permission to a slot, unless another slot asks or has it. Neither this leader nor an
+// permit grants this leader's permission to a slot, unless another slot asks or has it. Neither this leader nor an
 // earlier one has to remember anything. Every member says that it asks, from before it asks until it is done. So if two
 // members ask, one has already said so when the other's leader asks it.
-func (t *turn) word(ctx context.Context, slot string) (refusal string) {
+func (t *turn) permit(ctx context.Context, slot string) (refusal string) {
 	o, _ := t.observer.observe()
-	if refusal := o.Word(slot); refusal != "" {
+	if refusal := o.Permit(slot); refusal != "" {
 		return refusal
 	}
 	for _, m := range o.Member.Members {
@@ -184,5 +184,5 @@ func (t *turn) word(ctx context.Context, slot string) (refusal string) {
 
 // answer answers a slot that asks for permission.
 func (t *turn) answer(ctx context.Context, slot []byte) ([]byte, error) {
-	return json.Marshal(t.word(ctx, string(slot)))
+	return json.Marshal(t.permit(ctx, string(slot)))
 }

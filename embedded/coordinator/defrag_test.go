@@ -245,7 +245,7 @@ func spaceless(t *testing.T, leads bool, answer plan.Facts) *world {
 }
 
 // The leader's permission needs no time, only that every other member says right now that it will not defragment.
-func TestWordAsksTheOthers(t *testing.T) {
+func TestPermitAsksTheOthers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer  plan.Facts
 		silent  bool
@@ -268,7 +268,7 @@ func TestWordAsksTheOthers(t *testing.T) {
 				stop := live(t, c)
 				time.Sleep(3 * time.Second)
 				c.upkeep.asking.Store(tc.itself)
-				got := c.turn.word(t.Context(), "b")
+				got := c.turn.permit(t.Context(), "b")
 				if (got == "") != (tc.refusal == "") || !strings.Contains(got, tc.refusal) {
 					t.Errorf("the answer is %q, want %q", got, tc.refusal)
 				}
@@ -309,12 +309,12 @@ func TestDefragmentationIsSaidBeforeItIsAsked(t *testing.T) {
 					w.answer = []byte(`"no"`)
 				}
 				o, _ := c.observer.observe()
-				leave, err := c.turn.mayDefragment(t.Context(), o)
+				release, err := c.turn.mayDefragment(t.Context(), o)
 				if (err != nil) != refused || says() == refused {
 					t.Errorf("got %v, and it says %t", err, says())
 				}
-				if leave != nil {
-					leave()
+				if release != nil {
+					release()
 				}
 				if says() {
 					t.Error("it says so still")

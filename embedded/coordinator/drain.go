@@ -125,7 +125,7 @@ func (h *holding) beginDrain(s *status) error {
 	case held.drained.on:
 		return errors.New("this node is drained already")
 	case held.engaged():
-		return fmt.Errorf("%w (%s): try again in a moment", errBusy, s.said().Action.Text())
+		return fmt.Errorf("%w (%s): try again in a moment", errBusy, s.last().Action.Text())
 	}
 	_, err := h.close(nil)
 	return err

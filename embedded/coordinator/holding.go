@@ -84,8 +84,8 @@ func (c content) readForeign(path string, etcd Foreign) (is foreign) {
 	return is
 }
 
-// lookAgain repeats readForeign if something may have changed: another program may have run on the data.
-func (c content) lookAgain(path string, etcd Foreign) foreign {
+// rereadForeign repeats readForeign if something may have changed: another program may have run on the data.
+func (c content) rereadForeign(path string, etcd Foreign) foreign {
 	is := c.foreign
 	if c.strange != "" || c.ledger.Record != nil {
 		is = c.readForeign(path, etcd) // and always checks below whether an etcd runs there, not only in every second call
@@ -215,8 +215,8 @@ func (h *holding) record(a plan.Action) error {
 	return nil
 }
 
-// restate writes promises again after the disk that was to forget them could not be given up.
-func (h *holding) restate(promised ledgerV1) error {
+// rewritePromises writes promises again after the disk that was to forget them could not be given up.
+func (h *holding) rewritePromises(promised ledgerV1) error {
 	if err := promised.write(h.now().id.Path); err != nil {
 		return err
 	}
@@ -238,9 +238,10 @@ func (h *holding) asideEtcd(reason string) error {
 	return nil
 }
 
-// house lets the history be written to a volume that has taken part in a cluster; waiting entries are then written. Any
-// other volume, even one with promises, may have to be given up without a trace. o is the last observation.
-func (h *holding) house(o plan.Observation) {
+// placeHistory lets the history be written to a volume that has taken part in a cluster; waiting entries are then
+// written. Any other volume, even one with promises, may have to be given up without a trace. o is the last
+// observation.
+func (h *holding) placeHistory(o plan.Observation) {
 	h.history.at(o)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -255,7 +256,7 @@ func (h *holding) house(o plan.Observation) {
 // path of the volume.
 func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 	if !o.Member.Running {
-		h.look()
+		h.rereadForeign()
 	}
 	now := h.now()
 	o.Parked, o.Drained, o.Claim.None = now.parked, now.drained.on, now.none
@@ -278,13 +279,14 @@ func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 	return now.id.Path
 }
 
-// look reads what another program left again, unless our member runs on it: an etcd may have started or stopped since.
-func (h *holding) look() {
+// rereadForeign reads what another program left again, unless our member runs on it: an etcd may have started or
+// stopped since.
+func (h *holding) rereadForeign() {
 	was := h.now()
 	if m, _ := h.world.Etcd.State(); m.Running || !was.usable() || was.gate.busy {
 		return
 	}
-	is := was.lookAgain(was.id.Path, h.world.Etcd) // not under the lock: a disk may be slow
+	is := was.rereadForeign(was.id.Path, h.world.Etcd) // not under the lock: a disk may be slow
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := h.held; now.volume == was.volume && now.ledger.Record == was.ledger.Record {

@@ -61,7 +61,7 @@ func (l *loop) live(ctx, watching context.Context) error {
 	defer ticker.Stop()
 	for {
 		if doing == nil {
-			l.holding.refit()
+			l.holding.recheckUnfit()
 		}
 		alone, since := l.holding.undisturbed()
 		o, ended := l.observer.observe()
@@ -76,7 +76,7 @@ func (l *loop) live(ctx, watching context.Context) error {
 			doing.cancel()
 		case doing == nil:
 			a := l.decider.next(o)
-			pace.next(a, l.status.said().Action)
+			pace.next(a, l.status.last().Action)
 			if l.decide(a, alone && a.Kind != plan.Wait && pace.due(), since) {
 				doing = l.begin(ctx, o, a)
 			}

@@ -92,7 +92,7 @@ func (n *names) update(o plan.Observation, accepted bool) {
 	news, moved := !maps.EqualFunc(n.told, table, slices.Equal), !maps.Equal(n.kept, n.known)
 	n.told, n.kept = table, maps.Clone(n.known)
 	n.mu.Unlock()
-	// A restored generation may be of either kind, and lines may be left.
+	// A restored generation does not show whether its cluster was adopted, and the other program's lines may be left.
 	if adopted || r != nil && r.Cause == plan.Founding {
 		n.world.Names.Adopt(adopted)
 	}
@@ -104,11 +104,11 @@ func (n *names) update(o plan.Observation, accepted bool) {
 	}
 }
 
-// among answers for only one slot's name while begin runs, and then looks again. A founder's etcd asks each of the
+// onlyWhile answers for only one slot's name while begin runs, and then looks again. A founder's etcd asks each of the
 // others for its members before it begins, up to 1 s each (bootstrap.go: isMemberBootstrapped). At that time, all
 // founders listen and none serves. The question is whether a member that lost its data begins again, which the ledger
 // prevents (R2).
-func (n *names) among(slot string, begin func() error) error {
+func (n *names) onlyWhile(slot string, begin func() error) error {
 	n.mu.Lock()
 	all := n.told
 	n.only, n.told = slot, map[string][]netip.Addr{slot: all[slot]}

@@ -109,7 +109,7 @@ func TestOneNameWhileAFounderBegins(t *testing.T) {
 	}
 	told("before", all)
 	failed := errors.New("it failed")
-	if err := n.among("a", func() error {
+	if err := n.onlyWhile("a", func() error {
 		told("at its beginning", mine)
 		n.update(o, true)
 		told("after a look meanwhile", mine)

@@ -34,14 +34,14 @@ type observer struct {
 
 	stopping atomic.Bool // the process was told to end
 
-	mu    sync.Mutex // also guards the wanted slots of the configuration
-	began time.Time  // the process; set by begin
-	seen  map[string]decoded
-	stand stand
+	mu     sync.Mutex // also guards the wanted slots of the configuration
+	began  time.Time  // the process; set by begin
+	seen   map[string]decoded
+	claims claims
 }
 
-// stand is which nodes are live, and which disk each holds.
-type stand struct {
+// claims is which nodes are live, and which disk each holds.
+type claims struct {
 	text  string
 	since time.Time
 }
@@ -74,15 +74,15 @@ func (ob *observer) wanted() []string {
 // removal.
 func (ob *observer) observe() (o plan.Observation, ended error) {
 	accepted := ob.holding.now().accepted()
-	o, ended = ob.among(ob.world.Mesh.Nodes(accepted))
+	o, ended = ob.gather(ob.world.Mesh.Nodes(accepted))
 	// The record was given up meanwhile: witnesses are needed again.
 	if accepted && ended == nil && o.Disk.Ledger.Record == nil {
-		o, ended = ob.among(ob.world.Mesh.Nodes(false))
+		o, ended = ob.gather(ob.world.Mesh.Nodes(false))
 	}
 	return o, ended
 }
 
-func (ob *observer) among(nodes []Node) (o plan.Observation, ended error) {
+func (ob *observer) gather(nodes []Node) (o plan.Observation, ended error) {
 	live := map[string]string{}
 	member, ended := ob.world.Etcd.State()
 	data := ob.data.inspect(member) // not under the lock: a disk may hang
@@ -113,13 +113,13 @@ func (ob *observer) among(nodes []Node) (o plan.Observation, ended error) {
 	ob.restoring.tell(&o)
 	ob.upkeep.tell(&o, time.Now())
 	ob.learners.tell(&o, time.Now())
-	o.Stirred = ob.stirs(o)
+	o.Stirred = ob.stirred(o)
 	return o, ended
 }
 
-// stirs reports whether hosts may still be taking slots. When they have been quiet for long enough, it makes the loop
+// stirred reports whether hosts may still be taking slots. When they have been quiet for long enough, it makes the loop
 // look again.
-func (ob *observer) stirs(o plan.Observation) bool {
+func (ob *observer) stirred(o plan.Observation) bool {
 	if !o.Config.Yields {
 		return false
 	}
@@ -129,11 +129,11 @@ func (ob *observer) stirs(o plan.Observation) bool {
 			now += fmt.Sprintf(" %s %s", p.Node, p.Facts.Disk)
 		}
 	}
-	if now != ob.stand.text {
-		ob.stand = stand{now, time.Now()}
+	if now != ob.claims.text {
+		ob.claims = claims{now, time.Now()}
 		time.AfterFunc(settle+time.Millisecond, ob.look)
 	}
-	return time.Since(ob.stand.since) < settle
+	return time.Since(ob.claims.since) < settle
 }
 
 // decode decodes the facts that a node published. Unreadable facts count as none, with the reason.

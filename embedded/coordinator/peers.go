@@ -47,8 +47,8 @@ func (ps peers) leaderSees(ctx context.Context, o plan.Observation) []plan.Membe
 	return nil
 }
 
-// led returns a node whose member says right now that it has a leader, in the generation of a record; "" for none.
-func (ps peers) led(ctx context.Context, o plan.Observation, record string) string {
+// anyLed returns a node whose member says right now that it has a leader, in the generation of a record; "" for none.
+func (ps peers) anyLed(ctx context.Context, o plan.Observation, record string) string {
 	for _, node := range ps.running(o) {
 		f, err := ps.facts(ctx, node)
 		if err == nil && f.Running && (f.Leader || f.Confirmed) && f.Record != nil && f.Record.ID == record {

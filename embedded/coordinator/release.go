@@ -128,7 +128,7 @@ func (c *Coordinator) Releasable() (plan.Volume, error) {
 func (h *holding) beginRelease(s *status) (Volume, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v, err := h.close(h.held.releasable(s.said()))
+	v, err := h.close(h.held.releasable(s.last()))
 	h.held.parked = h.held.parked || err == nil
 	return v, err
 }

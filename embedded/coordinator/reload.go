@@ -17,13 +17,13 @@ import (
 func (t *turn) reload(ctx context.Context, o plan.Observation) error {
 	handOver := time.Duration(0)
 	if alone := !o.Member.HasLead || o.Severed(); !alone {
-		leave, err := t.inTurn(ctx, "reload", t.cfg.Hold, plan.Observation.Unready,
+		release, err := t.inTurn(ctx, "reload", t.cfg.Hold, plan.Observation.Unready,
 			func(f plan.Facts) bool { return !f.Stale })
 		if err != nil {
 			return err
 		}
-		if err := t.step(ctx, o); err != nil {
-			leave()
+		if err := t.stepDown(ctx, o); err != nil {
+			release()
 			return err
 		}
 		handOver = handOverTime // it may lead again by now

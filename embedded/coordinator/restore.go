@@ -238,7 +238,7 @@ func (rs *restorer) conclude(ctx context.Context, o plan.Observation, a plan.Act
 	defer rs.generations.ask()
 	rs.world.Step("before-conclude")
 	if a.Record.Restore.Led == nil {
-		if node := rs.peers.led(ctx, o, a.Record.Parent()); node != "" {
+		if node := rs.peers.anyLed(ctx, o, a.Record.Parent()); node != "" {
 			rs.lg.Warn("not concluding the "+a.Record.Restore.Title()+": a member has a leader", zap.String("node", node))
 			return errNotYet
 		}

@@ -75,8 +75,8 @@ func (r *restoring) prepared(id string, err error) {
 	}
 }
 
-// told returns the dismissals that are still shown.
-func (r *restoring) told() (all []string) {
+// recentlyDismissed returns the dismissals that are still shown.
+func (r *restoring) recentlyDismissed() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dismissed = slices.DeleteFunc(r.dismissed, func(d dismissal) bool { return time.Since(d.at) > showDismissed })

@@ -43,7 +43,7 @@ func (c *Coordinator) MaySetVolumeAside() (plan.Volume, error) {
 func (h *holding) beginSetAside(s *status) (Volume, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.close(h.held.keepsContent(s.said()))
+	return h.close(h.held.keepsContent(s.last()))
 }
 
 // unused returns an error while an etcd, even another program's, uses data on the volume: it would continue to write to

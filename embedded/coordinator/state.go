@@ -26,7 +26,7 @@ func (s Situation) State() string {
 	case o.Drained:
 		return "drained"
 	}
-	switch calm(plan.PhaseWaiting, func() plan.Phase { return o.Facts(nil).Phase }) {
+	switch orElse(plan.PhaseWaiting, func() plan.Phase { return o.Facts(nil).Phase }) {
 	case plan.PhaseBlank, plan.PhaseFounder:
 		return "founding"
 	case plan.PhaseVacant, plan.PhaseJoiner:
@@ -42,7 +42,7 @@ func (s Situation) Next() *health.Next {
 	if s.Observation.Member.Paused == nil {
 		return nil
 	}
-	a := calm(plan.Action{Kind: plan.Wait}, func() plan.Action { return plan.Resumed(s.Observation) })
+	a := orElse(plan.Action{Kind: plan.Wait}, func() plan.Action { return plan.Resumed(s.Observation) })
 	if a.Kind == plan.Wait {
 		return nil
 	}

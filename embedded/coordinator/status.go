@@ -24,8 +24,8 @@ type status struct {
 	now Situation
 }
 
-// said returns the latest situation without the volume, which only holding knows.
-func (s *status) said() Situation {
+// last returns the latest situation without the volume, which only holding knows.
+func (s *status) last() Situation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now
@@ -33,7 +33,7 @@ func (s *status) said() Situation {
 
 // get returns the latest situation.
 func (s *status) get() Situation {
-	now := s.said()
+	now := s.last()
 	now.Volume = s.holding.now().id
 	if now.Delay != "" {
 		now.Action.Obstacles = append(slices.Clone(now.Action.Obstacles), now.Delay)
@@ -47,7 +47,7 @@ func (s *status) looked(o plan.Observation) Situation {
 	s.bugs.guard("the look for conflicts", func() { conflicts = o.Conflicts() })
 	aside, served := s.asides.serves(Situation{Observation: o}.State())
 	open, objecting := s.generations.proposed()
-	dismissed, unsaved, care, faults := s.restoring.told(), s.saver.problem(), s.upkeep.status(), s.bugs.all()
+	dismissed, unsaved, care, faults := s.restoring.recentlyDismissed(), s.saver.problem(), s.upkeep.status(), s.bugs.all()
 	s.set(func(now *Situation) {
 		now.Observation, now.Looked = o, time.Now()
 		now.Unsaved, now.Aside, now.Served = unsaved, aside, served
@@ -56,7 +56,7 @@ func (s *status) looked(o plan.Observation) Situation {
 		now.Conflicts = conflicts
 		now.Bugs = faults
 	})
-	s.holding.house(o)
+	s.holding.placeHistory(o)
 	return s.get()
 }
 

@@ -111,8 +111,8 @@ func (t *turn) lock(ctx context.Context, purpose string, ttl time.Duration) (val
 // inTurn takes the disruption lock and looks again. By the leader's report, no obstacle may remain. If this member
 // leads, all others must say that they are done: the gossip is slow to show what gives every member something to do.
 func (t *turn) inTurn(ctx context.Context, purpose string, ttl time.Duration,
-	obstacle func(plan.Observation, []plan.MemberInfo) string, done func(plan.Facts) bool) (leave func(), err error) {
-	leave, err = t.disrupt(ctx, purpose, ttl)
+	obstacle func(plan.Observation, []plan.MemberInfo) string, done func(plan.Facts) bool) (release func(), err error) {
+	release, err = t.disrupt(ctx, purpose, ttl)
 	if errors.Is(err, plan.ErrConflict) {
 		return nil, delay(lockRisk(err))
 	} else if err != nil {
@@ -127,14 +127,14 @@ func (t *turn) inTurn(ctx context.Context, purpose string, ttl time.Duration,
 		err = delay(why)
 	}
 	if err != nil {
-		leave()
+		release()
 		return nil, err
 	}
-	return leave, nil
+	return release, nil
 }
 
-// step makes sure that this member does not lead, unless it is the only voter.
-func (t *turn) step(ctx context.Context, o plan.Observation) error {
+// stepDown makes sure that this member does not lead, unless it is the only voter.
+func (t *turn) stepDown(ctx context.Context, o plan.Observation) error {
 	if !o.Member.Leader || o.Member.Voters() == 1 {
 		return nil
 	}

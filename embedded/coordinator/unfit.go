@@ -17,9 +17,9 @@ type unfit struct {
 	looked time.Time
 }
 
-// misfit remembers why etcd was not started, and reports whether the data is the reason: then the node waits from now
-// on.
-func (h *holding) misfit(dir string, err error) bool {
+// noteUnfit remembers why etcd was not started, and reports whether the data is the reason: then the node waits from
+// now on.
+func (h *holding) noteUnfit(dir string, err error) bool {
 	data, ok := errors.AsType[plan.Unfit](err)
 	if !ok {
 		return false
@@ -28,14 +28,14 @@ func (h *holding) misfit(dir string, err error) bool {
 	return true
 }
 
-// refit checks such data again. It must not be called during an action, because it locks the directory.
-func (h *holding) refit() {
+// recheckUnfit checks such data again. It must not be called during an action, because it locks the directory.
+func (h *holding) recheckUnfit() {
 	now := h.now()
 	u := now.unfit
 	if u.why == "" || now.gate.dead || now.gate.closed || time.Since(u.looked) < refitEvery {
 		return
 	}
-	if !h.misfit(u.dir, h.world.Etcd.Fit(u.dir)) {
+	if !h.noteUnfit(u.dir, h.world.Etcd.Fit(u.dir)) {
 		h.set(func(now *held) { now.unfit = unfit{} })
 	}
 }

@@ -47,7 +47,7 @@ func TestUnfitDataWaitsUntilItIsCured(t *testing.T) {
 
 func TestOtherFailuresAreNotUnfit(t *testing.T) {
 	c := newWorld(t).coordinator("a")
-	c.holding.misfit("dir", errors.New("address in use"))
+	c.holding.noteUnfit("dir", errors.New("address in use"))
 	if c.holding.held.unfit.why != "" {
 		t.Errorf("got %q", c.holding.held.unfit.why)
 	}

@@ -379,7 +379,7 @@ func (o adopting) runs(r *Record, id uint64) bool {
 	return is(o.facts(nil)) || slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && is(*p.Facts) })
 }
 
-// ownView is the member list, with the members marked as connected that exchange raft messages with this one. It
+// ownView is the member list, with the members marked as connected that raft is connected to from here. It
 // replaces the leader's report if another program runs the leader, because such a leader reports nothing. It is nil if
 // a node leads, or may lead.
 func (o adopting) ownView() []MemberInfo {

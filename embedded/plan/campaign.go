@@ -89,7 +89,7 @@ type Standing struct {
 	Lead    uint64   `json:"lead,omitempty"`   // the leader that raft shows, 0 for none
 	End     LogEnd   `json:"end"`              // the end of its log on disk
 	Voters  []uint64 `json:"voters,omitempty"` // as applied, itself among them
-	Near    []uint64 `json:"near,omitempty"`   // members it exchanges raft messages with
+	Near    []uint64 `json:"near,omitempty"`   // members that raft is connected to
 	// Silence is how long nothing has come from the leader. On a leader it is how long its disk has not written what
 	// others have. It grows only while this process gets the CPU, and is measured in Beats.
 	Silence time.Duration `json:"silence,omitempty"`

@@ -19,8 +19,8 @@ func look(obs *Observation) view { return view{knowledge{mesh{obs.withoutOusted(
 
 // latest returns the newest record that anybody knows, including lost nodes and the store, or says what contradicts it.
 // A generation descends from those in its line. If of two records neither descends from the other, they are two
-// clusters, unless one was stillborn. The store counts only if a disk knows the cluster too: founding judges a store
-// that meets only blank disks, and a foreign cluster in the store stops nobody.
+// clusters, unless one was stillborn. The store counts only if a disk knows the cluster too: if all disks are blank,
+// founding judges the store, and a foreign cluster in the store stops nobody.
 func (o knowledge) latest() (*Record, string) {
 	mine := o.Disk.Ledger.Record
 	best := mine

@@ -38,7 +38,7 @@ var (
 	byReserve    = test{"TestReserve", `short before: [^\n]*`}
 	byObject     = test{"TestObject", `object: [^\n]*`}
 	byConflicts  = test{"TestConflicts", `conflicts: [^\n]*`}
-	byWord       = test{"TestWord", `the answer is [^\n]*`}
+	byPermit     = test{"TestPermit", `the answer is [^\n]*`}
 	byFacts      = test{"TestFactsOfStalledLeader", `stalled: [^\n]*`}
 	byWithdrawn  = test{"TestWithdrawn", `withdrawn: [^\n]*`}
 	byOutlived   = test{"TestOutlived", `outlived_test.go:\d+: [^\n]*`}
@@ -502,7 +502,7 @@ var mutants = []mutant{
 		return nil, fmt.Sprintf(waits`, byStories},
 	{"defragment while the lock is held from before", "upkeep.go", `	return cmp.Or(proposals(o).frozen(), o.halted(), o.away(), o.lockedBy())
 }`, `	return cmp.Or(proposals(o).frozen(), o.halted(), o.away())
-}`, byWord},
+}`, byPermit},
 	{"defragment beside a learner", "upkeep.go", `		case i.Learner:
 			return`, `		case i.Learner && o.Member.Learner:
 			return`, byStories},

@@ -257,7 +257,7 @@ type Member struct {
 	Members  []MemberInfo
 	Admitted []Admission // the learners that this leader has added
 	Leads    uint64      // the term in which it leads, 0 if it does not
-	Near     []uint64    // members it exchanges raft messages with, no matter who leads
+	Near     []uint64    // members that raft is connected to, no matter who leads
 
 	// Stalled: raft shows a leader, but no read like that of Confirmed was answered within 5 s, or two election timeouts.
 	// A member that is cut off has lost its leader by then. So this member's disk may hang, or it cannot apply what is

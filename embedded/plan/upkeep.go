@@ -237,11 +237,11 @@ func (o upkeep) uncompacted() bool {
 	return !o.Compacted && o.Member.Revision > o.Member.Compacted
 }
 
-// Word is the leader's answer to a member that asks whether it may defragment although the lock cannot be taken. ""
+// Permit is the leader's answer to a member that asks whether it may defragment although the lock cannot be taken. ""
 // means yes: every other member says right now that it neither defragments nor asks. A member says so from before it
 // asks until it is done. So if two members ask, one is seen by the other's leader, even if two members believe that
 // they lead.
-func (obs Observation) Word(slot string) (refusal string) {
+func (obs Observation) Permit(slot string) (refusal string) {
 	o := upkeep(look(&obs))
 	m := o.Member
 	switch {
