@@ -58,9 +58,10 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 	case plan.Adopt:
 		return ac.adopt(ctx, o, a)
 	case plan.Commit:
-		return ac.commit(ctx, a)
+		return ac.commit(ctx, o, a)
 	case plan.Mirror:
-		return ac.mirror(ctx, a)
+		defer ac.generations.ask()
+		return ac.mirror(ctx, *a.Record)
 	case plan.Renounce:
 		return ac.renounce(ctx, o, a)
 	case plan.Start:
@@ -117,37 +118,27 @@ func (ac *actor) yield(ctx context.Context, a plan.Action) error {
 }
 
 // commit accepts the record of a founding: in the store, then on the disk.
-func (ac *actor) commit(ctx context.Context, a plan.Action) error {
-	if err := ac.tellStore(ctx, a); err != nil {
+func (ac *actor) commit(ctx context.Context, o plan.Observation, a plan.Action) error {
+	if err := ac.tellStore(ctx, o, a); err != nil {
 		return err
 	}
 	return ac.holding.record(a)
 }
 
-// tellStore puts the record of a founded or adopted cluster into the store, before the disk accepts it.
-func (ac *actor) tellStore(ctx context.Context, a plan.Action) error {
-	if !a.Mirror {
+// tellStore puts the record of a founded or adopted cluster into the store, before the disk accepts it. The record of a
+// cluster that was given back is replaced.
+func (ac *actor) tellStore(ctx context.Context, o plan.Observation, a plan.Action) error {
+	if !a.Mirror && !a.Over {
 		return nil
 	}
 	ac.world.Step("before-mirror")
-	ctx, cancel := context.WithTimeout(ctx, storeAge)
-	defer cancel()
-	if err := ac.world.Store.Put(ctx, *a.Record); err != nil {
-		return fmt.Errorf("put the record of %s into the store: %w", a.Record.Token(), err)
-	}
-	return nil
-}
-
-// replace does the same as tellStore, and replaces the record of a cluster that was given back, if there is one.
-func (ac *actor) replace(ctx context.Context, o plan.Observation, a plan.Action) error {
 	if !a.Over {
-		return ac.tellStore(ctx, a)
+		return ac.mirror(ctx, *a.Record)
 	}
-	ac.world.Step("before-mirror")
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
 	if err := ac.world.Store.Replace(ctx, *o.Store.Record, *a.Record); err != nil {
-		return fmt.Errorf("replace %s in the store by %s: %w", a.Record.Token(), o.Store.Record.Token(), err)
+		return fmt.Errorf("replace %s in the store by %s: %w", o.Store.Record.Token(), a.Record.Token(), err)
 	}
 	return nil
 }
@@ -165,7 +156,7 @@ func (ac *actor) adopt(ctx context.Context, o plan.Observation, a plan.Action) e
 	if err != nil {
 		return fmt.Errorf("adopt the data of %s: %w", o.Disk.Origin.Program, err)
 	}
-	if err := ac.replace(ctx, o, a); err != nil {
+	if err := ac.tellStore(ctx, o, a); err != nil {
 		return err
 	}
 	ac.world.Step("before-take-up")
@@ -332,13 +323,12 @@ func (ac *actor) renounce(ctx context.Context, o plan.Observation, a plan.Action
 	return nil
 }
 
-// mirror puts our own record into a store that does not have it.
-func (ac *actor) mirror(ctx context.Context, a plan.Action) error {
-	defer ac.generations.ask()
+// mirror puts a record into the store.
+func (ac *actor) mirror(ctx context.Context, r plan.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
-	if err := ac.world.Store.Put(ctx, *a.Record); err != nil {
-		return fmt.Errorf("put the record into the store: %w", err)
+	if err := ac.world.Store.Put(ctx, r); err != nil {
+		return fmt.Errorf("put the record of %s into the store: %w", r.Token(), err)
 	}
 	return nil
 }

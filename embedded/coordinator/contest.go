@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -136,12 +137,8 @@ func (ct *contest) answer(_ context.Context, question []byte) ([]byte, error) {
 	begun := ct.of.Asked(asks.Node, asks.Contender)
 	ct.mu.Unlock()
 	o, _ := ct.observer.observe() // after the question is noted: otherwise the member could begin, and run, in between
-	s := said{Deaf: true}
-	for _, p := range o.Peers {
-		if p.Node == asks.Node && p.Live {
-			s.Deaf = false
-		}
-	}
+	heard := func(p plan.Peer) bool { return p.Node == asks.Node && p.Live }
+	s := said{Deaf: !slices.ContainsFunc(o.Peers, heard)}
 	if s.Deaf {
 		ct.mu.Lock()
 		ct.of.Forget(asks.Node)

@@ -180,23 +180,21 @@ func (l *loop) begin(ctx context.Context, o plan.Observation, a plan.Action) *in
 func (l *loop) acted(d *inFlight, err error) {
 	a := d.action
 	changed := l.status.acted(err)
-	notYet := errors.Is(err, errNotYet)
-	if notYet {
-		err = nil
-	}
 	l.holding.ended()
+	if errors.Is(err, errNotYet) {
+		return
+	}
 	e := Entry{Kind: string(a.Kind), Why: a.Text(), Outcome: Done, Seconds: time.Since(d.began).Seconds(),
 		Error: text(err)}
 	if err != nil {
 		e.Outcome = Failed
 	}
-	if !notYet {
-		l.history.remember(e)
+	l.history.remember(e)
+	if err == nil {
+		return
 	}
-	if err != nil && changed {
+	if changed {
 		l.lg.Error("action failed", zap.String("action", string(a.Kind)), zap.String("why", a.Text()), zap.Error(err))
 	}
-	if err != nil {
-		l.world.Failed(a, err)
-	}
+	l.world.Failed(a, err)
 }
