@@ -303,7 +303,7 @@ func (o knowledge) returning() bool {
 // Returning reports whether this is an adopted cluster that goes back to another program.
 func (obs Observation) Returning() bool { return look(&obs).returning() }
 
-// Taken reports whether this is an adopted cluster whose voters holdfast was seen to run, all of them.
+// Taken reports whether this is an adopted cluster, and holdfast was seen to run all of its voters.
 func (obs Observation) Taken() bool {
 	o := look(&obs)
 	r := o.current()
@@ -345,7 +345,7 @@ func (o adopting) mixed() string {
 }
 
 // noteTaken notes on the disk that holdfast runs every voter, once this member has a leader. The freeze is then over,
-// and need not be judged again. whole removes the note once the cluster goes back.
+// and need not be judged again. Once the cluster goes back, the note is removed.
 func (o adopting) noteTaken() (Action, bool) {
 	r := o.Disk.Ledger.Record
 	noted := o.Disk.Ledger.Taken == r.ID
@@ -379,9 +379,8 @@ func (o adopting) runs(r *Record, id uint64) bool {
 	return is(o.facts(nil)) || slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && is(*p.Facts) })
 }
 
-// ownView is the member list, with the members marked as connected that raft is connected to from here. It
-// replaces the leader's report if another program runs the leader, because such a leader reports nothing. It is nil if
-// a node leads, or may lead.
+// ownView is the member list, with this member's own connections. It replaces the leader's report if another program
+// runs the leader, because such a leader reports nothing. It is nil if a node leads, or may lead.
 func (o adopting) ownView() []MemberInfo {
 	m, r := o.Member, o.current()
 	if len(o.foreign()) == 0 && !o.mayReturn(r) || m.Leader || !m.Led() || o.leader(r) != nil {

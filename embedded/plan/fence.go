@@ -40,13 +40,13 @@ type fence struct {
 	others []string // slots that may have a vote and get no seat
 	// learners counts those that are not out and may have become voters.
 	learners int
-	waiting  []string         // slots of voters that are here and have not left
-	missing  []string         // slots of voters that are not here and not lost
-	stands   map[string]stand // by slot
+	waiting  []string             // slots of voters that are here and have not left
+	missing  []string             // slots of voters that are not here and not lost
+	states   map[string]slotState // by slot
 }
 
-// stand is what is known of one slot of a fence.
-type stand struct {
+// slotState is what is known of one slot of a fence.
+type slotState struct {
 	holder   *holder
 	member   uint64 // as all running members list it
 	anchored bool
@@ -56,11 +56,11 @@ type stand struct {
 
 // fence judges the old generation by the members that run here now.
 func (o fencing) fence(old *Record, p *Restore) fence {
-	f := fence{slots: p.founders(old), stands: map[string]stand{}}
+	f := fence{slots: p.founders(old), states: map[string]slotState{}}
 	f.need = len(f.slots)/2 + 1
 	lists := o.lists(old)
 	for _, slot := range f.slots {
-		s := stand{holder: o.occupant(slot)}
+		s := slotState{holder: o.occupant(slot)}
 		voter, learner, disputed := len(lists) == 0 && o.alwaysVoter(old, slot), false, false
 		for _, l := range lists {
 			i := slices.IndexFunc(l, func(m MemberInfo) bool { return m.Slot == slot })
@@ -85,7 +85,7 @@ func (o fencing) fence(old *Record, p *Restore) fence {
 		} else if learner && !out {
 			f.learners++
 		}
-		f.stands[slot] = s
+		f.states[slot] = s
 	}
 	counted := slices.Clone(f.slots) // a voter whose slot gets no seat is an old voter all the same
 	for _, l := range lists {
@@ -200,9 +200,9 @@ func (o fencing) conclusion(p *Restore) (*Record, string) {
 	dead := p.Led == nil && f.deserted()
 	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: p.Pattern(old.Charter)}
 	seated, ready, free := map[string]bool{}, 0, 0
-	give := func(wanted func(stand) bool) {
+	give := func(wanted func(slotState) bool) {
 		for _, slot := range f.slots {
-			s := f.stands[slot]
+			s := f.states[slot]
 			if s.holder == nil || seated[slot] || !wanted(s) || s.free && !dead && !f.safe(free+1) {
 				continue
 			}
@@ -210,12 +210,12 @@ func (o fencing) conclusion(p *Restore) (*Record, string) {
 			ready, free = ready+boolean(s.prepared), free+boolean(s.free)
 		}
 	}
-	give(func(s stand) bool { return s.anchored })
-	give(func(s stand) bool { return s.free && s.prepared })
-	give(func(s stand) bool { return s.free })
+	give(func(s slotState) bool { return s.anchored })
+	give(func(s slotState) bool { return s.free && s.prepared })
+	give(func(s slotState) bool { return s.free })
 	var unfit []string
 	for _, slot := range f.slots {
-		s := f.stands[slot]
+		s := f.states[slot]
 		made := Seat{Slot: slot, Member: s.member}
 		if seated[slot] {
 			made.Disk, made.Epoch = s.holder.facts.Disk, s.holder.facts.Epoch
@@ -233,7 +233,7 @@ func (o fencing) conclusion(p *Restore) (*Record, string) {
 		return &Record{Cluster: old.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: Restored, Restore: p,
 			Charter: c}, ""
 	case dead && len(unfit) > len(f.slots)-f.need && !slices.ContainsFunc(unfit,
-		func(slot string) bool { return !slices.Contains(p.Lost, slot) || f.stands[slot].holder != nil }):
+		func(slot string) bool { return !slices.Contains(p.Lost, slot) || f.states[slot].holder != nil }):
 		return nil, fmt.Sprintf("%s no disk here, and %d of the %d slots need one: bring nodes for "+
 			"them, whose disks may be blank",
 			they(unfit, "has", "have"), f.need, len(f.slots))

@@ -125,7 +125,7 @@ func (o mesh) otherGeneration(f *Facts) bool {
 	return mine != nil && f.Record != nil && f.Record.ID != mine.ID && (o.Disk.WAL || f.Record.Lineage() != mine.Lineage())
 }
 
-// otherStore returns one of strangers, "" if there are none.
+// otherStore returns one of otherStores, "" if there are none.
 func (o mesh) otherStore() string {
 	if all := o.otherStores(); len(all) > 0 {
 		return all[0].Node

@@ -80,7 +80,7 @@ func (o proposals) continueInstead(p *Restore, a Action) Action {
 	}
 	var slots []Survivor
 	for _, slot := range f.slots {
-		slots = append(slots, Survivor{Slot: slot, Member: f.stands[slot].member})
+		slots = append(slots, Survivor{Slot: slot, Member: f.states[slot].member})
 	}
 	return o.conclude(p, o.recoveryRecord(p, s.Record, slots))
 }
