@@ -351,8 +351,8 @@ func (o adopting) noteTaken() (Action, bool) {
 	noted := o.Disk.Ledger.Taken == r.ID
 	switch {
 	case r.Cause == Adopted && noted && o.returning():
-		return Action{Kind: Note, Return: true, Why: fmt.Sprintf("%s goes back to another program: taking back the note on "+
-			"the disk of slot %s that it was taken over as a whole",
+		return Action{Kind: Note, Return: true, Why: fmt.Sprintf("%s goes back to another program: removing the note on "+
+			"the disk of slot %s that all of it was taken over",
 			r.Token(), o.Claim.Slot)}, true
 	case r.Cause != Adopted || noted || o.returning():
 		return Action{}, false

@@ -208,7 +208,7 @@ func (obs Observation) Apart() bool {
 
 // bothEnds shows the operator, who has to choose, where both logs end.
 func (o succession) bothEnds(next *Record, p *Restore) Said {
-	ours := "at an end that is not known"
+	ours := "at an unknown point"
 	if l := o.Disk.Log; l != nil {
 		ours = fmt.Sprintf("at term %d, index %d", l.Term, l.Index)
 	}

@@ -272,7 +272,7 @@ func (obs Observation) Hopeless(p *Restore) string {
 	if f.deserted() || len(f.missing) == 0 {
 		return ""
 	}
-	return f.elsewhere(o.Store.Record, "if nobody can have them any more, say", p)
+	return f.elsewhere(o.Store.Record, "if they are gone for good, begin it with", p)
 }
 
 // they begins a sentence about one or several slots, with the matching verb.

@@ -145,7 +145,7 @@ func (o succession) continueAlone() Action {
 			"bring it back, or continue with a backup: %s",
 			o.Claim.Slot, r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ","))))
 	case d.Log == nil:
-		return wait("slot %s continues as %s, and looks where its log ends", o.Claim.Slot, r.Token())
+		return wait("slot %s continues as %s, and looks for the end of its log", o.Claim.Slot, r.Token())
 	}
 	return proposals(o).prepare(r.Restore)
 }

@@ -186,12 +186,12 @@ func (o proposals) discard() (Action, bool) {
 		return Action{}, false
 	}
 	if r := o.Disk.Ledger.Record; p != nil && r != nil && r.Generation >= p.Generation {
-		return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared of %s is not needed any more", o.Claim.Slot,
+		return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared from %s is no longer needed", o.Claim.Slot,
 			p.Source())}, true
 	}
 	if r := o.Disk.Ledger.Record; p == nil && r != nil && r.ID == o.Disk.Built && !o.changing() {
 		return Action{Kind: Discard,
-			Why: fmt.Sprintf("slot %s has joined %s another way: what it has begun to build of that is not needed any more",
+			Why: fmt.Sprintf("slot %s has joined %s without it: what it began to build is no longer needed",
 				o.Claim.Slot, r.Token())}, true
 	}
 	wanted := func(id string) bool {
@@ -234,7 +234,7 @@ func (o proposals) ask(a Action) Action {
 		switch why := o.Refusal(r); {
 		case r.Over && o.Config.Foreign && o.proposes(known):
 			return Action{Kind: Dismiss, Request: &r,
-				Why: fmt.Sprintf("the command %s is not carried out any more: %s", r.Command, why)}
+				Why: fmt.Sprintf("the command %s will not be carried out: %s", r.Command, why)}
 		case why.Text != "":
 			a = a.but(say("the command %s is not carried out: %s", r.Command, why))
 		case o.proposes(known):

@@ -35,8 +35,8 @@ func (o resuming) resume() Action {
 		return wait("%s; this disk holds data of %s and does not start; to set it aside and join %s, run %s here", pending,
 			r.Token(), o.Store.Record.Token(), Command("rejoin"))
 	case o.laterNode() != "":
-		return wait("slot %s does not start: node %s says that %s has ended, and what the backup store says of that is not "+
-			"proven to this disk (%s); to start all the same, take that node away; to set the data aside and join, run %s",
+		return wait("slot %s does not start: node %s says that %s has ended, and what the backup store says about that is "+
+			"not proven to this disk (%s); to start anyway, take that node away; to set the data aside and join, run %s",
 			o.Claim.Slot, o.laterNode(), r.Token(), o.Store.Doubt, setVolumeAside)
 	case o.Starting:
 		return wait("slot %s waits a moment for the backup store, which may know that %s is over: %s", o.Claim.Slot,
@@ -87,7 +87,7 @@ func (o resuming) otherMember() string {
 		}
 		for _, m := range p.Facts.Members {
 			if of(m.Slot, m.ID) && slices.Contains(o.slots(r), m.Slot) {
-				return fmt.Sprintf("member %x, which is slot %s, as node %s says", m.ID, m.Slot, p.Node)
+				return fmt.Sprintf("member %x, which is slot %s according to node %s", m.ID, m.Slot, p.Node)
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func (o resuming) replacedAs(r *Record) string {
 		}
 		for _, m := range p.Facts.Members {
 			if m.Slot == o.Claim.Slot && m.ID != o.Disk.Founder {
-				return fmt.Sprintf("node %s knows slot %s as another member", p.Node, o.Claim.Slot)
+				return fmt.Sprintf("node %s lists another member for slot %s", p.Node, o.Claim.Slot)
 			}
 		}
 	}

@@ -102,7 +102,7 @@ func (o claiming) rivalry() (Action, bool) {
 	pristine := o.uncommitted() && !o.Disk.HasLedger
 	if node := o.heldBefore()[me.Slot]; pristine && node != "" {
 		return Action{Kind: Yield, Slot: me.Slot,
-			Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves it to that", node,
+			Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves the slot to it", node,
 				me.Slot)}, true
 	}
 	if pristine && slices.Contains(o.Foreign(), me.Slot) {
@@ -123,7 +123,7 @@ func (o claiming) rivalry() (Action, bool) {
 			if pristine && f.past() {
 				return Action{Kind: Yield, Slot: me.Slot,
 					Why: fmt.Sprintf("node %s held slot %s when it was last seen, with its data: the blank "+
-						"disk here leaves it to that", p.Node, f.Slot)}, true
+						"disk here leaves the slot to it", p.Node, f.Slot)}, true
 			}
 			continue
 		}

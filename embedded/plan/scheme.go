@@ -30,7 +30,7 @@ func (o resuming) urlConflict(r *Record) string {
 	case was == is && wasHost == isHost, secure != "" && (o.Config.FromHTTP != "" || o.secured(r, secure)):
 		return ""
 	}
-	then, cure := "its member would not be understood", "its members keep TLS for good: set tls.mode to files, ca or "+
+	then, cure := "its member could not talk to the others", "its members keep TLS for good: set tls.mode to files, ca or "+
 		"auto, with the authorities that they have"
 	switch {
 	case was == is:

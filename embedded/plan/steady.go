@@ -120,7 +120,7 @@ func (o steady) mirror() *Action {
 		return nil
 	case s.Record == nil || mine.descends(s.Record):
 		return &Action{Kind: Mirror, Record: mine,
-			Why: fmt.Sprintf("the backup store does not know %s yet: telling it", mine.Token())}
+			Why: fmt.Sprintf("the backup store does not have the record of %s yet: adding it", mine.Token())}
 	}
 	return nil
 }

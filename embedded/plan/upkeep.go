@@ -102,8 +102,8 @@ func (o upkeep) corrupt() Said {
 			}
 		}
 	}
-	const by = "etcd refuses everything until the alarm is disarmed by hand, and nothing else is changed by " +
-		"itself; see docs/upkeep.md"
+	const by = "etcd refuses everything until the alarm is disarmed by hand, and the nodes change nothing " +
+		"else on their own; see docs/upkeep.md"
 	disarm, rejoin := Command("etcdctl alarm disarm"), Command("rejoin")
 	const cure = "run %s on the node that differs from the majority, which %s names, and %s when it serves again; %s"
 	status := Command("status")
@@ -130,7 +130,7 @@ func (o upkeep) giveUpData() (*Action, string) {
 	switch {
 	case obstacle != "":
 	case m.Voters() < 3:
-		obstacle = fmt.Sprintf("of %d voters none is a majority without the other", m.Voters())
+		obstacle = fmt.Sprintf("with %d voters, none is a majority without the other", m.Voters())
 	case !m.Alarmed(Corrupt): // under CORRUPT nobody can take or return the lock
 		obstacle = o.lockedBy()
 	}

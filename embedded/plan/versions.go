@@ -48,7 +48,7 @@ func (o resuming) tooOld(r *Record) Said {
 			continue
 		}
 		m, _ := MinorOf(f.Agreed)
-		why := say("slot %s does not start: as node %s says the cluster is at etcd %s, and this holdfast embeds %s, which "+
+		why := say("slot %s does not start: node %s says that the cluster is at etcd %s, and this holdfast embeds %s, which "+
 			"cannot open its data: run one with etcd %s or newer here",
 			o.Claim.Slot, p.Node, f.Agreed, o.Config.Etcd, m)
 		if ours, _ := MinorOf(o.Config.Etcd); ours.Adjacent(m) {
