@@ -541,7 +541,7 @@ func TestRejoinAndContinue(t *testing.T) {
 	child.Charter.Generation, child.Charter.Seats = 2, []plan.Seat{{Slot: "a", Member: 1}, {Slot: "b", Disk: "disk-b", Epoch: 1, Member: 2}, {Slot: "c", Member: 3}}
 	w.member = plan.Member{}
 	c.generations.stored(plan.Store{ID: "store", Record: &child, Concluded: []plan.Record{child}}, time.Now())
-	if _, err := c.Continue([]string{"b"}, 90, false); err == nil || !strings.Contains(err.Error(), "say --lost a,b,c") {
+	if _, err := c.Continue([]string{"b"}, 90, false); err == nil || !strings.Contains(err.Error(), "begin it with --lost a,b,c") {
 		t.Errorf("continue although voters may be elsewhere: got %v", err)
 	}
 	if _, err := c.Continue([]string{"b"}, 90, true); err != nil { // the leader knows its voters

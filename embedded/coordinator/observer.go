@@ -34,12 +34,16 @@ type observer struct {
 
 	stopping atomic.Bool // the process was told to end
 
-	mu    sync.Mutex // also guards the wanted slots of the configuration
-	began time.Time  // the process; set by begin
-	seen  map[string]decoded
-	// holders are the live nodes, each with its disk; since is when that last changed.
-	holders string
-	since   time.Time
+	mu     sync.Mutex // also guards the wanted slots of the configuration
+	began  time.Time  // the process; set by begin
+	seen   map[string]decoded
+	claims claims
+}
+
+// claims are the live nodes, each with its disk.
+type claims struct {
+	text  string
+	since time.Time
 }
 
 // begin notes that the process begins.
@@ -125,11 +129,11 @@ func (ob *observer) stirred(o plan.Observation) bool {
 			now += fmt.Sprintf(" %s %s", p.Node, p.Facts.Disk)
 		}
 	}
-	if now != ob.holders {
-		ob.holders, ob.since = now, time.Now()
+	if now != ob.claims.text {
+		ob.claims = claims{now, time.Now()}
 		time.AfterFunc(settle+time.Millisecond, ob.look)
 	}
-	return time.Since(ob.since) < settle
+	return time.Since(ob.claims.since) < settle
 }
 
 // decode decodes the facts that a node published. Unreadable facts count as none, with the reason.
