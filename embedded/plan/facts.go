@@ -22,7 +22,7 @@ type Facts struct {
 	Epoch   uint64 `json:"epoch,omitempty"`
 	Disk    string `json:"disk,omitempty"`
 	// Lock names the operating system's lock on the node's disk: the running kernel and the locked file. "": unknown.
-	// Only one process can have it, except on a clone of the machine with its memory. See [Observation.heard].
+	// Only one process can have it, except on a clone of the machine with its memory. See [Observation.Ousted].
 	Lock     string       `json:"lock,omitempty"`
 	Phase    Phase        `json:"phase,omitempty"`
 	Slots    []string     `json:"slots,omitempty"`    // wanted

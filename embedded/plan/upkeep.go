@@ -273,7 +273,7 @@ func unconnected(seen []MemberInfo) string {
 	return ""
 }
 
-// obstacle says what prevents a member from stopping its work for its database now.
+// obstacle says what prevents upkeep now that would keep a member from its work.
 func (o upkeep) obstacle() string { return cmp.Or(proposals(o).frozen(), o.halted(), o.absent()) }
 
 // defragging says which other member is defragmenting, according to the gossip.
