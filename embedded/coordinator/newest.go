@@ -33,8 +33,8 @@ func (n *newest) tell(o *plan.Observation) {
 }
 
 // watch asks the store for the newest backup while a member here has been without a leader for a while, until ctx ends.
-// A recovery must not end before that backup. Nothing else needs it, so a cluster with a leader costs no requests. A
-// store that hangs is not asked again before it has answered, and nobody waits for it.
+// A recovery must not continue from less than that backup. Nothing else needs it, so a cluster with a leader costs no
+// requests. A store that hangs is not asked again before it has answered, and nobody waits for it.
 func (n *newest) watch(ctx context.Context) {
 	type answer struct {
 		newest plan.BackupStand
