@@ -49,7 +49,7 @@ func TestHistoryCommand(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, all)
 		}
 	}
-	if !strings.Contains(errs, "1 lines are torn") {
+	if !strings.Contains(errs, "1 lines are damaged") {
 		t.Errorf("the torn line is not told: %q", errs)
 	}
 	if got, _ := historyOf(t, entries, "--since", "1h"); strings.Contains(got, "first") || !strings.Contains(got, "second") {

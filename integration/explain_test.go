@@ -171,7 +171,7 @@ func TestHistoryGoesWithTheDisk(t *testing.T) {
 		}
 		return nil
 	})
-	if o := second.Command("history"); !strings.Contains(o.Err, "1 lines are torn") || !strings.Contains(o.Out, "NODE") {
+	if o := second.Command("history"); !strings.Contains(o.Err, "1 lines are damaged") || !strings.Contains(o.Out, "NODE") {
 		t.Errorf("history: %s%s", o.Out, o.Err)
 	}
 	second.Stop()

@@ -76,7 +76,7 @@ func replace(t *testing.T, file string, data []byte) {
 // reloads counts how often each node has restarted its member for its authorities.
 func reloads(c *integration.Cluster) (each []int) {
 	for _, n := range c.Nodes {
-		each = append(each, strings.Count(n.Log(), "stopped etcd to start it with the authorities"))
+		each = append(each, strings.Count(n.Log(), "stopped etcd to restart it with its new authorities"))
 	}
 	return each
 }

@@ -93,7 +93,7 @@ func TestRestoreEncrypted(t *testing.T) {
 	}
 	generation(t, c, 2)
 	holdsOnly(t, c)
-	without.Logs("action went wrong", "set snapshot.identity-file")
+	without.Logs("action failed", "set snapshot.identity-file")
 	if got := setAside(without); len(got) != 1 {
 		t.Errorf("%s has set aside %v", without.Name, got)
 	}
@@ -122,7 +122,7 @@ func TestRestoreWithoutRoom(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.Out), &r); err != nil || r.Health != "healthy" {
 		t.Errorf("restored: %+v, %v: exit code %d: %s", r, err, o.Code, o.Err)
 	}
-	small.Logs("action went wrong", "the volume has", "make the volume larger")
+	small.Logs("action failed", "the volume has", "make the volume larger")
 	generation(t, c, 2)
 	holdsOnly(t, c)
 	if got := setAside(small); len(got) != 1 {

@@ -117,7 +117,7 @@ func TestCorruptOne(t *testing.T) {
 		n.Kill()
 		corrupt(t, n)
 		n.Start()
-		n.Logs("action went wrong", "the database is damaged", "holdfast volume set-aside")
+		n.Logs("action failed", "the database is damaged", "holdfast volume set-aside")
 		w.More(100)
 		orderSetAside(t, c, n)
 	})

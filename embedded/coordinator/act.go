@@ -19,7 +19,7 @@ const (
 	raftTimeout = 10 * time.Second // for a change of the member list
 	bornEvery   = 10 * time.Millisecond
 
-	emptyLog = "empty-log" // why a log without an entry is set aside, to be deleted at once
+	emptyLog = "empty-log" // the reason for setting aside a log without an entry, which is then deleted at once
 )
 
 // actor carries out one action of the plan at a time.
@@ -36,10 +36,10 @@ type actor struct {
 	names       *names
 	contest     *contest
 
-	begun string // the start for which room was made
+	begun string // the start for which makeRoom has made room
 }
 
-// act carries out one action. Each step that a crash could fall between has a name.
+// act carries out one action. Each step between which a crash could fall has a name.
 func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) error {
 	if err := ac.due(ctx, o, a); err != nil {
 		return err
@@ -58,9 +58,10 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 	case plan.Adopt:
 		return ac.adopt(ctx, o, a)
 	case plan.Commit:
-		return ac.commit(ctx, a)
+		return ac.commit(ctx, o, a)
 	case plan.Mirror:
-		return ac.mirror(ctx, a)
+		defer ac.generations.ask()
+		return ac.mirror(ctx, *a.Record)
 	case plan.Renounce:
 		return ac.renounce(ctx, o, a)
 	case plan.Start:
@@ -78,7 +79,9 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 	return ac.turn.act(ctx, o, a)
 }
 
-func unknown(a plan.Action) error { return fmt.Errorf("no way to carry out %q: this is a bug", a.Kind) }
+func unknown(a plan.Action) error {
+	return fmt.Errorf("carry out %q: unknown action, which is a bug", a.Kind)
+}
 
 func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
 	v, err := ac.world.Volumes.Claim(ctx, ac.observer.wanted(), a.Known, ac.holding.now().left.avoided(a.Avoid))
@@ -94,8 +97,8 @@ func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-// yield gives the volume up without a trace, and first its promises, if it made any: they are moot. Where the volume
-// turns out to hold more, it stays, with its promises.
+// yield gives the volume up without a trace. Before that it forgets the promises, if there are any: they are moot. If
+// the volume turns out to contain more, the node keeps it, with its promises.
 func (ac *actor) yield(ctx context.Context, a plan.Action) error {
 	now := ac.holding.now()
 	if now.found {
@@ -106,7 +109,7 @@ func (ac *actor) yield(ctx context.Context, a plan.Action) error {
 	if err := now.volume.Release(ctx, Yield); err != nil {
 		err = fmt.Errorf("give up the blank volume: %w", err)
 		if now.found {
-			err = errors.Join(err, ac.holding.restate(now.ledger))
+			err = errors.Join(err, ac.holding.rewritePromises(now.ledger))
 		}
 		return err
 	}
@@ -114,54 +117,46 @@ func (ac *actor) yield(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-// commit accepts the record of a founding: in the store, then on the disk. From then on it never changes.
-func (ac *actor) commit(ctx context.Context, a plan.Action) error {
-	if err := ac.tellStore(ctx, a); err != nil {
+// commit accepts the record of a founding: in the store, then on the disk.
+func (ac *actor) commit(ctx context.Context, o plan.Observation, a plan.Action) error {
+	if err := ac.tellStore(ctx, o, a); err != nil {
 		return err
 	}
 	return ac.holding.record(a)
 }
 
-// tellStore puts the record of a cluster that begins here into the store, before the disk accepts it.
-func (ac *actor) tellStore(ctx context.Context, a plan.Action) error {
-	if !a.Mirror {
+// tellStore puts the record of a founded or adopted cluster into the store, before the disk accepts it. The record of a
+// cluster that was given back is replaced.
+func (ac *actor) tellStore(ctx context.Context, o plan.Observation, a plan.Action) error {
+	if !a.Mirror && !a.Over {
 		return nil
 	}
 	ac.world.Step("before-mirror")
-	ctx, cancel := context.WithTimeout(ctx, storeAge)
-	defer cancel()
-	if err := ac.world.Store.Put(ctx, *a.Record); err != nil {
-		return fmt.Errorf("put the record of %s into the store: %w", a.Record.Token(), err)
-	}
-	return nil
-}
-
-// replace tells the store as tellStore does, also where the record of a cluster that was given back is in the way.
-func (ac *actor) replace(ctx context.Context, o plan.Observation, a plan.Action) error {
 	if !a.Over {
-		return ac.tellStore(ctx, a)
+		return ac.mirror(ctx, *a.Record)
 	}
-	ac.world.Step("before-mirror")
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
 	if err := ac.world.Store.Replace(ctx, *o.Store.Record, *a.Record); err != nil {
-		return fmt.Errorf("put %s into the store in the place of %s: %w", a.Record.Token(), o.Store.Record.Token(), err)
+		return fmt.Errorf("replace %s in the store by %s: %w", o.Store.Record.Token(), a.Record.Token(), err)
 	}
 	return nil
 }
 
-// adopt takes up another program's data: the store is told, the data moves, the disk accepts the record. Killed between
-// any two of these, the other program finds its data where it was, and the next attempt does the rest.
+// adopt takes over another program's data: the record goes into the store, the data moves, and the disk accepts the
+// record. After a kill between any two of these, the other program finds its data where it was, and the next attempt
+// continues.
 func (ac *actor) adopt(ctx context.Context, o plan.Observation, a plan.Action) error {
 	path := ac.holding.now().id.Path
 	now, err := ac.world.Etcd.Origin(path)
-	if err == nil && !reflect.DeepEqual(now, o.Disk.Origin) { // the record would be of a cluster that is no more
-		err = errors.New("the data has changed since it was looked at")
+	// Else the record would be of a cluster that no longer exists.
+	if err == nil && !reflect.DeepEqual(now, o.Disk.Origin) {
+		err = errors.New("the data has changed since it was read")
 	}
 	if err != nil {
 		return fmt.Errorf("adopt the data of %s: %w", o.Disk.Origin.Program, err)
 	}
-	if err := ac.replace(ctx, o, a); err != nil {
+	if err := ac.tellStore(ctx, o, a); err != nil {
 		return err
 	}
 	ac.world.Step("before-take-up")
@@ -172,8 +167,8 @@ func (ac *actor) adopt(ctx context.Context, o plan.Observation, a plan.Action) e
 	return ac.holding.record(a)
 }
 
-// note writes down what was heard. That nobody else runs a member of an adopted cluster any more is asked of each node
-// directly: one that was heard of may have been given back since.
+// note writes down what was observed. Before it notes that nobody else runs a member of an adopted cluster, it asks
+// each node directly, because a member may have been given back since.
 func (ac *actor) note(ctx context.Context, o plan.Observation, a plan.Action) error {
 	if a.Ask {
 		runs := func(f plan.Facts) bool { return f.Record != nil && f.Record.ID == a.Taken }
@@ -181,18 +176,18 @@ func (ac *actor) note(ctx context.Context, o plan.Observation, a plan.Action) er
 			return err
 		}
 	}
-	if a.Secured != nil && !a.Secured.Changed { // it is for good, so the others must be there with TLS
+	if a.Secured != nil && !a.Secured.Changed { // this promise is for good, so all members must answer with TLS
 		for _, m := range o.Member.Members {
 			if err := ac.world.Etcd.Reach(ctx, plan.PeerURL(a.Secured.PeerURL, m.Slot)); err != nil {
-				return fmt.Errorf("reach slot %s with TLS, as all members are to: %w", m.Slot, err)
+				return fmt.Errorf("reach slot %s with TLS, which all members must serve: %w", m.Slot, err)
 			}
 		}
 	}
 	return ac.holding.record(a)
 }
 
-// start starts etcd and notes on the disk that its log has begun, which ends the disk's right to start as a
-// founder or joiner without one. What lies where the log should be, and is not a log, makes way for it.
+// start starts etcd and notes on the disk that its log has begun. From then on the disk may not start as a founder or
+// joiner without a log. Anything in the log's place that is no log is moved away first.
 func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) error {
 	if err := ac.world.Names.Check(ctx); err != nil {
 		return fmt.Errorf("check the names of the members: %w", err)
@@ -210,23 +205,24 @@ func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) e
 	spec := plan.Spec{
 		Slot: o.Claim.Slot, DataDir: dir, Token: r.EtcdToken(),
 		PeerURL: a.Peers[o.Claim.Slot], Peers: a.Peers, Join: a.Join, TrustWAL: trusted,
-		// The first slot's founder elects itself as soon as a majority is there; two at once would split the vote.
+		// The first slot's founder elects itself as soon as a majority is connected; two campaigns at once would split the
+		// vote.
 		Yields: ac.cfg.EarlyCampaign && founds && r.First() != o.Claim.Slot,
 	}
 	begin := func() error { return ac.world.Etcd.Start(ctx, spec) }
 	var err error
 	if founds && !a.Join {
-		err = ac.names.among(o.Claim.Slot, begin)
-	} else { // of what was not founded just now, etcd's own question is one more guard
+		err = ac.names.onlyWhile(o.Claim.Slot, begin)
+	} else { // not founded just now, so etcd's own question to its peers is one more guard
 		err = begin()
 	}
 	if err != nil {
-		ac.holding.misfit(dir, err)
+		ac.holding.noteUnfit(dir, err)
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	ac.world.Step("after-etcd")
-	// etcd finds a joiner's ID by its peer URL in the member list of this moment, which may be an ID that
-	// was admitted for another disk. The next decision sets that data aside.
+	// etcd looks a joiner's ID up by its peer URL in the current member list. That may be an ID that was admitted for
+	// another disk. Then the next decision sets the data aside.
 	if m, _ := ac.world.Etcd.State(); a.Join && m.Running && m.ID != a.Member {
 		err := fmt.Errorf("slot %s was admitted as learner %x, and etcd took the place of %x", o.Claim.Slot, a.Member, m.ID)
 		return errors.Join(err, ac.world.Etcd.Stop(ctx, ac.cfg.StopWait))
@@ -242,11 +238,11 @@ func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) e
 	return nil
 }
 
-// makeRoom sets aside whatever lies where a member begins that has no log yet: an old database would be
-// taken for its own. What a failed attempt at the same start has left is taken up by the next attempt. The empty log of
-// a founder that was killed in its first moments is deleted: etcd has made 128 MB of files for it, and killed time and
-// again a founder would fill its volume with them. A log that is empty although the disk has started is damaged, and
-// what lies beside it may be needed.
+// makeRoom sets aside whatever is in the place of a member's log before the member begins: etcd would take an old
+// database for its own. What a failed attempt at the same start has left is used by the next attempt. The empty log of
+// a founder that was killed in its first moments is deleted: etcd has made 128 MB of files for it, and repeated kills
+// would fill the volume. If the log is empty although the disk has started, the log is damaged, and the files beside it
+// may be needed.
 func (ac *actor) makeRoom(dir string, a plan.Action) error {
 	begun := fmt.Sprintf("%s %t %x", a.Record.ID, a.Join, a.Member)
 	data, err := ac.world.Etcd.Inspect(dir)
@@ -264,7 +260,7 @@ func (ac *actor) makeRoom(dir string, a plan.Action) error {
 		return err
 	}
 	if reason == emptyLog {
-		soon := time.Now().Add(time.Second) // what is set aside bears the second
+		soon := time.Now().Add(time.Second) // set-aside data is timed to the second
 		if _, err := ac.world.Etcd.Reclaim(held.id.Path, soon, []string{emptyLog}); err != nil {
 			return fmt.Errorf("delete an empty log of etcd: %w", err)
 		}
@@ -273,8 +269,8 @@ func (ac *actor) makeRoom(dir string, a plan.Action) error {
 	return nil
 }
 
-// born waits until the log of a founder has its first entry, which etcd writes soon after its start. A joiner's begins
-// with what the leader sends: it can be taken up without any, and one that was removed meanwhile never gets any.
+// born waits until a founder's log has its first entry, which etcd writes soon after its start. A joiner's log begins
+// with what the leader sends. It is usable without an entry, and may never get one if the joiner is removed meanwhile.
 func (ac *actor) born(ctx context.Context, dir string) error {
 	for {
 		data, err := ac.world.Etcd.Inspect(dir)
@@ -290,15 +286,15 @@ func (ac *actor) born(ctx context.Context, dir string) error {
 	}
 }
 
-// setAside renames the data of a former member. A crash after the rename leaves a disk
-// that has started and has no log, which is a replacement as well.
+// setAside renames the data of a former member. After a crash that follows the rename, the disk has started and has no
+// log, so it is a replacement as well.
 func (ac *actor) setAside(ctx context.Context, a plan.Action) error {
 	if err := ac.world.Etcd.Stop(ctx, ac.cfg.StopWait); err != nil {
 		return fmt.Errorf("stop etcd: %w", err)
 	}
 	reason := cmp.Or(a.Reason, "removed")
 	if r := ac.holding.now().ledger.Record; r != nil && a.Record.ID != r.ID {
-		reason = "outlived" // the cluster went on without it
+		reason = "outlived" // the cluster continued without it
 	}
 	if err := ac.holding.asideEtcd(reason); err != nil {
 		return err
@@ -306,9 +302,9 @@ func (ac *actor) setAside(ctx context.Context, a plan.Action) error {
 	return ac.holding.record(a)
 }
 
-// reclaimable are the reasons for which etcd's data is set aside here, and for which it is deleted after a while. It is
-// all of this cluster. What an operator has set aside may be another's, and is never deleted. Nor is what went back in
-// time ([plan.RolledBack]): if the others were the ones that lost something, it may be the only copy of it.
+// reclaimable are the reasons for which this node sets data aside that it may delete after a while. All of it is of
+// this cluster. What an operator has set aside may be another cluster's, and is never deleted. Neither is data that
+// went back in time ([plan.RolledBack]): if the other disks lost something, it may be the only copy.
 var reclaimable = []string{emptyLog, "unborn", "removed", "outlived", "restored", "recovered"}
 
 // renounce makes the disk forget what it promised and accepted, which only an operator can order.
@@ -317,7 +313,7 @@ func (ac *actor) renounce(ctx context.Context, o plan.Observation, a plan.Action
 		ctx, cancel := context.WithTimeout(ctx, storeAge)
 		defer cancel()
 		if err := ac.world.Store.MoveAside(ctx, o.Store.Record); err != nil {
-			return fmt.Errorf("give up what the store knows: %w", err)
+			return fmt.Errorf("move the store's record aside: %w", err)
 		}
 	}
 	if err := ac.holding.record(a); err != nil {
@@ -327,18 +323,17 @@ func (ac *actor) renounce(ctx context.Context, o plan.Observation, a plan.Action
 	return nil
 }
 
-// mirror puts our own record into a store that does not have it.
-func (ac *actor) mirror(ctx context.Context, a plan.Action) error {
-	defer ac.generations.ask()
+// mirror puts a record into the store.
+func (ac *actor) mirror(ctx context.Context, r plan.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
-	if err := ac.world.Store.Put(ctx, *a.Record); err != nil {
-		return fmt.Errorf("put the record into the store: %w", err)
+	if err := ac.world.Store.Put(ctx, r); err != nil {
+		return fmt.Errorf("put the record of %s into the store: %w", r.Token(), err)
 	}
 	return nil
 }
 
-// retire gives up a volume that the cluster does not need.
+// retire releases a volume that the cluster does not need.
 func (ac *actor) retire(ctx context.Context) error {
 	v := ac.holding.now().volume
 	id := v.Identity()
@@ -353,8 +348,8 @@ func (ac *actor) retire(ctx context.Context) error {
 	return nil
 }
 
-// depart stops the member for good and notes that it has left its generation. Right before, it looks whether that is
-// still to do.
+// depart stops the member for good and notes that it has left its generation. Right before, it checks that this is
+// still due.
 func (ac *actor) depart(ctx context.Context, a plan.Action) error {
 	if o, _ := ac.observer.observe(); ac.decider.next(o).Kind != plan.Leave {
 		return errNotYet
@@ -366,9 +361,9 @@ func (ac *actor) depart(ctx context.Context, a plan.Action) error {
 	ac.world.Step("after-leave-stop")
 	if left := *a.Left; len(left.Members) == 0 {
 		var err error
-		// then it counts only as far as its slot is named lost
+		// Without the list, this disk counts only if its slot is named lost.
 		if left.Members, err = ac.world.Etcd.MemberList(filepath.Join(ac.holding.now().id.Path, EtcdDir)); err != nil {
-			ac.lg.Error("left without knowing the members of the generation", zap.Error(err))
+			ac.lg.Error("left the generation without knowing its members", zap.Error(err))
 		}
 		a.Left = &left
 	}

@@ -17,7 +17,7 @@ func foreignData() *plan.Origin {
 		Members: []plan.Elder{{ID: 1, Name: "etcd-a", PeerURL: "http://a.test:2380", Slot: "a"}}}
 }
 
-// TestAdopt: the store is told before the data moves, and the data moves before the ledger says whose it is.
+// TestAdopt: the record goes into the store before the data moves, and the data moves before the ledger is written.
 func TestAdopt(t *testing.T) {
 	w := newWorld(t)
 	w.origin = foreignData()
@@ -50,7 +50,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestForeignDataThatIsInUse: what an etcd works on is read again until it can be.
+// TestForeignDataThatIsInUse: data that an etcd uses is read again until it is free.
 func TestForeignDataThatIsInUse(t *testing.T) {
 	w := newWorld(t)
 	w.origin, w.strange = foreignData(), errors.New("an etcd works on it")
@@ -64,7 +64,7 @@ func TestForeignDataThatIsInUse(t *testing.T) {
 	}
 }
 
-// TestForeignDataIsReadAgain: what an etcd has worked on since is read again, and data that has changed is not adopted.
+// TestForeignDataIsReadAgain: data is read again after an etcd has used it, and is not adopted if it has changed.
 func TestForeignDataIsReadAgain(t *testing.T) {
 	w := newWorld(t)
 	w.origin = foreignData()
@@ -103,8 +103,8 @@ func TestDataOfThePast(t *testing.T) {
 	}
 }
 
-// TestSetAsideBesideAnEtcd: under an etcd, of whatever program, nothing is renamed. Nor are orders for blank disks
-// taken where another program's data is.
+// TestSetAsideBesideAnEtcd: while any program's etcd uses the data, nothing is renamed. Orders for blank disks are
+// refused if another program's data is there.
 func TestSetAsideBesideAnEtcd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -121,7 +121,7 @@ func TestSetAsideBesideAnEtcd(t *testing.T) {
 		if err := c.Order(plan.Orders{New: true}, false); err == nil || !strings.Contains(err.Error(), "may have etcd data") {
 			t.Errorf("found --new: got %v", err)
 		}
-		for range 3 { // it is not forgotten at every second look
+		for range 3 { // it is remembered across looks
 			if o := c.Now().Observation; !strings.Contains(o.Disk.Unknown, w.inUse) {
 				t.Errorf("while an etcd runs there: got %q", o.Disk.Unknown)
 			}
@@ -139,7 +139,7 @@ func TestSetAsideBesideAnEtcd(t *testing.T) {
 	})
 }
 
-// TestTakenIsAsked: who was heard to run a member of an adopted cluster is asked, before it is noted that all do.
+// TestTakenIsAsked: before it is noted that holdfast runs all members of an adopted cluster, their nodes are asked.
 func TestTakenIsAsked(t *testing.T) {
 	for name, c := range map[string]struct {
 		tell func(*plan.Facts)
@@ -175,8 +175,8 @@ func TestTakenIsAsked(t *testing.T) {
 	}
 }
 
-// TestNothingIsConcludedBesideALeader: a leaderless proposal is not concluded where a member says just now that it has
-// a leader, whatever gossip told.
+// TestNothingIsConcludedBesideALeader: a leaderless proposal is not concluded if a member says right now that it has a
+// leader, whatever the gossip said.
 func TestNothingIsConcludedBesideALeader(t *testing.T) {
 	for name, c := range map[string]struct {
 		tell func(*plan.Facts)

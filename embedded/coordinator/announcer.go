@@ -10,10 +10,10 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// ReadFacts reads the facts that a node published. The error wraps [plan.ErrUnsupported] if a newer version did, else
-// it says what is not whole.
+// ReadFacts decodes the facts that a node published. The error wraps [plan.ErrUnsupported] if a newer version wrote
+// them. Otherwise it says what is invalid.
 func ReadFacts(data []byte) (*plan.Facts, error) {
-	var v struct{ Version int } // of a later version the rest may be of other types
+	var v struct{ Version int } // in a later version, the other fields may have other types
 	f := new(plan.Facts)
 	err := json.Unmarshal(data, &v)
 	if err == nil && v.Version > 1 {
@@ -28,13 +28,13 @@ func ReadFacts(data []byte) (*plan.Facts, error) {
 	case errors.Is(err, plan.ErrUnsupported):
 		return nil, fmt.Errorf("unsupported: %w", err)
 	case err != nil:
-		return nil, fmt.Errorf("not whole: %w", err)
+		return nil, fmt.Errorf("invalid: %w", err)
 	}
 	return f, nil
 }
 
-// Evidence reports whether what a node published bears witness of a cluster, or may. Such words are kept from being
-// forgotten by time where they may be needed.
+// Evidence reports whether a node's published state shows a cluster, or may. The gossip keeps such a state of a lost
+// node as long as it may be needed.
 func Evidence(state []byte) bool {
 	if state == nil {
 		return false
@@ -44,7 +44,7 @@ func Evidence(state []byte) bool {
 	return err != nil || f.Version != 1 || f.Evidence()
 }
 
-// announcer tells the other nodes what this one says of itself.
+// announcer announces this node's facts to the others.
 type announcer struct {
 	env
 	bugs *bugs
@@ -53,10 +53,10 @@ type announcer struct {
 	facts string // as published
 }
 
-// publish tells the mesh what changed in what we say of ourselves.
+// publish gives the mesh this node's facts if they have changed.
 func (a *announcer) publish(o plan.Observation) {
-	data, err := a.told(o, true)
-	if err != nil { // what was told before stands
+	data, err := a.encode(o, true)
+	if err != nil { // the facts published before stay
 		return
 	}
 	a.mu.Lock()
@@ -68,8 +68,8 @@ func (a *announcer) publish(o plan.Observation) {
 	}
 }
 
-// removed returns those of the members that others hold data of, or admissions for, which a quorum has
-// removed: they cannot know it, for nobody talks to a removed member.
+// removed returns which of the members that other nodes have data or admissions of were removed. Those nodes cannot
+// know, because nobody talks to a removed member.
 func (a *announcer) removed(o plan.Observation) []uint64 {
 	var ids []uint64
 	for _, p := range o.Peers {
@@ -86,8 +86,8 @@ func (a *announcer) removed(o plan.Observation) []uint64 {
 	return ids
 }
 
-// told encodes what this node says of itself.
-func (a *announcer) told(o plan.Observation, quiet bool) (data []byte, err error) {
+// encode encodes this node's facts.
+func (a *announcer) encode(o plan.Observation, quiet bool) (data []byte, err error) {
 	if bug := a.bugs.guard(theFacts, func() {
 		f := o.Facts(a.removed(o))
 		if quiet {

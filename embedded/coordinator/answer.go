@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 )
 
-// Answer answers another node's direct question; ok is false when it is not for us.
+// Answer answers another node's direct question; ok is false if the coordinator does not know the question.
 func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byte, ok bool, err error) {
 	for ask, answers := range map[string]func(context.Context, []byte) ([]byte, error){
-		askToRefresh: c.turn.refresh, askForLeave: c.turn.answer, askToConsent: c.sentinel.answer,
+		askToRefresh: c.turn.refresh, askForPermission: c.turn.answer, askToConsent: c.sentinel.answer,
 		askToStart: c.loop.actor.contest.answer,
 	} {
 		if about, ok := bytes.CutPrefix(question, []byte(ask)); ok {
@@ -23,7 +23,7 @@ func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byt
 	case askForFacts:
 		o, _ := c.observer.observe()
 		o.Member.Defragging = o.Member.Defragging || c.upkeep.asks()
-		answer, err = c.announcer.told(o, false)
+		answer, err = c.announcer.encode(o, false)
 	default:
 		return nil, false, nil
 	}

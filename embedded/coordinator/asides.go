@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	asideAge   = time.Minute // how often it is looked what was set aside
-	reclaimAge = time.Hour   // at most so often is something reclaimed
+	asideAge   = time.Minute // how often the data that was set aside is listed
+	reclaimAge = time.Hour   // the shortest time between two deletions
 )
 
-// asides looks after the data that was set aside.
+// asides manages the data that was set aside.
 type asides struct {
 	env
 
 	mu     sync.Mutex
 	aside  []plan.Aside
-	served time.Time // since when this member has served without a break, zero if it does not
+	served time.Time // since when this member has served without a break, zero if it does not serve
 }
 
-// serves notes whether the member serves. It returns what was set aside, and since when the member has served.
+// serves notes whether the member serves. It returns the data that was set aside, and since when the member has served.
 func (a *asides) serves(state string) (aside []plan.Aside, served time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,8 +38,8 @@ func (a *asides) serves(state string) (aside []plan.Aside, served time.Time) {
 	return a.aside, a.served
 }
 
-// collect looks what was set aside on the volume, and deletes what was there for as long as a member must have
-// served since, until ctx ends. It is no decision of the plan's: nothing but room on the disk depends on it.
+// collect lists what was set aside on the volume, until ctx ends. It deletes data after the member has served for
+// ReclaimAfter. The plan does not decide this, because only free space depends on it.
 func (a *asides) collect(ctx context.Context, h *holding) {
 	pause := asideAge
 	if after := a.cfg.ReclaimAfter; after > 0 {
@@ -61,7 +61,7 @@ func (a *asides) collect(ctx context.Context, h *holding) {
 		}
 		aside, err := a.world.Etcd.Aside(held.id.Path)
 		if err != nil {
-			a.lg.Warn("cannot list what was set aside", zap.Error(err))
+			a.lg.Warn("could not list the data that was set aside", zap.Error(err))
 			continue
 		}
 		a.mu.Lock()
@@ -77,11 +77,12 @@ func (a *asides) reclaim(path string, before time.Time) {
 			zap.String("since", g.Since.UTC().Format(time.RFC3339)), zap.Int64("bytes", g.Bytes))
 	}
 	if err != nil {
-		a.lg.Error("data that was set aside could not be deleted", zap.Error(err))
+		a.lg.Error("could not delete data that was set aside", zap.Error(err))
 	}
 }
 
-// SetAside tells what was set aside on this node's volume, and when it is deleted. after is restore.reclaim-after.
+// SetAside returns what was set aside on this node's volume, and when it will be deleted. after is
+// restore.reclaim-after.
 func (s Situation) SetAside(after time.Duration) []plan.Aside {
 	all := slices.Clone(s.Aside)
 	for i, a := range all {

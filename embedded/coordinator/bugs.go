@@ -10,10 +10,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// A panic in what decides is a bug of ours, and must not end the process: all nodes see the same, so that all would
-// end, at each start again, and nobody could look at them. It is told, and the node waits (R20).
+// A panic in a decision is our bug, and must not end the process. All nodes see the same, so all would end, again at
+// each start, and nobody could inspect them. The panic is reported, and the node waits (R20).
 
-// theDecision and so on name in reports what has failed.
+// The names of what has panicked, in reports.
 const (
 	theDecision = "the decision"
 	theFacts    = "what is told to the other nodes"
@@ -21,7 +21,7 @@ const (
 	theCampaign = "whether to start an election"
 )
 
-// entryBug is the kind of an entry in the history on something that panicked.
+// entryBug is the kind of a history entry about a panic.
 const entryBug = "bug"
 
 // bugs remembers what panics at present.
@@ -33,7 +33,7 @@ type bugs struct {
 	shown map[string]string // by what has failed
 }
 
-// guard calls f. It returns "", or what to tell people when f panicked. The caller holds no lock.
+// guard calls f. It returns "", or a report for people if f panicked. The caller must hold no lock.
 func (b *bugs) guard(what string, f func()) (bug string) {
 	var stack []byte
 	func() {
@@ -61,7 +61,7 @@ func (b *bugs) guard(what string, f func()) (bug string) {
 	return bug
 }
 
-// all are the bugs that show at present.
+// all are the current reports.
 func (b *bugs) all() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

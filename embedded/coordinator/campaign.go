@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// glanceEvery is how often the campaigner looks whether the leader's streams are there and its heartbeats come, and
-	// leadEvery how often where the member leads: a leader waits for nobody.
+	// glanceEvery is how often the campaigner checks the leader's streams and heartbeats. A leader has nobody to wait
+	// for, and checks every leadEvery.
 	glanceEvery = 20 * time.Millisecond
 	leadEvery   = 100 * time.Millisecond
-	// lookEvery is how often it looks at all else at most while nothing is suspicious.
+	// lookEvery is the shortest time between two looks while nothing is suspicious.
 	lookEvery = 200 * time.Millisecond
-	// doubtEvery is how often it looks at most while something is: a wakeup is dear only where there are many of them.
+	// doubtEvery is the shortest time between two looks while something is: only many wakeups are costly.
 	doubtEvery = 5 * time.Millisecond
-	// restEvery bounds how rarely it looks while a doubt lasts, as for a minority that is cut off.
+	// restEvery is the longest time between two looks while a doubt lasts, for example in a minority that is cut off.
 	restEvery = 500 * time.Millisecond
-	// standingWait is how long another voter, or the leader, may take to tell its standing.
+	// standingWait is how long another voter, or the leader, may take to answer.
 	standingWait = 100 * time.Millisecond
-	// againAfter is when a leader that did not answer is asked again: a question to a machine that is gone keeps one of
-	// the mesh's few senders busy.
+	// againAfter is the pause before a silent leader is asked again: a question to a dead machine occupies one of the
+	// mesh's few senders.
 	againAfter = time.Second
-	// campaignWait bounds handing the order to raft, which waits for nothing while it runs.
+	// campaignWait bounds the call to raft, which waits for nothing while raft runs.
 	campaignWait = time.Second
 )
 
-// askForStanding is the question for what a member's raft shows.
+// askForStanding asks for a member's [plan.Standing].
 const askForStanding = "standing"
 
-// campaigner has this member start an election early, where the plan says so (R23). Its state belongs to run.
+// campaigner makes this member start an election early, if the plan says so (R23). Only run uses its state.
 type campaigner struct {
 	env
 	history  *history
@@ -46,29 +46,29 @@ type campaigner struct {
 	observer *observer
 }
 
-// suspicion is what the campaigner remembers from one look to the next, of one run of etcd.
+// suspicion is what the campaigner remembers between looks, during one run of etcd.
 type suspicion struct {
-	suspect    uint64    // the leader that raft has shown last
+	suspect    uint64    // the last leader that raft showed
 	mute       int       // questions in a row that its node has not answered
-	asked      time.Time // when it was asked last
+	asked      time.Time // when it was last asked
 	reason     plan.Reason
 	term       uint64
 	since      time.Time // when reason and term were first seen together
-	campaigned uint64    // the term in which this member campaigned last
-	at         time.Time // when
+	campaigned uint64    // the term of this member's last campaign
+	at         time.Time // when it was
 	fruitless  int       // campaigns in a row that brought no leader
 }
 
-// vigil says when to look.
-type vigil struct {
-	seen  plan.Glance // with which the last look began
-	last  time.Time   // when it ended
-	began time.Time   // of the doubt; zero while there is none
+// schedule says when to look.
+type schedule struct {
+	seen  plan.Glance // at the begin of the last look
+	last  time.Time   // when the last look ended
+	began time.Time   // the doubt; zero while there is none
 }
 
-// due reports whether a look is worth it. Where nothing is suspicious a follower looks once, for what it has to
-// remember of the leader; a leader looks on, for whether its disk hangs.
-func (v *vigil) due(g plan.Glance) bool {
+// due reports whether to look now. While nothing is suspicious, a follower looks once after each change, to remember
+// the leader. A leader looks regularly, because its disk may hang.
+func (v *schedule) due(g plan.Glance) bool {
 	ago := time.Since(v.last)
 	if !g.Doubtful {
 		v.began = time.Time{}
@@ -80,8 +80,8 @@ func (v *vigil) due(g plan.Glance) bool {
 	return ago >= min(time.Since(v.began)/16, restEvery)
 }
 
-// next is the pause after a glance.
-func next(g plan.Glance) time.Duration {
+// pauseAfter is the pause after a glance.
+func pauseAfter(g plan.Glance) time.Duration {
 	switch {
 	case g.Doubtful:
 		return doubtEvery
@@ -91,10 +91,11 @@ func next(g plan.Glance) time.Duration {
 	return glanceEvery
 }
 
-// run looks until ctx ends. It glances also while a look waits for answers: what is not glanced at does not count.
+// run looks until ctx ends. It keeps glancing while a look waits for answers, because silence counts only while it
+// glances.
 func (c *campaigner) run(ctx context.Context) {
 	var s suspicion
-	var v vigil
+	var v schedule
 	looked := make(chan struct{}, 1)
 	looking := false
 	pause := glanceEvery
@@ -113,7 +114,7 @@ func (c *campaigner) run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		g := c.world.Etcd.Glance()
-		if now := next(g); now != pause {
+		if now := pauseAfter(g); now != pause {
 			pause = now
 			ticker.Reset(pause)
 		}
@@ -124,7 +125,7 @@ func (c *campaigner) run(ctx context.Context) {
 	}
 }
 
-// look observes, asks the plan, and campaigns if that says so.
+// look observes, asks the plan, and campaigns if the plan says so.
 func (c *campaigner) look(ctx context.Context, s *suspicion) {
 	now := c.candidacy()
 	if !now.Running {
@@ -148,7 +149,7 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 	if fresh := c.world.Etcd.Standing(); fresh.Term == now.Term && fresh.Lead == now.Lead {
 		now.Silence = fresh.Silence
 	} else {
-		return // something has happened meanwhile
+		return // something has changed meanwhile
 	}
 	if reason := now.Evidence(); reason != s.reason || now.Term != s.term {
 		s.reason, s.term, s.since = reason, now.Term, time.Now()
@@ -162,9 +163,9 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 	c.campaign(ctx, now, ballot.Reason)
 }
 
-// candidacy is what is known here without asking anybody. What the disk has left or entered it has written down before.
+// candidacy is what is known here without asking anyone. What the disk has left or entered is in the ledger already.
 func (c *campaigner) candidacy() plan.Candidacy {
-	o, held := c.status.said().Observation, c.holding.now()
+	o, held := c.status.last().Observation, c.holding.now()
 	o.Claim.Slot, o.Disk.Ledger = held.id.Slot, held.ledger.Ledger
 	o.Disk.Fresh = o.Disk.Ledger.Record != nil && held.fresh == o.Disk.Ledger.Record.ID
 	o.Drained, o.Stopping = held.drained.on, c.observer.ends()
@@ -175,14 +176,15 @@ func (c *campaigner) candidacy() plan.Candidacy {
 	return now
 }
 
-// standing is what this member tells another voter.
+// standing is this member's answer to another voter.
 func (c *campaigner) standing() plan.Standing { return c.candidacy().Standing }
 
-// inquire completes a candidacy with what the mesh says, and, where the leader may be gone, with what its peer port and
-// the other voters and it itself say just now. It takes as long as the slowest of them, which is bounded.
+// inquire adds to a candidacy what the mesh says about the other voters. If the leader may be gone, it also tries the
+// leader's peer port, and asks the other voters and the leader itself. It takes as long as the slowest answer, which is
+// bounded.
 func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy, s *suspicion) {
 	nodes, lost := map[uint64]string{}, map[uint64]bool{}
-	for _, p := range c.status.said().Observation.Peers {
+	for _, p := range c.status.last().Observation.Peers {
 		switch f := p.Facts; {
 		case f == nil || f.Member == 0:
 		case p.Live:
@@ -210,19 +212,19 @@ func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy, s *suspic
 		}
 	}
 	if now.Late() {
-		c.confront(ctx, now, s, nodes[now.Suspect], lost[now.Suspect])
+		c.askSuspect(ctx, now, s, nodes[now.Suspect], lost[now.Suspect])
 	}
 	asking.Wait()
 }
 
-// confront asks the leader whose heartbeats are late what it shows itself. One that the mesh has lost was asked before,
-// and one that another program runs cannot be asked.
-func (c *campaigner) confront(ctx context.Context, now *plan.Candidacy, s *suspicion, node string, lost bool) {
+// askSuspect asks a leader whose heartbeats are late for its standing. A leader that the mesh has lost was asked
+// before, and one that another program runs cannot be asked.
+func (c *campaigner) askSuspect(ctx context.Context, now *plan.Candidacy, s *suspicion, node string, lost bool) {
 	switch {
 	case node != "" && (!now.Unanswered() || time.Since(s.asked) >= againAfter):
 		s.asked = time.Now()
 		now.Answer = c.ask(ctx, node, now.Suspect)
-		// An error that comes sooner is no silence, and what comes much later is late in this process.
+		// A quick error is no silence, and a much later one is a delay in this process.
 		if took := time.Since(s.asked); took >= standingWait && took < 3*standingWait/2 {
 			s.mute++
 		}
@@ -235,7 +237,7 @@ func (c *campaigner) confront(ctx context.Context, now *plan.Candidacy, s *suspi
 	now.Mute = s.mute
 }
 
-// ask returns the standing of a voter on a node, nil if it does not tell in time.
+// ask returns the standing of the voter on a node, nil if it does not answer in time.
 func (c *campaigner) ask(ctx context.Context, node string, id uint64) *plan.Standing {
 	ctx, cancel := context.WithTimeout(ctx, standingWait)
 	defer cancel()
@@ -247,7 +249,7 @@ func (c *campaigner) ask(ctx context.Context, node string, id uint64) *plan.Stan
 	return said
 }
 
-// campaign has the member start the election, and tells people.
+// campaign makes the member start the election, and reports it.
 func (c *campaigner) campaign(ctx context.Context, now plan.Candidacy, reason plan.Reason) {
 	ctx, cancel := context.WithTimeout(ctx, campaignWait)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// The leader whose heartbeats are late is asked three times at once, and then once a second. Only an answer that is not
-// missing for want of the processor here counts, nor an error that comes at once.
+// A leader whose heartbeats are late is asked three times at once, and then once a second. Its silence counts only if
+// it is not caused by a delay in this process, and not if the question failed at once.
 func TestInquireOfTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -64,7 +64,7 @@ func TestInquireOfTheLeader(t *testing.T) {
 		}
 		delete(w.says, "n2")
 		w.asking = func() { time.Sleep(2 * standingWait) }
-		inquire(0, 2) // this process is late itself
+		inquire(0, 2) // this process itself is late
 		w.asking = nil
 		sees(peer("n2", false, 2), peer("n3", true, 3))
 		inquire(1, 1) // the mesh has lost it
@@ -73,8 +73,8 @@ func TestInquireOfTheLeader(t *testing.T) {
 	})
 }
 
-// A follower looks once at each leader and term, and again when a doubt is over, for the evidence of that is void; in
-// doubt it looks often, and a leader all the time.
+// A follower looks once at each leader and term, and again when a doubt is over, because its evidence is void then. In
+// doubt it looks often, and a leader looks all the time.
 func TestLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

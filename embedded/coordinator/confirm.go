@@ -10,13 +10,13 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// goneTimeout is how long a node may take to say that it is gone; by then the gossip soon knows.
+// goneTimeout is how long a node may take to say that it is gone; soon after that, the gossip knows.
 const goneTimeout = time.Second
 
-// due looks again, right before an action, whether it is still to be done: what cannot be taken back is asked of the
-// nodes that it rests on.
+// due checks again, right before an action, that the action is still due. Before an irreversible step it asks the nodes
+// whose facts justify the step.
 func (ac *actor) due(ctx context.Context, o plan.Observation, a plan.Action) error {
-	if a.Kind == plan.Start { // the contest comes last, for its answers do not keep
+	if a.Kind == plan.Start { // the contest comes last, because its answers expire
 		if o.Disk.WAL && !ac.timely(ctx, o) {
 			return errNotYet
 		}
@@ -37,9 +37,9 @@ func (ac *actor) due(ctx context.Context, o plan.Observation, a plan.Action) err
 	return err
 }
 
-// gone reports whether those whose lock we have are gone. A machine that was cloned with its memory has the same lock
-// as the clone, and both may live. So each says itself that it holds the disk no more, or its machine that nobody
-// listens there. Where there is no answer, only the gossip knows when it is gone.
+// gone reports whether the nodes whose lock we have are gone. A machine that was cloned with its memory has the same
+// lock as the clone, and both may be live. So each node must say that it no longer holds the disk, or its machine must
+// say that nobody listens there. Without an answer, only the gossip can tell when the node is gone.
 func (ac *actor) gone(ctx context.Context, o plan.Observation) bool {
 	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
 	defer cancel()
@@ -52,8 +52,8 @@ func (ac *actor) gone(ctx context.Context, o plan.Observation) bool {
 	return true
 }
 
-// serves reports whether a node says that it runs a member that is to be replaced. Its word in the gossip does not
-// count any more if another node says that it has its lock, which may be a lie.
+// serves reports whether a node says that it runs a member that is to be replaced. In the gossip that node counts as
+// gone if another node claims its lock, which may be a lie. So it is asked directly.
 func (ac *actor) serves(ctx context.Context, o plan.Observation, member uint64) bool {
 	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
 	defer cancel()
@@ -66,7 +66,7 @@ func (ac *actor) serves(ctx context.Context, o plan.Observation, member uint64) 
 	})
 }
 
-// confirmed asks the nodes whose word an action rests on directly: a leader that says that a member was removed, or the
+// confirmed directly asks the nodes whose facts justify an action: a leader that says a member was removed, or the
 // heirs of a later generation that no store proves.
 func (ac *actor) confirmed(ctx context.Context, o plan.Observation, a plan.Action) error {
 	if a.Node == "" && o.Store.Unknown == "" || a.Record == nil {
@@ -93,7 +93,8 @@ func (ac *actor) confirmed(ctx context.Context, o plan.Observation, a plan.Actio
 	if !asked {
 		return nil
 	}
-	// the disk is read after the answer: all it had acknowledged by then is on it, even while etcd still ends here
+	// The disk is read after the answer. So it has everything that it had acknowledged by then, even if etcd is still
+	// stopping.
 	if a.Reason == plan.RolledBack {
 		now, _ := ac.observer.observe()
 		o.Disk, o.Member = now.Disk, now.Member
@@ -105,12 +106,12 @@ func (ac *actor) confirmed(ctx context.Context, o plan.Observation, a plan.Actio
 	return nil
 }
 
-// timely asks the leader directly whether the disk here went back in time, right before its member resumes: what the
-// gossip tells of how far it had come may be some seconds old, or not there yet. Where no leader is heard, or none
-// answers, the member starts: if a leader counts on what is not on the disk, etcd ends the process, and the next one
-// asks again.
+// timely asks the leader directly, right before a member resumes, whether the disk here went back in time: what the
+// gossip says about the acknowledged index may be some seconds old, or missing. If no leader is known, or none answers,
+// the member starts. If a leader relies on entries that the disk lacks, etcd ends the process, and the next one asks
+// again.
 func (ac *actor) timely(ctx context.Context, o plan.Observation) bool {
-	ousted := o.Ousted() // whose word does not count
+	ousted := o.Ousted() // whose facts do not count
 	o.Peers = slices.Clone(o.Peers)
 	for i, p := range o.Peers {
 		if r := o.Disk.Ledger.Record; !p.Live || p.Facts == nil || !p.Facts.Leader || p.Facts.Record == nil ||

@@ -13,15 +13,15 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// askToConsent begins the question to a member with a leader to commit a consent; the consent follows.
+// askToConsent begins a question that asks a member with a leader to commit a consent; the consent follows.
 const askToConsent = "consent "
 
-// ErrUnled is wrapped by Confirm where no member can commit a consent.
+// ErrUnled is wrapped by Confirm if no member can commit a consent.
 var ErrUnled = errors.New("no member that has a leader answers")
 
-// Confirm has the cluster consent to the open proposal with this ID (R16). The word is an operator's, given on a node
-// of the cluster. It is committed to the keyspace, or where that takes no writes as a mark among the alarms, which it
-// does take.
+// Confirm makes the cluster consent to the open proposal with this ID (R16). An operator must order it on a node of the
+// cluster. The consent is committed to the keyspace. If an alarm refuses writes, it is committed as a mark, which is an
+// alarm itself.
 func (c *Coordinator) Confirm(ctx context.Context, id, by string) (plan.Restore, error) {
 	began := time.Now()
 	c.generations.stored(c.generations.read(ctx), began)
@@ -57,7 +57,7 @@ func (c *Coordinator) Confirm(ctx context.Context, id, by string) (plan.Restore,
 	return *p, fmt.Errorf("%w; see `holdfast status`", ErrUnled)
 }
 
-// consent commits the word that a proposal may end this member's generation.
+// consent commits a consent to the end of this member's generation.
 func (s *sentinel) consent(ctx context.Context, word plan.Consent) error {
 	o, _ := s.observer.observe()
 	if r := o.Disk.Ledger.Record; r == nil || r.ID != word.Record || !o.Member.Running {
@@ -92,7 +92,7 @@ func (s *sentinel) consent(ctx context.Context, word plan.Consent) error {
 	return nil
 }
 
-// answer commits a consent for another node, on which an operator has confirmed it.
+// answer commits a consent that an operator has confirmed on another node.
 func (s *sentinel) answer(ctx context.Context, data []byte) ([]byte, error) {
 	var word plan.Consent
 	if err := json.Unmarshal(data, &word); err != nil {

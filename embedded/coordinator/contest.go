@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// askToStart begins the question of a node that is about to start what may be here as well.
+// askToStart begins the question of a node that is about to start a member that may be here as well.
 const askToStart = "start "
 
 // aboutToStart is the rest of the question.
@@ -22,14 +23,14 @@ type aboutToStart struct {
 	plan.Contender
 }
 
-// said is the answer. Deaf: the gossip here does not hear the node that asks.
+// said is the answer. Deaf: the asking node is not live in the gossip here.
 type said struct {
 	Facts json.RawMessage `json:"facts"`
 	Deaf  bool            `json:"deaf,omitempty"`
 }
 
-// attemptTime is how long after its questions a member may start. A process that was suspended meanwhile asks again:
-// the others may have taken it for gone since, for which the gossip needs longer.
+// attemptTime is how long after its questions a member may start. A process that was suspended meanwhile must ask
+// again: the others may have lost it since, which takes the gossip longer than attemptTime.
 const attemptTime = 2 * goneTimeout
 
 // contest asks the nodes that may start the same member as this one, and answers those that ask: see [plan.Contest].
@@ -39,14 +40,14 @@ type contest struct {
 	announcer *announcer
 	peers     peers
 
-	answering sync.Mutex // held by what answers, for no answer may take back what a later question has noted
+	answering sync.Mutex // held while answering, so that no answer drops what a later question has noted
 
 	mu    sync.Mutex
 	of    plan.Contest
 	asked time.Time // when the attempt began
 }
 
-// enter returns why the member here may not start now, nil if it may: from then on, until end, it gives way no more.
+// enter returns why the member here may not start now, nil if it may: from then until end, it does not give way.
 func (ct *contest) enter(ctx context.Context) error {
 	why := ct.ask(ctx)
 	if why == "" {
@@ -58,9 +59,9 @@ func (ct *contest) enter(ctx context.Context) error {
 	return nil
 }
 
-// ask says why the member here may not start, as far as the others say, "" if it may.
+// ask asks the others and says why the member here may not start, "" if it may.
 func (ct *contest) ask(ctx context.Context) string {
-	o, _ := ct.observer.observe() // a disk may take its time
+	o, _ := ct.observer.observe() // not under the lock: a disk may be slow
 	limited, cancel := context.WithTimeout(ctx, goneTimeout)
 	defer cancel()
 	ct.mu.Lock()
@@ -87,7 +88,8 @@ func (ct *contest) ask(ctx context.Context) string {
 	return cmp.Or(text(ctx.Err()), ct.of.Obstacle(o, by))
 }
 
-// begin says why the member here may not start after all, "" if it may: somebody has asked since, or it was long ago.
+// begin says why the member here may not start after all, "" if it may: another node has asked since, or too much time
+// has passed.
 func (ct *contest) begin() string {
 	ct.mu.Lock()
 	defer ct.mu.Unlock()
@@ -106,7 +108,7 @@ func (ct *contest) end() {
 	ct.of.End()
 }
 
-// put puts the question to one node. What it says and cannot be read is silence.
+// put asks one node. An unreadable answer counts as silence.
 func (ct *contest) put(ctx context.Context, node string, question []byte) plan.Answer {
 	data, err := ct.peers.mesh.Ask(ctx, node, question)
 	if err != nil {
@@ -127,20 +129,16 @@ func (ct *contest) put(ctx context.Context, node string, question []byte) plan.A
 func (ct *contest) answer(_ context.Context, question []byte) ([]byte, error) {
 	var asks aboutToStart
 	if err := json.Unmarshal(question, &asks); err != nil {
-		return nil, fmt.Errorf("read what another node is about to start: %w", err)
+		return nil, fmt.Errorf("decode what another node is about to start: %w", err)
 	}
 	ct.answering.Lock()
 	defer ct.answering.Unlock()
 	ct.mu.Lock()
 	begun := ct.of.Asked(asks.Node, asks.Contender)
 	ct.mu.Unlock()
-	o, _ := ct.observer.observe() // after the question is noted: else the member could begin, and run, in between
-	s := said{Deaf: true}
-	for _, p := range o.Peers {
-		if p.Node == asks.Node && p.Live {
-			s.Deaf = false
-		}
-	}
+	o, _ := ct.observer.observe() // after the question is noted: otherwise the member could begin, and run, in between
+	heard := func(p plan.Peer) bool { return p.Node == asks.Node && p.Live }
+	s := said{Deaf: !slices.ContainsFunc(o.Peers, heard)}
 	if s.Deaf {
 		ct.mu.Lock()
 		ct.of.Forget(asks.Node)
@@ -148,7 +146,7 @@ func (ct *contest) answer(_ context.Context, question []byte) ([]byte, error) {
 	}
 	o.Member.Running = o.Member.Running || begun
 	var err error
-	if s.Facts, err = ct.announcer.told(o, false); err != nil {
+	if s.Facts, err = ct.announcer.encode(o, false); err != nil {
 		return nil, err
 	}
 	return json.Marshal(s)

@@ -13,8 +13,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// twoCopies makes two nodes that hold a copy each of one disk, which was founded in r. Each has heard that the other
-// lives, and nothing of a disk; how long each question to the other takes is told.
+// twoCopies makes two nodes that each hold a copy of one disk, which was founded in r. Each has heard that the other is
+// live, and nothing about its disk. takes is how long each question to the other takes.
 func twoCopies(t *testing.T, r plan.Record, takes [2]time.Duration) (worlds [2]*world, nodes [2]*Coordinator) {
 	for i := range nodes {
 		w := newWorld(t)
@@ -36,15 +36,15 @@ func twoCopies(t *testing.T, r plan.Record, takes [2]time.Duration) (worlds [2]*
 	return worlds, nodes
 }
 
-// Two copies of one disk start in the same moment, or almost, and neither is heard to hold the disk, but nothing or the
-// one that it held before: one of them runs, and the other says why it does not.
+// Two copies of one disk start at almost the same time. Neither is heard to hold the disk: nothing is known, or its
+// previous disk. One of them runs, and the other says why it does not.
 func TestCopiesStartOnce(t *testing.T) {
 	r := record("a")
 	before := []byte(`{"version":1,"slot":"b","disk":"disk-b"}`)
 	for _, late := range []time.Duration{0, time.Millisecond, 9 * time.Millisecond, 50 * time.Millisecond, time.Second} {
 		for _, takes := range [][2]time.Duration{{0, 0}, {1e6, 20e6}, {20e6, 1e6}} {
 			for kind := range 4 {
-				slow, stale := kind&1 != 0, kind&2 != 0 // to start, and what was heard
+				slow, stale := kind&1 != 0, kind&2 != 0 // to start, and the gossip
 				t.Run(fmt.Sprint(late, takes, slow, stale), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						worlds, nodes := twoCopies(t, r, takes)
@@ -58,7 +58,7 @@ func TestCopiesStartOnce(t *testing.T) {
 							}
 						}
 						var stops [2]func() error
-						for i, node := range nodes { // the first may ask the second before that begins
+						for i, node := range nodes { // the first may ask the second before that one begins
 							stops[i] = live(t, node)
 							time.Sleep(late)
 						}
@@ -82,7 +82,7 @@ func TestCopiesStartOnce(t *testing.T) {
 	}
 }
 
-// Who asks is told what the node holds, and whether it could be asked in turn.
+// The asker learns what the node holds, and whether the node could ask in turn.
 func TestAnswerToWhoIsAboutToStart(t *testing.T) {
 	_, nodes := twoCopies(t, record("a"), [2]time.Duration{})
 	c := nodes[0]
@@ -102,7 +102,7 @@ func TestAnswerToWhoIsAboutToStart(t *testing.T) {
 	}
 }
 
-// A node whose own look at everything takes longer than the others may take for their answers asks all the same.
+// A node whose own observation takes longer than the others' answers may take asks anyway.
 func TestSlowLookAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worlds, nodes := twoCopies(t, record("a"), [2]time.Duration{})
@@ -121,7 +121,8 @@ func TestSlowLookAsks(t *testing.T) {
 	})
 }
 
-// A node that was suspended after it had its answers does not start on them: the other, which has lost it since, runs.
+// A node that was suspended after it got its answers does not start because of them: the other has lost it since, and
+// runs.
 func TestSuspendedCopyAsksAgain(t *testing.T) {
 	for _, late := range []time.Duration{0, 5 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,30 +13,30 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// ErrVolumeLost is wrapped by Run when the volume was lost. The process must end: nothing may be written
-// any more, and whatever still holds the volume open is gone only with it.
+// ErrVolumeLost is wrapped by Run if the volume was lost. The process must end: nothing may be written any more, and
+// only the end of the process releases what still has the volume open.
 var ErrVolumeLost = errors.New("the volume was lost")
 
-// errNotYet is what an action returns that found nothing to do yet and is no failure: standing by, or a
-// learner that is still catching up.
+// errNotYet is returned by an action that has not failed but could not do anything yet: standing by, or a learner that
+// is still catching up.
 var errNotYet = errors.New("not yet")
 
-// delay is an errNotYet that tells why, for the status.
+// delay is an errNotYet with a reason, for the status.
 type delay string
 
 func (d delay) Error() string { return string(d) }
 func (d delay) Unwrap() error { return errNotYet }
 
 const (
-	tick     = time.Second      // how often to look again when nothing calls for it
+	tick     = time.Second      // how often to look again if nothing changes
 	maxRetry = 5 * time.Second  // longest pause before a failed action is tried again
-	maxFetch = time.Minute      // the same for one that reads a whole backup
-	early    = 2 * time.Second  // that the gossip has to find the others before a member starts without them
-	settle   = time.Second      // that hosts which may have any slot hold the same ones before one promises or joins
+	maxFetch = time.Minute      // the same for an action that reads a whole backup
+	early    = 2 * time.Second  // how long the gossip may take to find the others before a member starts without them
+	settle   = time.Second      // how long slot claims must be unchanged before a host with any slot promises or joins
 	storeAge = 10 * time.Second // how often the store is asked, and how long it may take to answer
 )
 
-// Config is what the coordinator needs to know.
+// Config is the coordinator's configuration.
 type Config struct {
 	Node    string
 	Address netip.Addr // of this node, as others reach it
@@ -44,27 +44,27 @@ type Config struct {
 	// RevisionBump is restore.revision-bump, ReclaimAfter restore.reclaim-after.
 	RevisionBump int64
 	ReclaimAfter time.Duration
-	// StopWait is stop.wait: how long the end may wait for the disruption lock and the hand-over, 0 for neither. Hold
-	// is stop.hold: how long the lock outlives a process that has it.
+	// StopWait is stop.wait: how long a stop may wait for the disruption lock and the hand-over, 0 for neither. Hold is
+	// stop.hold: how long the lock outlives the process that has it.
 	StopWait, Hold time.Duration
 	// EarlyCampaign is etcd.early-campaign.
 	EarlyCampaign bool
 }
 
-// World is everything outside.
+// World is everything outside of the coordinator.
 type World struct {
 	Volumes Volumes
 	Mesh    Mesh
 	Names   Names
-	// Elders returns where members of an adopted cluster are that are not taken over yet, by slot: what the operator
-	// says, else the cloud. It asks nobody.
+	// Elders returns, by slot, the addresses of members of an adopted cluster that holdfast does not run. They come from
+	// the operator, else from the cloud, as last known.
 	Elders  func() map[string][]netip.Addr
 	Etcd    Etcd
 	Store   Store
 	Backups Backups
-	// Looked is called after each observation, Decided when the decision has changed, Failed when an action
-	// has failed. Step is called before each durable step of an action with its name; tests use it to end
-	// the process there. Ending is told why the process is about to end by itself.
+	// Looked is called after each observation, Decided when the decision has changed, Failed when an action has failed.
+	// Step is called with the name of each durable step of an action; tests use it to end the process there. Ending is
+	// called with the reason before the process ends on its own.
 	Looked  func(Situation)
 	Decided func(plan.Action)
 	Failed  func(plan.Action, error)
@@ -72,12 +72,12 @@ type World struct {
 	Ending  func(why string)
 	// Campaigned is called after the member has started an election early.
 	Campaigned func(plan.Reason)
-	// Rooms says how much room there is: volume is the path of the held one, "" for none. It never waits for a disk.
+	// Rooms returns the free space. volume is the path of the held volume, "" for none. It never waits for a disk.
 	Rooms func(volume string) Rooms
 }
 
-// env is what every part of the coordinator is given by New. It does not change, but for the wanted slots in cfg, which
-// the observer guards.
+// env is what New gives to every part of the coordinator. It is constant, except for the wanted slots in cfg, which the
+// observer guards.
 type env struct {
 	cfg   *Config
 	world *World
@@ -88,7 +88,7 @@ type env struct {
 // look makes the loop observe again soon.
 func (e env) look() { wake(e.again) }
 
-// wake tells anyone who waits on a channel with room for one value that there is something to look at.
+// wake signals a channel that has room for one value, without blocking.
 func wake(waits chan<- struct{}) {
 	select {
 	case waits <- struct{}{}:
@@ -96,7 +96,8 @@ func wake(waits chan<- struct{}) {
 	}
 }
 
-// Coordinator runs a node's life. It is what others ask and order; its parts do the work: see the package comment.
+// Coordinator runs a node's life. Other packages ask it and give it orders; its parts do the work: see the package
+// comment.
 type Coordinator struct {
 	env
 	history     *history
@@ -115,33 +116,33 @@ type Coordinator struct {
 	loop        *loop
 }
 
-// Situation is what a node is doing, for status, metrics and readiness. It has many fields because it is all that
-// others see of the node, at one moment.
+// Situation is what a node is doing, for status, metrics and readiness. It has many fields because it is all that other
+// packages see of the node at one moment.
 type Situation struct {
 	Observation plan.Observation
 	Action      plan.Action
 	Looked      time.Time // when the world was last observed
-	Since       time.Time // of this decision
+	Since       time.Time // when this decision was made
 	Busy        bool      // the action is being carried out
 	Err         string    // why the last action failed, until one succeeds
-	Delay       string    // why Action could not begin when it was last tried
+	Delay       string    // why Action could not begin at the last attempt
 	Volume      plan.Volume
-	Progress    Progress      // of an action with a backup
-	Open        *plan.Restore // that was under way when the store answered last
-	// Objecting is how long a leaderless proposal still waits here for a leader that objects, 0 if none does.
+	Progress    Progress      // of an action that reads or writes a backup
+	Open        *plan.Restore // the proposal that was open when the store last answered
+	// Objecting is how much longer a leaderless proposal waits here for a leader's objection, 0 if none waits.
 	Objecting time.Duration
 	Dismissed []string     // commands that were deleted lately, because they could not be carried out
 	Unsaved   string       // why no backup could be made before the last change of the cluster
 	Aside     []plan.Aside // on the volume
-	Served    time.Time    // since when the member has served without a break, zero if it does not
-	Conflicts []string     // what contradicts what this node rests on, of generations: it touches nothing
-	Bugs      []string     // what panicked when it was asked last
+	Served    time.Time    // since when the member has served without a break, zero if it does not serve
+	Conflicts []string     // what contradicts this node's generation; nothing is touched because of it
+	Bugs      []string     // what panicked at the last call
 	Upkeep    health.UpkeepStatus
-	// Rooms is the room as observed. Observation.Claim.Short says whether the volume lacks its reserve.
+	// Rooms is the free space, as observed. Observation.Claim.Short: the volume lacks its reserve.
 	Rooms Rooms
 }
 
-// New makes a coordinator. It does nothing yet.
+// New makes a coordinator. It starts nothing.
 func New(cfg Config, w World, lg *zap.Logger) *Coordinator {
 	env := env{&cfg, &w, lg, make(chan struct{}, 1)}
 
@@ -188,12 +189,12 @@ func (c *Coordinator) Now() Situation { return c.status.get() }
 // Look makes the coordinator observe again soon.
 func (c *Coordinator) Look() { c.look() }
 
-// AskStore has the store asked at once instead of within ten seconds.
+// AskStore makes the sentinel ask the store at once instead of within ten seconds.
 func (c *Coordinator) AskStore() { c.generations.ask() }
 
-// Run lives the node's life until ctx ends, the volume is lost, or etcd ends for a reason that a restart
-// of the process has to cure. It stops etcd and gives up the volume before it returns. When the volume is
-// lost it returns at once: whatever still hangs on the dead disk ends only with the process.
+// Run lives the node's life until ctx ends, the volume is lost, or etcd ends for a reason that only a restart of the
+// process cures. It stops etcd and releases the volume before it returns. If the volume is lost, it returns at once:
+// what hangs on the dead disk ends only with the process.
 func (c *Coordinator) Run(ctx context.Context) error {
 	c.observer.begin()
 	inner, cancel := context.WithCancel(ctx)
@@ -218,7 +219,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	go func() {
 		err := c.loop.live(inner, watching)
 		cancel()
-		c.history.remember(Entry{Kind: EntryStop, Why: "the process was told to end", Error: text(err)})
+		c.history.remember(Entry{Kind: EntryStop, Why: "the process was told to stop", Error: text(err)})
 		ended <- errors.Join(err, c.loop.leave())
 	}()
 	select {
@@ -230,7 +231,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	}
 }
 
-// text is what an error says, "" without one.
+// text is an error's message, "" without an error.
 func text(err error) string {
 	if err == nil {
 		return ""

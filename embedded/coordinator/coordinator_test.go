@@ -56,7 +56,7 @@ func TestStoreThatHangsHoldsUpFoundingAndNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		answer := make(chan struct{})
-		w.store = func(context.Context) (string, error) { <-answer; return "store", nil } // deaf to its context, like a dead NFS
+		w.store = func(context.Context) (string, error) { <-answer; return "store", nil } // ignores its context, like a dead NFS
 		c := w.coordinator("a")
 		stop := live(t, c)
 		time.Sleep(time.Minute)
@@ -124,7 +124,8 @@ func TestFailedActionIsShownAndRetried(t *testing.T) {
 	})
 }
 
-// A node that has found every volume held stands by. One whose disk fails does not: it claims, and says why it cannot.
+// A node that finds every volume held stands by. A node whose disk fails does not: it keeps claiming, and says why it
+// fails.
 func TestStandsByOnlyWhereNoVolumeIsFree(t *testing.T) {
 	for want, err := range map[string]error{
 		"standby":  fmt.Errorf("%w: held by n2", ErrNoVolume),
@@ -148,8 +149,8 @@ func TestStandsByOnlyWhereNoVolumeIsFree(t *testing.T) {
 	}
 }
 
-// A joiner that was killed before the leader sent it anything, and removed before it could again, gets no entry ever:
-// it must not wait for one, or it never hears that it was removed.
+// A joiner was killed before the leader sent it anything, and was then removed, so it never gets an entry. It must not
+// wait for one, or it never learns that it was removed.
 func TestJoinerIsBornWithoutAnEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -170,8 +171,8 @@ func TestJoinerIsBornWithoutAnEntry(t *testing.T) {
 	})
 }
 
-// Killed before its log has an entry, a founder begins again, and what etcd had made is not kept: it would fill the
-// volume. Of a disk that has started it is kept, with the database beside it.
+// A founder that is killed before its log has an entry begins again, and etcd's files are not kept: they would fill the
+// volume. If the disk has started, they are kept, with the database beside them.
 func TestEmptyLogIsNotKept(t *testing.T) {
 	for name, tc := range map[string]struct {
 		started string
@@ -205,7 +206,7 @@ func TestEmptyLogIsNotKept(t *testing.T) {
 	}
 }
 
-// replacing makes a leader that sees slot b vacant on n2, which answers the direct question with what.
+// replacing makes a leader that sees slot b vacant on n2, which answers the direct question with answer.
 func replacing(t *testing.T, answer *plan.Facts) *world {
 	w := newWorld(t)
 	r := record("a", "b", "c")
@@ -262,7 +263,8 @@ func TestReplaceBelievesTheDirectAnswerOnly(t *testing.T) {
 	}
 }
 
-// A node that says that it has another's lock takes its word from it in the gossip, and not its seat: the leader asks.
+// If a node claims another's lock, the gossip's word about the other does not count, but it keeps its seat: the leader
+// asks it.
 func TestReplaceAsksWhoIsSaidToBeGone(t *testing.T) {
 	for name, lives := range map[string]bool{"it lives": true, "it is gone": false} {
 		t.Run(name, func(t *testing.T) {
@@ -356,7 +358,7 @@ func TestOrderWithNothingToGiveUp(t *testing.T) {
 	})
 }
 
-// A cluster that etcd-manager keeps in the store is something to give up: nothing is founded before, and all is after.
+// A cluster of etcd-manager in the store can be given up: before that nothing is founded, and afterwards a cluster is.
 func TestOrderToFoundBesideAManagedCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -413,7 +415,7 @@ func TestTwinKeepsANodeFromEverything(t *testing.T) {
 	})
 }
 
-// While the disk has accepted a record the mesh may forget witnesses; a disk that is blank by now needs them, at once.
+// While the disk has a record, the mesh may forget witnesses; once the disk is blank, it needs them at once.
 func TestBlankDiskNeedsWitnesses(t *testing.T) {
 	r := record("a", "b")
 	for _, blank := range []bool{false, true} {
@@ -472,9 +474,9 @@ func TestFactsOfAnotherVersionAreNothingSaid(t *testing.T) {
 		"newer":           {`{"version":2,"slot":"b"}`, "unsupported: version: got 2"},
 		"newer and other": {`{"version":2,"slot":{"name":"b"}}`, "unsupported: version: got 2"},
 		"newer record":    {`{"version":1,"slot":"b","disk":"d","phase":"data","record":{"cause":"merged"}}`, `unsupported: record.cause: got "merged"`},
-		"garbage":         {`{{`, "not whole: invalid character"},
-		"wrong type":      {`{"version":"1"}`, "not whole: json"},
-		"no record":       {`{"version":1,"slot":"b","disk":"d","phase":"data"}`, "not whole: record: must be there in phase data"},
+		"garbage":         {`{{`, "invalid: invalid character"},
+		"wrong type":      {`{"version":"1"}`, "invalid: json"},
+		"no record":       {`{"version":1,"slot":"b","disk":"d","phase":"data"}`, "invalid: record: must be there in phase data"},
 	} {
 		w.nodes = []Node{{Name: "n2", Live: true, State: []byte(tc.state), Stamp: [2]uint64{uint64(len(tc.state)), 1}}}
 		s := c.status.looked(look(t, c))
@@ -487,11 +489,11 @@ func TestFactsOfAnotherVersionAreNothingSaid(t *testing.T) {
 	}
 }
 
-// TestStoreThatIsNotWholeIsUnknown has what crash-looped every node once.
+// TestStoreThatIsNotWholeIsUnknown uses contents that once made every node crash in a loop.
 func TestStoreThatIsNotWholeIsUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.knows.Record = &plan.Record{ID: "x", Generation: 2, Cause: plan.Recovered}
-	if got := w.coordinator("a").generations.read(t.Context()); !strings.Contains(got.Unknown, "not whole: record.cluster: must not be empty") || got.Record != nil {
+	if got := w.coordinator("a").generations.read(t.Context()); !strings.Contains(got.Unknown, "invalid: record.cluster: must not be empty") || got.Record != nil {
 		t.Errorf("got %+v", got)
 	}
 	w.knows.Record = &plan.Record{ID: "x", Generation: 2, Cause: "merged"}

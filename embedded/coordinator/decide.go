@@ -9,7 +9,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// decider asks the plan what there is to do.
+// decider asks the plan what to do.
 type decider struct {
 	env
 	bugs     *bugs
@@ -17,7 +17,7 @@ type decider struct {
 	plan     func(plan.Observation) plan.Action // [plan.Next]
 }
 
-// next decides, and waits where that panics.
+// next decides; if the plan panics, it waits.
 func (d *decider) next(o plan.Observation) (a plan.Action) {
 	if bug := d.bugs.guard(theDecision, func() { a = d.plan(o) }); bug != "" {
 		d.world.Failed(plan.Action{Kind: "decide"}, errors.New(bug))
@@ -26,9 +26,8 @@ func (d *decider) next(o plan.Observation) (a plan.Action) {
 	return a
 }
 
-// stands reports whether a change of the members is still what there is to do, as of now: since it was decided a node
-// was asked, or a backup was made, and meanwhile a restore may have been proposed, which counts on the members that it
-// saw.
+// stands reports whether a change of the member list is still what the plan decides. Since the decision, a node was
+// asked or a backup was made; meanwhile a restore may have been proposed, which relies on the members that it counted.
 func (d *decider) stands(a plan.Action) bool {
 	o, _ := d.observer.observe()
 	now := d.next(o)
@@ -36,14 +35,14 @@ func (d *decider) stands(a plan.Action) bool {
 		now.PeerURL == a.PeerURL && reflect.DeepEqual(now.Set, a.Set) {
 		return true
 	}
-	d.lg.Info("a change of the members is put off: it is not what there is to do any more",
+	d.lg.Info("dropped a change of the members: it is no longer due",
 		zap.String("action", string(a.Kind)), zap.String("slot", a.Slot),
 		zap.String("now", string(now.Kind)), zap.String("why", now.Text()))
 	return false
 }
 
-// overtaken reports whether an action that takes long, with a backup, is no longer the one to do. A store that does
-// not answer for the moment has not changed its mind.
+// overtaken reports whether a long action with a backup is no longer the one to do. A store that does not answer for a
+// moment has not changed that.
 func (d *decider) overtaken(o plan.Observation, doing plan.Action) bool {
 	var a plan.Action
 	bug := d.bugs.guard(theDecision, func() { a = d.plan(o) })
@@ -60,8 +59,8 @@ func (d *decider) overtaken(o plan.Observation, doing plan.Action) bool {
 	return false
 }
 
-// calm returns what f does, or, where it panics, otherwise.
-func calm[T any](otherwise T, f func() T) (is T) {
+// orElse returns what f returns, or otherwise if f panics.
+func orElse[T any](otherwise T, f func() T) (is T) {
 	defer func() {
 		if recover() != nil {
 			is = otherwise

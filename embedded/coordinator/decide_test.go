@@ -34,7 +34,7 @@ func TestPanicIsToldAndWaitedFor(t *testing.T) {
 	}
 }
 
-// TestNodeOutlivesPanics has every decision panic for a while.
+// TestNodeOutlivesPanics makes every decision panic for a while.
 func TestNodeOutlivesPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -63,7 +63,7 @@ func TestNodeOutlivesPanics(t *testing.T) {
 	})
 }
 
-// TestMembersStayWhileARestoreIsOpen has a restore proposed between a decision and what it does.
+// TestMembersStayWhileARestoreIsOpen proposes a restore between a decision and its action.
 func TestMembersStayWhileARestoreIsOpen(t *testing.T) {
 	for step, want := range map[string]struct{ removed, added int }{"": {1, 1}, "before-remove": {0, 0}, "before-add": {1, 0}} {
 		t.Run(step, func(t *testing.T) {

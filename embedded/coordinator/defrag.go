@@ -13,32 +13,31 @@ import (
 )
 
 const (
-	// snapshotWait is how long a defragmentation waits for a backup that began just before it, with the lock held.
+	// snapshotWait is how long a defragmentation, holding the lock, waits for a backup that began just before it.
 	snapshotWait = 5 * time.Second
-	// handOverTime is what a hand-over may take; a tenth of a second is usual.
+	// handOverTime bounds a hand-over; a tenth of a second is usual.
 	handOverTime = 10 * time.Second
-	// compactTime is how long it is waited for a compaction to be carried out; it continues beyond that.
+	// compactTime is how long to wait until a compaction is carried out; it may continue after that.
 	compactTime = 2 * time.Minute
-	// The lock is held for lockDefrag and another lockDefrag for each GiB at most: twenty times what a usual disk
-	// takes.
+	// The lock is held for at most lockDefrag, plus lockDefrag for each GiB: twenty times what a usual disk takes.
 	lockDefrag = 2 * time.Minute
 )
 
-// defragment gets leave, hands over, and defragments the member's database. Anyone who asks why another waits is told
-// before it begins.
+// defragment gets permission, hands over, and defragments the member's database. It announces itself before it begins,
+// so that other nodes know why they wait.
 func (t *turn) defragment(ctx context.Context, o plan.Observation) error {
 	if !t.world.Etcd.Quiet() {
-		return errNotYet // the lock is not held while a backup is made
+		return errNotYet // a backup is being made, and the lock is not held meanwhile
 	}
-	leave, err := t.mayDefragment(ctx, o)
+	release, err := t.mayDefragment(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer release()
 	t.defragging(true)
 	defer t.defragging(false)
 	begin, before := time.Now(), o.Member.Space.Size
-	if err = t.step(ctx, o); err == nil {
+	if err = t.stepDown(ctx, o); err == nil {
 		wait, cancel := context.WithTimeout(ctx, snapshotWait)
 		defer cancel()
 		begin = time.Now()
@@ -50,11 +49,11 @@ func (t *turn) defragment(ctx context.Context, o plan.Observation) error {
 	return t.defragmented(begin, before, err)
 }
 
-// mayDefragment gets leave: the disruption lock, or where the alarm refuses every write the leader's word.
-func (t *turn) mayDefragment(ctx context.Context, o plan.Observation) (leave func(), err error) {
+// mayDefragment takes the disruption lock, or, if an alarm refuses every write, gets the leader's permission.
+func (t *turn) mayDefragment(ctx context.Context, o plan.Observation) (release func(), err error) {
 	if o.Member.Alarmed(plan.NoSpace) {
-		t.upkeep.asking.Store(true) // before it asks, and until it is done: see word
-		if refusal := t.askLeave(ctx, o); refusal != "" {
+		t.upkeep.asking.Store(true) // set before it asks, until it is done: see permit
+		if refusal := t.askPermission(ctx, o); refusal != "" {
 			t.upkeep.asking.Store(false)
 			return nil, delay(refusal)
 		}
@@ -64,14 +63,14 @@ func (t *turn) mayDefragment(ctx context.Context, o plan.Observation) (leave fun
 	return t.inTurn(ctx, "defrag", ttl, plan.Observation.Hindrance, func(f plan.Facts) bool { return !f.Fragmented })
 }
 
-// defragging tells the others that this member defragments, or does no more.
+// defragging announces whether this member defragments.
 func (t *turn) defragging(on bool) {
 	t.upkeep.defragging.Store(on)
 	o, _ := t.observer.observe()
 	t.announcer.publish(o)
 }
 
-// defragmented takes down how a defragmentation went.
+// defragmented records the result of a defragmentation.
 func (t *turn) defragmented(begin time.Time, before int64, err error) error {
 	took := time.Since(begin)
 	m, _ := t.world.Etcd.State()
@@ -83,7 +82,7 @@ func (t *turn) defragmented(begin time.Time, before int64, err error) error {
 	return err
 }
 
-// compact drops the history. It is not done again at once, whether or not it is known to have been carried out.
+// compact drops the history. It is not repeated at once, whether or not it is known to have been carried out.
 func (t *turn) compact(ctx context.Context, revision int64) error {
 	ctx, cancel := context.WithTimeout(ctx, compactTime)
 	defer cancel()
@@ -92,12 +91,12 @@ func (t *turn) compact(ctx context.Context, revision int64) error {
 		return err
 	}
 	t.upkeep.compact()
-	t.lg.Info("compacted the history", zap.Int64("revision", revision), zap.Bool("carried out", err == nil))
+	t.lg.Info("compacted the history", zap.Int64("revision", revision), zap.Bool("completed", err == nil))
 	return nil
 }
 
-// raise has etcd raise NOSPACE, because the volume has less than its reserve, or CORRUPT, because the member is to be
-// given up.
+// raise makes etcd raise NOSPACE, because less than the reserve is free on the volume, or CORRUPT, because the member's
+// data is to be given up.
 func (t *turn) raise(ctx context.Context, o plan.Observation, alarm string) error {
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()
@@ -114,8 +113,8 @@ func (t *turn) raise(ctx context.Context, o plan.Observation, alarm string) erro
 	return nil
 }
 
-// disarm takes the alarm NOSPACE back when every member says just now that its database is below the watermark, and
-// that its volume has room: what gossip says may be old.
+// disarm disarms NOSPACE if every member says, asked directly, that its database is below the watermark and its volume
+// has room. The gossip may be out of date.
 func (t *turn) disarm(ctx context.Context) error {
 	o, _ := t.observer.observe()
 	if o.Member.Full || o.Claim.Short || !o.Member.Leader {
@@ -134,20 +133,20 @@ func (t *turn) disarm(ctx context.Context) error {
 	return nil
 }
 
-// roomy reports whether a member says that writes would find room with it.
+// roomy reports whether a member says that it has room for writes.
 func roomy(f plan.Facts) bool { return !f.Full && !f.Short }
 
-// askForLeave begins the question for the leader's word that a slot may defragment now; the slot follows.
-const askForLeave = "defragment "
+// askForPermission begins a question for the leader's permission to defragment a slot; the slot follows.
+const askForPermission = "defragment "
 
-// askLeave asks for the leader's word. Who leads may not be known yet, so everybody is asked.
-func (t *turn) askLeave(ctx context.Context, o plan.Observation) (refusal string) {
+// askPermission asks for the leader's permission. It may not be known who leads, so every running node is asked.
+func (t *turn) askPermission(ctx context.Context, o plan.Observation) (refusal string) {
 	if o.Member.Leader {
-		return t.word(ctx, o.Claim.Slot)
+		return t.permit(ctx, o.Claim.Slot)
 	}
 	refusal = "no node that leads was reached"
 	for _, node := range t.peers.running(o) {
-		data, err := t.peers.ask(ctx, node, []byte(askForLeave+o.Claim.Slot))
+		data, err := t.peers.ask(ctx, node, []byte(askForPermission+o.Claim.Slot))
 		var answer string
 		if err != nil || json.Unmarshal(data, &answer) != nil {
 			continue
@@ -160,12 +159,12 @@ func (t *turn) askLeave(ctx context.Context, o plan.Observation) (refusal string
 	return refusal
 }
 
-// word gives this leader's word to a slot that asks, unless another one asks or has the word. It needs no memory, and
-// none of the leader's before: every member says that it asks from before it does so until it is done, so that of two
-// that ask, one has said so when the other's leader asks it.
-func (t *turn) word(ctx context.Context, slot string) (refusal string) {
+// permit grants this leader's permission to a slot, unless another slot asks or has it. Neither this leader nor an
+// earlier one has to remember anything. Every member says that it asks, from before it asks until it is done. So if two
+// members ask, one has already said so when the other's leader asks it.
+func (t *turn) permit(ctx context.Context, slot string) (refusal string) {
 	o, _ := t.observer.observe()
-	if refusal := o.Word(slot); refusal != "" {
+	if refusal := o.Permit(slot); refusal != "" {
 		return refusal
 	}
 	for _, m := range o.Member.Members {
@@ -183,7 +182,7 @@ func (t *turn) word(ctx context.Context, slot string) (refusal string) {
 	return ""
 }
 
-// answer answers the question of a slot for leave.
+// answer answers a slot that asks for permission.
 func (t *turn) answer(ctx context.Context, slot []byte) ([]byte, error) {
-	return json.Marshal(t.word(ctx, string(slot)))
+	return json.Marshal(t.permit(ctx, string(slot)))
 }

@@ -12,7 +12,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// database is the world's: what a defragmentation leaves of it, and what was done to it.
+// database is the world's database: the effect of a defragmentation, and what was done.
 type database struct {
 	reading  bool  // for a backup
 	live     int64 // what a defragmentation leaves; 0: it fails
@@ -69,7 +69,7 @@ func (w *world) Disarm(context.Context) error {
 
 func (w *world) TransferLeadership(context.Context) error { return nil }
 
-// caring lives a node for an hour, an only member, after it serves and its database was made what it should be.
+// caring runs a node for an hour, as the only member, after it serves and change has set up its database.
 func caring(t *testing.T, change func(w *world)) (w *world, now Situation) {
 	synctest.Test(t, func(t *testing.T) {
 		w = newWorld(t)
@@ -100,7 +100,7 @@ func TestDefragmentsOnceUnderTheLock(t *testing.T) {
 	}
 }
 
-// A database that is rewritten all the time is half free again and again.
+// A database that is rewritten all the time becomes half free again and again.
 func TestDefragmentsOnceAnHour(t *testing.T) {
 	w, now := caring(t, func(w *world) {
 		w.db.live = 100 << 20
@@ -113,7 +113,7 @@ func TestDefragmentsOnceAnHour(t *testing.T) {
 			}
 		}()
 	})
-	if w.db.defrags > 2 || now.Upkeep.Failures != 0 { // at the beginning, and perhaps when the hour is over
+	if w.db.defrags > 2 || now.Upkeep.Failures != 0 { // at the beginning, and perhaps after the hour
 		t.Errorf("defragmented %d times in an hour, failed %d", w.db.defrags, now.Upkeep.Failures)
 	}
 }
@@ -154,7 +154,7 @@ func TestNoSpaceIsCured(t *testing.T) {
 	}
 }
 
-// Without its reserve the member has etcd refuse writes; the alarm is taken back when there is enough room.
+// Without its reserve, the member makes etcd refuse writes; the alarm is disarmed when there is enough room.
 func TestReserve(t *testing.T) {
 	w, now := caring(t, func(w *world) { w.room, w.member.Space.InUse = plan.Room{Free: 100 << 20, Size: 4 << 30}, 700<<20 })
 	if w.db.raises != 1 || w.db.disarms != 0 {
@@ -184,15 +184,15 @@ func TestNoSpaceStaysWhereAllIsLive(t *testing.T) {
 	}
 }
 
-// Deletions that continue for a while are compacted and defragmented again and again; what ends them ends the alarm
-// soon.
+// Deletions that continue for a while are compacted and defragmented again and again; soon after they end, the alarm is
+// disarmed.
 func TestNoSpaceIsCuredSoonAfterDeletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := w.coordinator("a")
 		c.cfg.Plan.Upkeep = plan.Upkeep{FullPercent: 60, Cure: true}
 		stop := live(t, c)
-		time.Sleep(5 * time.Second) // virtual, as all that follow
+		time.Sleep(5 * time.Second) // virtual, like all that follow
 		change := func(f func()) { w.mu.Lock(); defer w.mu.Unlock(); f() }
 		change(func() {
 			w.member.Revision, w.member.Space = 100, plan.Space{Size: 950 << 20, InUse: 950 << 20, Quota: 1000 << 20}
@@ -224,7 +224,7 @@ func TestNoSpaceIsCuredSoonAfterDeletions(t *testing.T) {
 	})
 }
 
-// spaceless is a world of three members without space, seen by slot a, and what the others answer when they are asked.
+// spaceless is a world of three members under NOSPACE, seen by slot a; answer is what the others answer.
 func spaceless(t *testing.T, leads bool, answer plan.Facts) *world {
 	answer.Version, answer.Slot, answer.Phase, answer.Running = 1, "c", plan.PhaseData, true
 	answer.Member, answer.Disk = 3, "disk-c"
@@ -244,8 +244,8 @@ func spaceless(t *testing.T, leads bool, answer plan.Facts) *world {
 	return w
 }
 
-// The leader's word needs no time, only that every other member says just now that it is not about to defragment.
-func TestWordAsksTheOthers(t *testing.T) {
+// The leader's permission needs no time, only that every other member says right now that it will not defragment.
+func TestPermitAsksTheOthers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer  plan.Facts
 		silent  bool
@@ -268,7 +268,7 @@ func TestWordAsksTheOthers(t *testing.T) {
 				stop := live(t, c)
 				time.Sleep(3 * time.Second)
 				c.upkeep.asking.Store(tc.itself)
-				got := c.turn.word(t.Context(), "b")
+				got := c.turn.permit(t.Context(), "b")
 				if (got == "") != (tc.refusal == "") || !strings.Contains(got, tc.refusal) {
 					t.Errorf("the answer is %q, want %q", got, tc.refusal)
 				}
@@ -280,7 +280,7 @@ func TestWordAsksTheOthers(t *testing.T) {
 	}
 }
 
-// A member says that it defragments from before it asks for the word until it is done: else two could have it.
+// A member says that it defragments, from before it asks for permission until it is done: otherwise two could have it.
 func TestDefragmentationIsSaidBeforeItIsAsked(t *testing.T) {
 	for name, refused := range map[string]bool{"granted": false, "refused": true} {
 		t.Run(name, func(t *testing.T) {
@@ -309,12 +309,12 @@ func TestDefragmentationIsSaidBeforeItIsAsked(t *testing.T) {
 					w.answer = []byte(`"no"`)
 				}
 				o, _ := c.observer.observe()
-				leave, err := c.turn.mayDefragment(t.Context(), o)
+				release, err := c.turn.mayDefragment(t.Context(), o)
 				if (err != nil) != refused || says() == refused {
 					t.Errorf("got %v, and it says %t", err, says())
 				}
-				if leave != nil {
-					leave()
+				if release != nil {
+					release()
 				}
 				if says() {
 					t.Error("it says so still")
@@ -328,7 +328,7 @@ func TestDefragmentationIsSaidBeforeItIsAsked(t *testing.T) {
 	}
 }
 
-// The leader asks every member before it disarms: what the gossip says may be old.
+// The leader asks every member before it disarms, because the gossip may be out of date.
 func TestDisarmAsksTheOthers(t *testing.T) {
 	o := plan.Observation{Member: plan.Member{Status: plan.Status{Leader: true}}}
 	o.Peers = []plan.Peer{{Node: "n2", Live: true, Facts: &plan.Facts{Member: 2}}}

@@ -12,31 +12,31 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// drainHandOver is the time a drain has to hand over; it takes a tenth of a second where there is an heir.
+// drainHandOver bounds the hand-over of a drain; it takes a tenth of a second if another voter can take over.
 const drainHandOver = 10 * time.Second
 
-// DrainOptions say how to drain.
+// DrainOptions says how to drain.
 type DrainOptions struct {
-	Force bool // also where it puts the cluster at risk
-	Dry   bool // only judge
+	Force bool // even if it puts the cluster at risk
+	Dry   bool // only judge the risk
 }
 
-// DrainReport is what a drain came to.
+// DrainReport is the result of a drain.
 type DrainReport struct {
 	Slot    string `json:"slot"`
 	Risk    string `json:"risk,omitempty"` // what is at risk without this member, "" if nothing
 	Drained bool   `json:"drained"`        // etcd is stopped
 }
 
-// drained is the drain of this node. A restart of the process ends it.
+// drained is the state of a drain on this node. A restart of the process ends it.
 type drained struct {
 	on    bool
-	value []byte // of the disruption lock that is kept meanwhile; nil: none is
+	value []byte // of the disruption lock that is kept meanwhile; nil: none
 }
 
 // Drain stops etcd on this node until Undrain or a restart of the process; the node stays in the gossip and keeps its
-// volume. It takes the disruption lock, hands the leadership over, and keeps the lock as long as the member is down.
-// Where that puts the cluster at risk nothing is done, and the report says why, unless it is forced.
+// volume. It takes the disruption lock, hands the leadership over, and keeps the lock while the member is down. If that
+// would put the cluster at risk, it does nothing and reports why, unless it is forced.
 func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport, error) {
 	if err := c.beginDrain(ctx); err != nil {
 		return DrainReport{}, err
@@ -58,7 +58,7 @@ func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport,
 	}
 	c.lg.Warn("draining, as an operator has ordered", zap.String("slot", report.Slot), zap.Bool("force", how.Force),
 		zap.String("risk", report.Risk))
-	if o, _ := c.turn.observer.observe(); o.Returning() { // the next life of this disk must not take the cluster for ours
+	if o, _ := c.turn.observer.observe(); o.Returning() { // the next process must not take the cluster for wholly ours
 		if err := c.holding.record(plan.Action{Kind: plan.Note, Return: true}); err != nil {
 			c.turn.unlock(ctx, value)
 			return report, fmt.Errorf("note that the cluster goes back: %w", err)
@@ -73,7 +73,7 @@ func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport,
 	return report, nil
 }
 
-// Undrain lets etcd start again; dry only says whether it would. The disruption lock is given back when the member
+// Undrain lets etcd start again; dry only checks whether it would. The disruption lock is returned when the member
 // serves.
 func (c *Coordinator) Undrain(dry bool) error {
 	if err := c.holding.undrain(dry); err != nil || dry {
@@ -84,7 +84,7 @@ func (c *Coordinator) Undrain(dry bool) error {
 	return nil
 }
 
-// undrain ends a drain; dry only says whether there is one.
+// undrain ends a drain; dry only checks whether there is one.
 func (h *holding) undrain(dry bool) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,14 +97,14 @@ func (h *holding) undrain(dry bool) error {
 	return nil
 }
 
-// errBusy is wrapped where an order is refused because an action is under way.
+// errBusy is wrapped if an order is refused because of an action in progress.
 var errBusy = errors.New("this node is busy")
 
-// drainPatience is how long a drain waits for an action that is under way. Most take moments, as giving back the
-// disruption lock after a start does.
+// drainPatience is how long a drain waits for an action in progress. Most take moments, for example returning the
+// disruption lock after a start.
 const drainPatience = 5 * time.Second
 
-// beginDrain is that of holding, once an action that is under way is over.
+// beginDrain is holding.beginDrain, repeated until no action is in progress.
 func (c *Coordinator) beginDrain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainPatience)
 	defer cancel()
@@ -125,7 +125,7 @@ func (h *holding) beginDrain(s *status) error {
 	case held.drained.on:
 		return errors.New("this node is drained already")
 	case held.engaged():
-		return fmt.Errorf("%w (%s): try again in a moment", errBusy, s.said().Action.Text())
+		return fmt.Errorf("%w (%s): try again in a moment", errBusy, s.last().Action.Text())
 	}
 	_, err := h.close(nil)
 	return err
@@ -133,7 +133,7 @@ func (h *holding) beginDrain(s *status) error {
 
 func (h *holding) setDrained(d drained) { h.set(func(now *held) { now.drained = d }) }
 
-// lockRisk is what it means that the lock could not be taken.
+// lockRisk says what the failure to take the lock means.
 func lockRisk(err error) string {
 	if errors.Is(err, plan.ErrConflict) {
 		return strings.TrimSuffix(err.Error(), ": "+plan.ErrConflict.Error())

@@ -7,52 +7,52 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// How a generation ends, on this node: proposals are objected to, waited for, consented to (R16 to R18 of
+// How a generation ends, on this node: proposals are objected to, waited for, and consented to (R16 to R18 of
 // docs/protocol.md).
 
 const (
-	// watchProposals is how often a leader looks whether a proposal to end its generation lies in the store, and
-	// sentinelTime how long one look may take; abortTime bounds an abort.
+	// watchProposals is how often a leader checks the store for a proposal to end its generation, and sentinelTime bounds
+	// one check; abortTime bounds an abort.
 	watchProposals = 2 * time.Second
 	sentinelTime   = 3 * time.Second
 	abortTime      = 5 * time.Second
-	// LeaderWait is how long a leaderless proposal waits: a living leader in reach of the store has read it by then and
-	// aborted it, even if a look that began before it was put took as long as it may.
+	// LeaderWait is how long a leaderless proposal waits. By then, a living leader that reaches the store has read and
+	// aborted it, even if the check before the proposal took as long as it may.
 	LeaderWait = 2*(watchProposals+sentinelTime) + abortTime
 	// pollAlone is how often a node without a leader asks the store.
 	pollAlone = 2 * time.Second
-	// storeWait is how long a process that has begun waits for the store before its member resumes without.
+	// storeWait is how long a new process waits for the store before its member resumes without it.
 	storeWait = 30 * time.Second
-	// BeaconEvery is how often the leader says in the store that it lives.
+	// BeaconEvery is how often the leader writes the beacon.
 	BeaconEvery = 10 * time.Second
-	// forgetEvery is how often the leader looks for keys that its generation has outlived.
+	// forgetEvery is how often the leader checks for keys of earlier generations.
 	forgetEvery = 10 * time.Second
 )
 
-// ending is what this process knows of proposals to end its generation beside what the store says now.
-// Times are of the monotonic clock, so that they begin again with a restart.
+// ending is what this process knows about proposals to end its generation, besides what the store says now. Times are
+// monotonic, so they start over with a restart.
 type ending struct {
 	answered bool            // the store has answered this process
-	believed bool            // and what it said is proven to the disk, if that is in a generation
-	read     time.Time       // when the last look at the store began that succeeded
+	believed bool            // and if the disk is in a generation, its answer was proven to the disk
+	read     time.Time       // when the last successful look at the store began
 	open     string          // ID of the leaderless proposal that was read
-	since    time.Time       // since when there is no leader, and it has been open
-	led      time.Time       // since when this member has had a leader, zero while it has none
-	none     time.Time       // since when nobody has told of a leader, zero while one is known
-	blind    map[string]bool // by ID of a concluded proposal: it could not be prevented from here
+	since    time.Time       // since when that proposal has been open and there is no leader
+	led      time.Time       // since when this member has had a leader, zero if it has none
+	none     time.Time       // since when no node has reported a leader, zero while one is known
+	blind    map[string]bool // by ID of a concluded proposal: this node could not have prevented it
 	nonces   map[string]string
-	heard    map[string]time.Time // by nonce that was not read in the store: since when it is known
-	objected string               // ID of the proposal that was aborted from here last
-	aborted  time.Time            // when that was done
+	heard    map[string]time.Time // by nonce that was not found in the store: since when it is known
+	objected string               // ID of the last proposal that this node aborted
+	aborted  time.Time            // when it did
 }
 
-// looked notes what one look at the store that began at a time has told. The caller holds the lock.
+// looked notes the result of a look at the store that began at began. The caller holds the lock.
 func (e *ending) looked(began time.Time, s plan.Store, nonces map[string]string) {
 	if s.Unknown != "" {
 		return
 	}
-	// A proposal that waited as it must lay in the store at the look before, if that was less than LeaderWait ago. Had
-	// this member a leader then, it would have objected.
+	// A proposal that waited as long as it must was already in the store at the previous look, if that was less than
+	// LeaderWait ago. If this member had a leader then, it would have objected.
 	guarded := e.answered && !e.led.IsZero() && !e.led.After(e.read) && began.Sub(e.read) < LeaderWait
 	for _, r := range s.Concluded {
 		if _, known := e.blind[r.ID]; !known {
@@ -131,14 +131,14 @@ func (e *ending) tell(o *plan.Observation, began time.Time, live map[string]stri
 			o.Blind = e.blind[r.ID]
 		}
 	}
-	for _, id := range ids { // given where puts are refused
+	for _, id := range ids { // a consent while puts are refused
 		if o.Member.Marked(mine.ID, id) {
 			o.Member.Consent = &plan.Consent{Record: mine.ID, Proposal: id}
 		}
 	}
 }
 
-// remaining is how long the open proposal waits here for an objection, 0 if it does not.
+// remaining is how much longer the open proposal waits here for an objection, 0 if it does not wait.
 func (e *ending) remaining() time.Duration {
 	if e.open == "" {
 		return 0

@@ -34,7 +34,7 @@ func (w *world) lead(has bool) {
 	w.member.HasLead, w.member.Confirmed, w.member.Leader = has, has, has
 }
 
-// proposed makes a proposal to continue from the disk of slot b, without a leader, or as b's leader was shown.
+// proposed makes a proposal to continue from the disk of slot b: leaderless, or with b as the leader that was shown.
 func proposed(of plan.Record, led bool, lost ...string) *plan.Restore {
 	p := NewRecovery(of, 0, plan.Request{By: "root", Survivor: "b", Disk: "disk-b", Log: &plan.LogEnd{Term: 2, Index: 8}, Lost: lost}, 40, 100)
 	if led {
@@ -49,8 +49,8 @@ func (w *world) abortedOnes() []string {
 	return slices.Clone(w.aborted)
 }
 
-// A leader finds a proposal by its number, long before it looks at the whole store, and aborts what calls it leaderless
-// or lost.
+// A leader finds a proposal by its number, long before it looks at the whole store, and aborts it if it calls the
+// leader lost, or the generation leaderless.
 func TestLeaderAbortsWhatIsWrongAboutIt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*world, *plan.Restore)
@@ -92,7 +92,7 @@ func TestFullLookObjects(t *testing.T) {
 		c := w.coordinator("a", "b", "c")
 		stop := live(t, c)
 		time.Sleep(3 * time.Second)
-		w.lead(false) // and so the proposals are not looked for by their number
+		w.lead(false) // so the sentinel does not look for proposals by number
 		p := proposed(r, false, "a", "c")
 		w.mu.Lock()
 		w.knows.Restore, w.knows.Attempts = p, 1
@@ -108,8 +108,8 @@ func TestFullLookObjects(t *testing.T) {
 	})
 }
 
-// What was aborted and is open again is aborted again, as often as a look shows that; and its consent is withdrawn, as a
-// key and as a mark.
+// A proposal that was aborted and is open again is aborted again whenever a look shows it. Its consent is withdrawn, as
+// a key and as a mark.
 func TestAbortIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, r := serving(t)
@@ -155,7 +155,7 @@ func TestAbortIsDeleted(t *testing.T) {
 	})
 }
 
-// A leaderless proposal waits here for a leader, from when it was read, and again from when one was seen.
+// A leaderless proposal waits here for a leader, from when it was read, and again after a leader was seen.
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := record("a", "b", "c")
@@ -186,7 +186,7 @@ func TestAlone(t *testing.T) {
 			{1, first, nil, true},
 			{0, first, unknown, true},
 			{0, first, serves, false},
-			{0, first, nil, false}, // it begins again
+			{0, first, nil, false}, // the wait begins again
 			{LeaderWait, first, nil, true},
 			{0, second, nil, false},
 			{LeaderWait, proposed(r, true), nil, false},
@@ -203,7 +203,7 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// A disk of a generation waits for the store as long as what that says is not proven to it, and a blank one believes it.
+// A disk of a generation waits for the store until its contents are proven to the disk; a blank disk believes them.
 func TestStartingOnADoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := record("a", "b", "c")
@@ -231,7 +231,7 @@ func TestStartingOnADoubt(t *testing.T) {
 	})
 }
 
-// The leader of the generation that the store knows attests what began it, and nobody else does.
+// Only the leader of the store's generation attests what began it.
 func TestLeaderAttests(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*world, plan.Record)
@@ -262,8 +262,8 @@ func TestLeaderAttests(t *testing.T) {
 	}
 }
 
-// What a process that has just begun has put into the store may not have been read yet: until it could have been, that
-// is no other store.
+// The nonce of a process that has just begun may not have been read yet: until it could have been, its store is not
+// another one.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, began := ending{}, time.Now()
@@ -288,7 +288,7 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// Nobody tells of a leader for long: this member, and all that it hears of.
+// For long, neither this member nor any node that it hears reports a leader.
 func TestLeaderless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := ending{blind: map[string]bool{}}
@@ -312,8 +312,8 @@ func TestLeaderless(t *testing.T) {
 	})
 }
 
-// Blind is who could not have prevented a conclusion: without a leader and the store together for as long as a proposal
-// waits.
+// A node is blind if it could not have prevented a conclusion: it did not have a leader and the store together for as
+// long as a proposal waits.
 func TestBlind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := record("a", "b", "c")
@@ -366,7 +366,7 @@ func TestConfirm(t *testing.T) {
 		"it is leaderless":      {func(_ *world, p *plan.Restore) { p.Led = nil }, "", "no one can consent"},
 		"nobody has a leader":   {func(w *world, _ *plan.Restore) { w.member = plan.Member{} }, "", ErrUnled.Error()},
 		"a remembered leader":   {func(w *world, _ *plan.Restore) { w.member.Confirmed = false }, "", ErrUnled.Error()},
-		"of another generation": {func(_ *world, p *plan.Restore) { p.Line = []string{"other"} }, "", "does not answer here"}, // it is not whole
+		"of another generation": {func(_ *world, p *plan.Restore) { p.Line = []string{"other"} }, "", "does not answer here"}, // it is invalid
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, r := serving(t)
@@ -387,7 +387,8 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// A node without a member has one that has a leader commit the consent, and that looks whether it is its generation.
+// A node without a member asks one that has a leader to commit the consent, and that one checks that it is for its
+// generation.
 func TestConfirmForwards(t *testing.T) {
 	w, r := serving(t)
 	p := proposed(r, true)
@@ -468,7 +469,8 @@ func TestDepartNotWithALeader(t *testing.T) {
 	}
 }
 
-// What a leader said in the gossip is asked for again, directly, and counts only if a quorum has confirmed it just now.
+// What the gossip says in a leader's name is asked again directly, and counts only if a quorum has just confirmed the
+// leader.
 func TestConfirmedAsksTheLeader(t *testing.T) {
 	_, r := serving(t)
 	facts := plan.Facts{Version: 1, Slot: "b", Disk: "disk-b", Epoch: 1, Phase: plan.PhaseData, Record: &r, Member: 2, CID: 77, Running: true, Leader: true, Removed: []uint64{1}}
@@ -511,7 +513,7 @@ func TestBeacon(t *testing.T) {
 			w.member.Confirmed, w.member.Leader = s.confirmed, s.leader
 			before := len(w.shone)
 			w.mu.Unlock()
-			time.Sleep(3*BeaconEvery + 2*time.Second) // once when it is elected, then every BeaconEvery
+			time.Sleep(3*BeaconEvery + 2*time.Second) // once at its election, then every BeaconEvery
 			w.mu.Lock()
 			if n := len(w.shone) - before; n != s.want {
 				t.Errorf("confirmed %v, leader %v: the beacon was written %d times, want %d", s.confirmed, s.leader, n, s.want)
@@ -539,7 +541,7 @@ func TestRejoinAndContinue(t *testing.T) {
 	child.Charter.Generation, child.Charter.Seats = 2, []plan.Seat{{Slot: "a", Member: 1}, {Slot: "b", Disk: "disk-b", Epoch: 1, Member: 2}, {Slot: "c", Member: 3}}
 	w.member = plan.Member{}
 	c.generations.stored(plan.Store{ID: "store", Record: &child, Concluded: []plan.Record{child}}, time.Now())
-	if _, err := c.Continue([]string{"b"}, 90, false); err == nil || !strings.Contains(err.Error(), "say --lost a,b,c") {
+	if _, err := c.Continue([]string{"b"}, 90, false); err == nil || !strings.Contains(err.Error(), "begin it with --lost a,b,c") {
 		t.Errorf("continue although voters may be elsewhere: got %v", err)
 	}
 	if _, err := c.Continue([]string{"b"}, 90, true); err != nil { // the leader knows its voters

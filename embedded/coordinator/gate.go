@@ -2,22 +2,22 @@ package coordinator
 
 // gate keeps actions and an operator's orders about the volume apart.
 type gate struct {
-	dead   bool   // the volume was lost: nothing begins, and nothing is written, any more
+	dead   bool   // the volume was lost: nothing begins any more, and nothing is written
 	busy   bool   // an action is being carried out
-	closed bool   // the volume's content is being set aside, the volume released, or the member drained: nothing begins
+	closed bool   // the volume is being set aside or released, or the member drained: nothing begins
 	orders uint64 // how often it was closed
 }
 
-// undisturbed reports whether no operator's order about the volume is under way, and how many there have been. What was
-// observed beside one may be half of it, and is not acted on, even if the order is over by then.
+// undisturbed reports whether no operator's order about the volume is in progress, and how many there have been. What
+// was observed during an order may be half done. So it is not acted on, even if the order is over by then.
 func (h *holding) undisturbed() (alone bool, since uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.held.gate.closed, h.held.gate.orders
 }
 
-// begin notes whether an action is to be carried out, and reports whether it may: if nothing has disturbed it since
-// what it rests on was observed.
+// begin notes whether an action is carried out, and reports whether it may be: no order may have come since the
+// observation that it relies on.
 func (h *holding) begin(act bool, since uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -29,9 +29,9 @@ func (h *holding) begin(act bool, since uint64) bool {
 // ended notes that the action is over.
 func (h *holding) ended() { h.set(func(now *held) { now.gate.busy = false }) }
 
-// close makes sure that no action begins until open, unless something speaks against that. The caller holds the lock,
-// and has held it since it read the status: what begins says so in the gate before it changes the status, and what has
-// ended says so in the status first.
+// close makes sure that no action begins until open, unless err forbids it. The caller has held the lock since it read
+// the status. That is safe because an action is noted in the gate before the status shows it, and an action that has
+// ended is noted in the status first.
 func (h *holding) close(err error) (Volume, error) {
 	if err != nil {
 		return nil, err
@@ -43,5 +43,5 @@ func (h *holding) close(err error) (Volume, error) {
 // open ends an operator's order.
 func (h *holding) open() { h.set(func(now *held) { now.gate.closed = false }) }
 
-// engaged reports whether something else is being done with the volume.
+// engaged reports whether something is being done with the volume.
 func (h held) engaged() bool { return h.gate.busy || h.gate.closed || h.gate.dead }

@@ -13,19 +13,19 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// generations is what this process knows of the cluster's generations beside its disk: what the store says, the
-// proposals that would end the one it is in, and what an operator has ordered about it. One lock guards it all, so that
-// what an observation says of the store and how long that has been so fit together.
+// generations is what this process knows about the cluster's generations, besides its disk: what the store says, the
+// proposals that would end its generation, and an operator's orders about it. One lock guards everything, so that in an
+// observation the store's answer and its age belong together.
 type generations struct {
 	env
-	nonce string        // of this process, for others to find in the store that they share with it
+	nonce string        // of this process; other nodes look for it in the store
 	asked chan struct{} // ask the store again
 
 	mu      sync.Mutex
 	store   plan.Store
-	open    *plan.Restore // the proposal that was open when the store answered last
+	open    *plan.Restore // the proposal that was open when the store last answered
 	ending  ending
-	heard   map[string]bool // what others spoke of, and the store was asked for
+	heard   map[string]bool // IDs that other nodes mentioned, and for which the store was asked
 	orders  plan.Orders
 	ordered string // what the ledger and the store said when the orders were given
 }
@@ -35,13 +35,13 @@ func newGenerations(e env) *generations {
 		store: plan.Store{Unknown: plan.Unasked}, ending: ending{blind: map[string]bool{}}, heard: map[string]bool{}}
 }
 
-// tell completes an observation that has the disk and the peers. live are the nonces of the nodes that are heard.
+// tell completes an observation that has the disk and the peers. live are the nonces of the live nodes.
 func (g *generations) tell(o *plan.Observation, began time.Time, live map[string]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	o.Store = proven(g.store, o.Disk.Ledger.Record)
 	if g.orders.Alone != nil && o.Store.Unknown == "" {
-		g.orders = plan.Orders{} // for good: it would come as a surprise when the store is away again
+		g.orders = plan.Orders{} // for good: it would be a surprise if it came back with the next failure of the store
 	}
 	if g.ordered == occasion(*o) {
 		o.Orders = g.orders
@@ -49,12 +49,12 @@ func (g *generations) tell(o *plan.Observation, began time.Time, live map[string
 	before := g.ending.open
 	g.ending.tell(o, began, live)
 	if open := g.ending.open; open != "" && open != before {
-		time.AfterFunc(LeaderWait, g.look) // it has waited for a leader long enough then
+		time.AfterFunc(LeaderWait, g.look) // by then it has waited for a leader long enough
 	}
 }
 
-// proven is what the store says as far as a disk may go by it: anyone who can only write the store ends no
-// generation that a disk knows. A blank disk believes what it finds.
+// proven is what a disk may believe of the store's contents: write access to the store alone must not end a generation
+// that a disk knows. A blank disk believes what it finds.
 func proven(s plan.Store, own *plan.Record) plan.Store {
 	if own == nil || s.Unproven <= own.Generation {
 		return s
@@ -63,7 +63,7 @@ func proven(s plan.Store, own *plan.Record) plan.Store {
 	return plan.Store{Unknown: unknown, Unread: true, Unproven: s.Unproven, Doubt: s.Doubt}
 }
 
-// order takes up an operator's orders, which hold for what was observed.
+// order sets an operator's orders, which are valid for what was observed.
 func (g *generations) order(orders plan.Orders, o plan.Observation) {
 	g.mu.Lock()
 	g.orders, g.ordered = orders, occasion(o)
@@ -71,7 +71,7 @@ func (g *generations) order(orders plan.Orders, o plan.Observation) {
 	g.look()
 }
 
-// occasion identifies what an order was given for. When it has changed, the order is void.
+// occasion identifies what an order was given for. If it has changed, the order is void.
 func occasion(o plan.Observation) string {
 	text := fmt.Sprint(len(o.Disk.Ledger.Promises), " ", o.Disk.Ledger.Role)
 	for _, r := range []*plan.Record{o.Disk.Ledger.Record, o.Store.Record} {
@@ -82,7 +82,7 @@ func occasion(o plan.Observation) string {
 	return text
 }
 
-// renounced forgets what was ordered, and what the store said before its record was moved aside.
+// renounced drops the orders, and what the store said before its record was moved aside.
 func (g *generations) renounced() {
 	g.mu.Lock()
 	g.orders, g.store = plan.Orders{}, plan.Store{Unknown: "it is being asked again"}
@@ -90,14 +90,15 @@ func (g *generations) renounced() {
 	g.ask()
 }
 
-// proposed is the proposal that was open when the store answered last, and how long it waits here for an objection.
+// proposed returns the proposal that was open when the store last answered, and how much longer it waits for an
+// objection.
 func (g *generations) proposed() (open *plan.Restore, objecting time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.open, g.ending.remaining()
 }
 
-// unproposed notes that a look that began at a time has found no proposal to end this generation.
+// unproposed notes that a look that began at began has found no proposal to end this generation.
 func (g *generations) unproposed(began time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,15 +107,15 @@ func (g *generations) unproposed(began time.Time) {
 	}
 }
 
-// objected reports whether a proposal was aborted from here, and no look that began since shows it open all the same:
-// somebody may have deleted the abort.
+// objected reports whether this node aborted a proposal, and no later look shows it as open: somebody may have deleted
+// the abort.
 func (g *generations) objected(id string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.ending.objected == id && !g.ending.read.After(g.ending.aborted)
 }
 
-// object notes that a proposal was aborted from here, or that it could not be: if it is concluded, it could not be
+// object notes that this node has aborted a proposal, or could not. In the latter case, a conclusion of it could not be
 // prevented from here.
 func (g *generations) object(id string, aborted bool) {
 	g.mu.Lock()
@@ -126,11 +127,10 @@ func (g *generations) object(id string, aborted bool) {
 	}
 }
 
-// ask has the store asked at once instead of within ten seconds.
+// ask makes the sentinel ask the store at once instead of within ten seconds.
 func (g *generations) ask() { wake(g.asked) }
 
-// recheck has the store asked at once when another node knows of a proposal or a record that it has not told us
-// of.
+// recheck asks the store at once when another node mentions a proposal or a record that the store has not shown us.
 func (g *generations) recheck(o plan.Observation) {
 	var ours []string
 	if r := o.Store.Restore; r != nil {
@@ -168,7 +168,7 @@ func (g *generations) unheard(id string) bool {
 	return first
 }
 
-// stored takes up what a look at the store that began at a time has told.
+// stored notes the result of a look at the store that began at began.
 func (g *generations) stored(s plan.Store, began time.Time) {
 	nonces := g.world.Store.Nonces()
 	g.mu.Lock()
@@ -184,7 +184,7 @@ func (g *generations) stored(s plan.Store, began time.Time) {
 	}
 }
 
-// believed returns an error if what the store holds is not whole: nothing of it counts then, and nothing is taken to be
+// believed returns an error if the store's contents are invalid: then none of it counts, and nothing is taken to be
 // absent.
 func believed(s plan.Store) error {
 	switch err := s.Valid(); {
@@ -192,7 +192,7 @@ func believed(s plan.Store) error {
 		return fmt.Errorf("%w: what it holds of the cluster is unsupported here: %w: run that version, or "+
 			"a newer one, on this node", ErrUnread, err)
 	case err != nil:
-		return fmt.Errorf("%w: what it holds of the cluster is not whole: %w; bring the objects back from "+
+		return fmt.Errorf("%w: what it holds of the cluster is invalid: %w; bring the objects back from "+
 			"another copy of the store", ErrUnread, err)
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// A disk follows nothing that nobody of the cluster has signed; what it is in already needs no proof, and a blank one
-// has nothing to prove it by.
+// A disk follows nothing without a valid signature. Its own generation needs no proof, and a blank disk cannot verify
+// any.
 func TestProven(t *testing.T) {
 	at := func(generation uint64) *plan.Record { return &plan.Record{Generation: generation} }
 	told := plan.Store{ID: "s", Record: at(3), Unproven: 3, Doubt: "record-000003.json: it is not signed"}

@@ -13,23 +13,22 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// The history is the node's account of what it decided and did, and of what operators told it to do, on the volume it
-// holds. It is for people: nothing is decided by it, so it may have gaps, and says where. Anyone who adds to it never
-// waits for the disk.
+// The history is the node's account of what it decided and did, and of operators' commands, on the volume it holds. It
+// is for people and decides nothing, so it may have gaps, which it mentions. Adding an entry never waits for the disk.
 
-// Kinds of entries that are no action's.
+// Kinds of entries that are not actions.
 const (
 	EntryStart   = "start"   // of the process
-	EntryStop    = "stop"    // of the process, in good order
-	EntryEnd     = "end"     // of the process before this one, by itself
+	EntryStop    = "stop"    // of the process, after an orderly stop
+	EntryEnd     = "end"     // of the previous process, on its own
 	EntryReload  = "reload"  // of the configuration
 	EntryCommand = "command" // by an operator, on this node
 	EntryAuth    = "auth"    // a step of etcd's users and roles
-	// EntryCampaign is an election that this member has started early.
+	// EntryCampaign is an election that this member started early.
 	EntryCampaign = "campaign"
 )
 
-// What became of an action or command.
+// The outcome of an action or a command.
 const (
 	Begun  = "begun"
 	Done   = "done"
@@ -45,18 +44,18 @@ type Entry struct {
 	Kind       string    `json:"kind"` // a [plan.Kind], or one of the above
 	Why        string    `json:"why,omitempty"`
 	Reason     string    `json:"reason,omitempty"`  // of a campaign: a [plan.Reason]
-	Outcome    string    `json:"outcome,omitempty"` // none of a decision to wait
-	Seconds    float64   `json:"seconds,omitempty"` // it took
+	Outcome    string    `json:"outcome,omitempty"` // empty for a decision to wait
+	Seconds    float64   `json:"seconds,omitempty"` // duration
 	Error      string    `json:"error,omitempty"`
 	By         string    `json:"by,omitempty"`      // who gave the command
 	Dropped    int       `json:"dropped,omitempty"` // entries that are missing before this one
 }
 
 const (
-	historyQueue  = 512              // entries that wait for the disk; beyond that the oldest are dropped
-	historyRepeat = time.Minute      // within which the same decision to wait is not told again
-	historyRetry  = 10 * time.Second // before the disk is tried again
-	historyLeave  = time.Second      // how long the last entries may take when the volume is given up
+	historyQueue  = 512              // entries that may wait for the disk; beyond that, the oldest are dropped
+	historyRepeat = time.Minute      // how long the same decision to wait is not repeated
+	historyRetry  = 10 * time.Second // pause before the disk is tried again
+	historyLeave  = time.Second      // how long the last entries may take when the volume is released
 	historyText   = 4 << 10          // longest text of an entry, in bytes
 )
 
@@ -65,20 +64,20 @@ type history struct {
 	lg    *zap.Logger
 	write func(dir string, entries []Entry) error
 	wake  chan struct{}
-	busy  chan struct{} // holds a value while the disk is written to
+	busy  chan struct{} // holds a value during a write to the disk
 
 	mu      sync.Mutex
-	dir     string // of the volume; "" while there is none to write to
+	dir     string // on the volume; "" while there is none to write to
 	place   place
 	pending []Entry
 	writing []Entry
 	dropped int // since the last entry
 	last    Entry
-	waits   map[string]time.Time // what was waited for lately
+	waits   map[string]time.Time // recent decisions to wait
 	problem string
 }
 
-// place is where a node is when it does what is told.
+// place is the node, slot and generation of an entry.
 type place struct {
 	node, slot string
 	generation uint64
@@ -89,7 +88,7 @@ func newHistory(lg *zap.Logger, node string) *history {
 		busy: make(chan struct{}, 1), waits: map[string]time.Time{}}
 }
 
-// add takes an entry and never blocks. What says nothing new is left out.
+// add queues an entry and never blocks. It drops repetitions.
 func (h *history) add(e Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,8 +109,8 @@ func (h *history) add(e Entry) {
 	wake(h.wake)
 }
 
-// stale reports whether an entry repeats the last one, or a wait of a moment ago: two obstacles that come and go by
-// turns would fill the file. The caller holds the lock.
+// stale reports whether an entry repeats the last one, or a recent decision to wait: two obstacles that alternate would
+// fill the file. The caller holds the lock.
 func (h *history) stale(e Entry) bool {
 	l := h.last
 	if e.Kind != EntryCommand && e.Kind == l.Kind && e.Why == l.Why && e.Outcome == l.Outcome && e.Error == l.Error {
@@ -132,7 +131,7 @@ func (h *history) stale(e Entry) bool {
 	return false
 }
 
-// remember adds an entry of this node, which is at its place.
+// remember adds an entry with this node's current place.
 func (h *history) remember(e Entry) {
 	h.mu.Lock()
 	e.Node, e.Slot, e.Generation = h.place.node, h.place.slot, h.place.generation
@@ -140,7 +139,7 @@ func (h *history) remember(e Entry) {
 	h.add(e)
 }
 
-// at notes the slot and the generation of what follows, as observed.
+// at sets the slot and the generation of the following entries.
 func (h *history) at(o plan.Observation) {
 	var generation uint64
 	if r := o.Disk.Ledger.Record; r != nil {
@@ -151,7 +150,7 @@ func (h *history) at(o plan.Observation) {
 	h.place.slot, h.place.generation = o.Claim.Slot, generation
 }
 
-// keep says where the history is written from now on; "" is nowhere, for the time being.
+// keep sets the directory of the history; "" means none for now.
 func (h *history) keep(dir string) {
 	h.mu.Lock()
 	changed := h.dir != dir
@@ -179,7 +178,7 @@ func (h *history) run(ctx context.Context) {
 	}
 }
 
-// leave writes what is left and lets go of the volume. A disk that hangs is not waited for.
+// leave writes the remaining entries and stops using the volume. It does not wait for a disk that hangs.
 func (h *history) leave() {
 	ended := make(chan struct{})
 	go func() {
@@ -195,7 +194,7 @@ func (h *history) leave() {
 	h.keep("")
 }
 
-// flush writes what waits. The caller holds busy.
+// flush writes the waiting entries. The caller holds busy.
 func (h *history) flush() {
 	h.mu.Lock()
 	dir, batch := h.dir, h.pending
@@ -215,7 +214,7 @@ func (h *history) flush() {
 		return
 	}
 	if h.problem == "" {
-		h.lg.Warn("the history could not be written; it is tried again", zap.Error(err))
+		h.lg.Warn("could not write the history; it will be tried again", zap.Error(err))
 	}
 	h.problem = err.Error()
 	all := slices.Concat(batch, h.pending)
@@ -225,16 +224,16 @@ func (h *history) flush() {
 	h.pending = all[excess:]
 }
 
-// History is what a node can tell of its volume's past.
+// History is what a node knows of its volume's past.
 type History struct {
 	Entries []Entry `json:"entries"`           // the oldest first
-	Problem string  `json:"problem,omitempty"` // why it is not all of it
+	Problem string  `json:"problem,omitempty"` // why it is incomplete
 }
 
 // readTime bounds the reading of a disk that may hang.
 const readTime = 2 * time.Second
 
-// after returns the entries after a time. Those that are not on the disk yet are among them.
+// after returns the entries after a time, including those that are not on the disk yet.
 func (h *history) after(ctx context.Context, after time.Time) History {
 	h.mu.Lock()
 	dir, problem, dropped := h.dir, h.problem, h.dropped
@@ -253,7 +252,7 @@ func (h *history) after(ctx context.Context, after time.Time) History {
 				readTime)
 		}
 	}
-	for _, e := range fresh { // written meanwhile, some may be in the file already
+	for _, e := range fresh { // some may have been written meanwhile
 		same := func(o Entry) bool { return o.Time.Equal(e.Time) && o.Node == e.Node }
 		if !slices.ContainsFunc(out.Entries[max(0, len(out.Entries)-2*historyQueue):], same) {
 			out.Entries = append(out.Entries, e)
@@ -267,10 +266,10 @@ func (h *history) after(ctx context.Context, after time.Time) History {
 	return out
 }
 
-// History returns the entries after a time. Those that are not on the disk yet are among them.
+// History returns the entries after a time, including those that are not on the disk yet.
 func (c *Coordinator) History(ctx context.Context, after time.Time) History {
 	return c.history.after(ctx, after)
 }
 
-// Remember adds to the history what did not come of a decision.
+// Remember adds an entry about something other than a decision.
 func (c *Coordinator) Remember(e Entry) { c.history.remember(e) }

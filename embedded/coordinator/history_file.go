@@ -14,15 +14,15 @@ import (
 	"syscall"
 )
 
-// The history is two files of JSON lines on the volume. When the newer one is full it takes the place of the older.
+// The history is two files of JSON lines on the volume. When the newer one is full, it replaces the older one.
 const (
 	historyFile  = "history.jsonl"
 	historyOlder = "history.1.jsonl"
 	historySize  = 2 << 20 // bytes of each
 )
 
-// appendHistory writes entries, all or none as far as the disk lets it. It is not synced: a machine that loses its
-// power may lose the last seconds of it.
+// appendHistory writes all entries or none, as far as the disk allows. It does not fsync: after a power failure, the
+// last seconds may be missing.
 func appendHistory(dir string, entries []Entry) error {
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
@@ -32,7 +32,7 @@ func appendHistory(dir string, entries []Entry) error {
 		}
 	}
 	path := filepath.Join(dir, historyFile)
-	// Whatever else has that name, a pipe say, is not waited for.
+	// Anything else with that name, such as a pipe, must not block.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func appendHistory(dir string, entries []Entry) error {
 		if _, err := f.ReadAt(last, size-1); err != nil {
 			return err
 		}
-		if last[0] != '\n' { // a crash has torn the line
+		if last[0] != '\n' { // a crash has cut the last line
 			text = append([]byte{'\n'}, text...)
 		}
 	}
@@ -63,7 +63,7 @@ func appendHistory(dir string, entries []Entry) error {
 	return nil
 }
 
-// ReadHistory reads the history on a volume, the oldest entry first. Lines that are torn are left out and counted.
+// ReadHistory reads the history on a volume, the oldest entry first. Damaged lines are skipped and counted.
 func ReadHistory(dir string) History {
 	var out History
 	var problems []error
@@ -80,7 +80,7 @@ func ReadHistory(dir string) History {
 	return out
 }
 
-// ReadHistories reads the histories of all local volumes below root, as one in the order of time.
+// ReadHistories reads the histories of all local volumes below root, and sorts them by time.
 func ReadHistories(root string) (all History, err error) {
 	slots, err := os.ReadDir(root)
 	if err != nil {
@@ -97,7 +97,7 @@ func ReadHistories(root string) (all History, err error) {
 	return all, nil
 }
 
-// ReadHistoryFile reads one file of a history. With an error, the entries are those that could be read.
+// ReadHistoryFile reads one file of a history. With an error, it returns the entries that could be read.
 func ReadHistoryFile(path string) (entries []Entry, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -115,7 +115,7 @@ func ReadHistoryFile(path string) (entries []Entry, err error) {
 		entries = append(entries, e)
 	}
 	if torn > 0 {
-		return entries, fmt.Errorf("%s: %d lines are torn and left out", path, torn)
+		return entries, fmt.Errorf("%s: %d lines are damaged and were skipped", path, torn)
 	}
 	return entries, nil
 }

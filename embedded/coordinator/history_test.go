@@ -19,7 +19,7 @@ func command(i int) Entry {
 	return Entry{Node: "n1", Kind: EntryCommand, Why: fmt.Sprintf("command %d %s", i, strings.Repeat("x", 200))}
 }
 
-// However much is decided, two files of a bounded size hold the newest of it, in order.
+// However many decisions there are, two files of bounded size hold the newest ones, in order.
 func TestHistoryIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	h := newHistory(zaptest.NewLogger(t), "n1")
@@ -62,7 +62,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// A crash tears the last line: it is left out, said, and what comes after it is whole.
+// A crash damages the last line: it is skipped and reported, and the following lines are intact.
 func TestHistoryTornLine(t *testing.T) {
 	dir := t.TempDir()
 	if err := appendHistory(dir, []Entry{command(1), command(2)}); err != nil {
@@ -80,13 +80,13 @@ func TestHistoryTornLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := ReadHistory(dir)
-	if len(got.Entries) != 2 || !strings.HasPrefix(got.Entries[1].Why, "command 3 ") || !strings.Contains(got.Problem, "1 lines are torn") {
+	if len(got.Entries) != 2 || !strings.HasPrefix(got.Entries[1].Why, "command 3 ") || !strings.Contains(got.Problem, "1 lines are damaged") {
 		t.Errorf("got %d entries, %q", len(got.Entries), got.Problem)
 	}
 }
 
-// Where it cannot be written it is kept in memory, the newest of it, and written when it can be; what was dropped is
-// told.
+// If the history cannot be written, the newest entries are kept in memory and written later; dropped entries are
+// reported.
 func TestHistoryUnwritable(t *testing.T) {
 	dir := t.TempDir()
 	h := newHistory(zaptest.NewLogger(t), "n1")
@@ -110,7 +110,7 @@ func TestHistoryUnwritable(t *testing.T) {
 	}
 }
 
-// A disk that hangs holds up nobody who adds, and not the release of the volume for longer than a moment.
+// A disk that hangs does not block adding an entry, and delays the release of the volume only for a moment.
 func TestHistoryHangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHistory(zaptest.NewLogger(t), "n1")
@@ -141,7 +141,7 @@ func TestHistoryHangingDisk(t *testing.T) {
 	})
 }
 
-// Decisions that repeat, or come and go by turns, are told once a minute.
+// Decisions that repeat or alternate are recorded once a minute.
 func TestHistoryRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHistory(zaptest.NewLogger(t), "n1")
@@ -164,7 +164,7 @@ func TestHistoryRepeats(t *testing.T) {
 	})
 }
 
-// A node's life is told: kept in memory until the volume is no longer blank, and then on it.
+// A node's life is recorded: in memory while the volume is blank, and then on the volume.
 func TestHistoryOfALife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -189,7 +189,7 @@ func TestHistoryOfALife(t *testing.T) {
 	})
 }
 
-// A volume that holds no ledger may have to be given up without a trace: nothing is written to it.
+// A volume without a ledger may have to be given up without a trace: nothing is written to it.
 func TestHistoryLeavesBlankVolumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -11,7 +11,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// holding is the volume that this node holds, what is written on it, and who may touch it. It alone writes the ledger.
+// holding is the volume that this node holds, its content, and who may touch it. Only holding writes the ledger.
 type holding struct {
 	env
 	history *history
@@ -21,39 +21,39 @@ type holding struct {
 	held held
 }
 
-// held is what is held, at one moment.
+// held is the state of holding at one moment.
 type held struct {
 	volume  Volume // nil: none
 	id      plan.Volume
 	none    string // why no volume is free
-	failed  string // why none could be claimed all the same
+	failed  string // why none could be claimed although one may be free
 	content        // of the volume
 	unfit   unfit
 	gate    gate
-	leaving bool // the volume is being given up: what is seen of it may be half of that
+	leaving bool // the volume is being released: what is seen of it may be half done
 	parked  bool // the volume was released for good
 	left    left
 	drained drained
 	fresh   string // ID of the record whose founding this process has committed on the volume
 }
 
-// content is what this package has written on a volume.
+// content is what this package reads from a volume.
 type content struct {
 	ledger ledgerV1
 	found  bool   // the ledger exists
 	broken string // why it cannot be read
-	built  string // ID of the proposal whose directory lies on the volume
+	built  string // ID of the proposal whose directory is on the volume
 	foreign
 }
 
 // foreign is what another program left on a volume.
 type foreign struct {
-	origin     *plan.Origin // what its data says that nobody has taken up
+	origin     *plan.Origin // its data that has not been taken over
 	strange    string       // why that cannot be read now
-	superseded string       // why what was taken up is of the past
+	superseded string       // why data that was taken over is out of date
 }
 
-// readContent reads what is on a volume.
+// readContent reads the content of a volume.
 func readContent(path string, etcd Foreign) content {
 	var is content
 	var err error
@@ -67,8 +67,8 @@ func readContent(path string, etcd Foreign) content {
 	return is
 }
 
-// readForeign reads what another program left. Where the ledger knows a cluster its data is ours, unless that program
-// has made another cluster since.
+// readForeign reads what another program left. If the ledger has a record the data is ours, unless that program has
+// made another cluster since.
 func (c content) readForeign(path string, etcd Foreign) (is foreign) {
 	var err error
 	switch {
@@ -84,22 +84,23 @@ func (c content) readForeign(path string, etcd Foreign) (is foreign) {
 	return is
 }
 
-// lookAgain is readForeign where something may have changed: another program may have run on the data.
-func (c content) lookAgain(path string, etcd Foreign) foreign {
+// rereadForeign repeats readForeign if something may have changed: another program may have run on the data.
+func (c content) rereadForeign(path string, etcd Foreign) foreign {
 	is := c.foreign
 	if c.strange != "" || c.ledger.Record != nil {
-		is = c.readForeign(path, etcd) // and again whether an etcd runs there: else every second look would not see it
+		is = c.readForeign(path, etcd) // and always checks below whether an etcd runs there, not only in every second call
 	}
 	if is.origin == nil || c.broken != "" {
 		return is
 	}
-	if by, err := etcd.InUse(path); err != nil || by != "" { // what was read before it is read again after it
+	// Data that was read before this etcd ran must be read again after it.
+	if by, err := etcd.InUse(path); err != nil || by != "" {
 		is.origin, is.strange = nil, cmp.Or(text(err), "etcd still runs on it: "+by)
 	}
 	return is
 }
 
-// hold takes up a claimed volume and reads what is on it.
+// hold takes a claimed volume and reads its content.
 func (h *holding) hold(v Volume) {
 	is, id := content{}, v.Identity()
 	if sound(v) {
@@ -110,7 +111,7 @@ func (h *holding) hold(v Volume) {
 		now.volume, now.id, now.content, now.fresh = v, id, is, ""
 		now.none, now.failed = "", ""
 	})
-	h.names.write() // those that were heard of before there was a volume
+	h.names.write() // the addresses that were heard before there was a volume
 }
 
 // without notes why no volume is free, or why one could not be claimed.
@@ -118,12 +119,12 @@ func (h *holding) without(none, failed string) {
 	h.set(func(now *held) { now.none, now.failed = none, failed })
 }
 
-// forget notes that the volume is not held any more.
+// forget notes that the volume is no longer held.
 func (h *holding) forget() {
 	h.set(func(now *held) { now.volume, now.id, now.leaving = nil, plan.Volume{}, false })
 }
 
-// leave ends the use of the volume, for the end of the process. It returns nil if there is none to release.
+// leave stops using the volume, at the end of the process. It returns nil if there is none to release.
 func (h *holding) leave() Volume {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,10 +158,10 @@ func (h *holding) set(change func(now *held)) {
 	change(&h.held)
 }
 
-// ours reports whether there is a volume that is what it says it is.
+// ours reports whether a volume is held whose identity is right.
 func (h held) ours() bool { return h.volume != nil && sound(h.volume) }
 
-// sound reports whether a volume is what it says it is.
+// sound reports whether a volume's identity is right.
 func sound(v Volume) bool {
 	mismatch, _ := v.Trouble()
 	return mismatch == ""
@@ -172,16 +173,16 @@ func (h held) readable() bool { return h.ours() && h.broken == "" }
 // usable reports whether the volume is ours and may be written to.
 func (h held) usable() bool { return h.ours() && !h.gate.dead }
 
-// begun reports whether a member has run on the volume, and addresses may be kept there.
+// begun reports whether a member has run on the volume, so that addresses may be kept there.
 func (h held) begun() bool { return h.volume != nil && !h.gate.dead && h.ledger.Started != "" }
 
-// accepted reports whether the disk here has accepted a record: it founds nothing any more.
+// accepted reports whether the disk here has accepted a record, so that it founds nothing any more.
 func (h held) accepted() bool { return h.ours() && h.ledger.Record != nil }
 
-// built notes which proposal's directory lies on the volume.
+// built notes which proposal's directory is on the volume.
 func (h *holding) built(id string) { h.set(func(now *held) { now.built = id }) }
 
-// record writes what an action leaves in the ledger, to the disk first.
+// record updates the ledger as an action leaves it, on the disk first.
 func (h *holding) record(a plan.Action) error {
 	now := h.now()
 	if now.gate.dead {
@@ -195,7 +196,7 @@ func (h *holding) record(a plan.Action) error {
 	h.world.Step("before-" + string(a.Kind))
 	forgets := a.Kind == plan.Yield || a.Kind == plan.Renounce && now.ledger.Record == nil
 	write := l.write
-	if forgets { // an empty ledger would keep the disk from being yielded
+	if forgets { // a disk with an empty ledger could not be yielded
 		l, write = ledgerV1{}, removeLedger
 	}
 	if err := write(now.id.Path); err != nil {
@@ -214,8 +215,8 @@ func (h *holding) record(a plan.Action) error {
 	return nil
 }
 
-// restate writes promises again that were to be forgotten with the disk, which is not given up after all.
-func (h *holding) restate(promised ledgerV1) error {
+// rewritePromises writes promises again after the disk that was to forget them could not be given up.
+func (h *holding) rewritePromises(promised ledgerV1) error {
 	if err := promised.write(h.now().id.Path); err != nil {
 		return err
 	}
@@ -232,14 +233,15 @@ func (h *holding) asideEtcd(reason string) error {
 		return fmt.Errorf("set etcd's data aside: %w", err)
 	}
 	if to != "" {
-		h.lg.Warn("etcd's data was set aside", zap.String("to", to), zap.String("because", reason))
+		h.lg.Warn("set etcd's data aside", zap.String("to", to), zap.String("reason", reason))
 	}
 	return nil
 }
 
-// house has the history written to a volume that has taken part in a cluster: one that has not, promises or no, may
-// have to be given up without a trace. What waits is written then. o is what was observed last.
-func (h *holding) house(o plan.Observation) {
+// placeHistory lets the history be written to a volume that has taken part in a cluster; waiting entries are then
+// written. Any other volume, even one with promises, may have to be given up without a trace. o is the last
+// observation.
+func (h *holding) placeHistory(o plan.Observation) {
 	h.history.at(o)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -250,11 +252,11 @@ func (h *holding) house(o plan.Observation) {
 	}
 }
 
-// tell completes an observation with the volume, and with what is on it: data is what was found of etcd's there. It
-// returns the path of the volume.
+// tell adds the volume and its content to an observation; data is what was found in etcd's directory. It returns the
+// path of the volume.
 func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 	if !o.Member.Running {
-		h.look()
+		h.rereadForeign()
 	}
 	now := h.now()
 	o.Parked, o.Drained, o.Claim.None = now.parked, now.drained.on, now.none
@@ -268,7 +270,7 @@ func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 	id := now.volume.Identity()
 	o.Claim = plan.Claim{Held: true, Slot: id.Slot, Epoch: id.Epoch, Disk: id.Disk, Lock: id.Lock}
 	o.Claim.Mismatch, o.Claim.Missing = now.volume.Trouble()
-	if id.Disk != now.id.Disk && o.Claim.Mismatch == "" { // what is held was read on the disk that it was
+	if id.Disk != now.id.Disk && o.Claim.Mismatch == "" { // the content in memory is of the disk before
 		o.Claim.Mismatch = "its content is being set aside"
 	}
 	if o.Claim.Mismatch == "" {
@@ -277,13 +279,14 @@ func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 	return now.id.Path
 }
 
-// look reads again what another program left, unless our member runs on it: an etcd may have begun or ended since.
-func (h *holding) look() {
+// rereadForeign reads what another program left again, unless our member runs on it: an etcd may have started or
+// stopped since.
+func (h *holding) rereadForeign() {
 	was := h.now()
 	if m, _ := h.world.Etcd.State(); m.Running || !was.usable() || was.gate.busy {
 		return
 	}
-	is := was.lookAgain(was.id.Path, h.world.Etcd) // a disk may take its time
+	is := was.rereadForeign(was.id.Path, h.world.Etcd) // not under the lock: a disk may be slow
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := h.held; now.volume == was.volume && now.ledger.Record == was.ledger.Record {
@@ -301,8 +304,8 @@ func (h held) disk(slot string, data inspected, etcd Disk) plan.Disk {
 		return d
 	}
 	d.Origin, d.Superseded = h.origin, h.superseded
-	// etcd creates a founder's log before it writes the member list into it. Killed in between, the disk
-	// never voted, and etcd would take the log up with a list of nobody and never elect: it is no log.
+	// etcd creates a founder's log before it writes the member list into it. If it was killed in between, the disk never
+	// voted. etcd would use this log with an empty member list and never elect anyone, so it does not count as a log.
 	if !data.Unborn || d.Ledger.Role != plan.RoleFounder {
 		d.WAL, d.Member, d.ClusterID = data.WAL, data.Member, data.ClusterID
 		if d.WAL {

@@ -12,11 +12,11 @@ import (
 type inspected struct {
 	plan.DataDir
 	err error
-	log *plan.LogEnd // nil: it is not known, or not to be told
+	log *plan.LogEnd // nil: unknown, or not to be announced
 }
 
-// leaderless is how long a member must have been without a leader before it tells where its log ends: an election is no
-// loss. logAge is how long what it tells is good for; a log without a leader does not grow.
+// leaderless is how long a member must be without a leader before it reports where its log ends: shorter, it may be an
+// election. logAge is how long that report is valid; a log without a leader does not grow.
 const (
 	leaderless = 5 * time.Second
 	logAge     = 5 * time.Second
@@ -29,21 +29,21 @@ type dataDir struct {
 	status  *status
 
 	mu     sync.Mutex
-	led    time.Time    // when etcd did not run or had a leader, last
+	led    time.Time    // when etcd last had a leader, or did not run
 	log    *plan.LogEnd // of a member without a leader, as read at logged
 	logged time.Time
 }
 
-// leaderless returns when etcd did not run or had a leader, last, and whether that is so long ago that the end of its
-// log was read.
+// leaderless returns when etcd last had a leader, or did not run, and whether that is long enough ago that the end of
+// its log was read.
 func (d *dataDir) leaderless() (led time.Time, long bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.led, d.log != nil
 }
 
-// inspect looks into the data directory, unless etcd runs and has a leader: then its log is known to be there, and
-// where it ends is no news.
+// inspect reads the data directory, unless etcd runs and has a leader: then the log certainly exists, and its end does
+// not matter.
 func (d *dataDir) inspect(m plan.Member) inspected {
 	d.mu.Lock()
 	now := time.Now()

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// stuckAfter is how long a learner that lags may make no progress before it is stuck; stuckReceiving is the same
-	// while it is being sent a whole database, of which raft tells nothing before it is there.
+	// stuckAfter is how long a lagging learner may make no progress before it is stuck. stuckReceiving is the same while
+	// it receives a whole database, during which raft reports no progress.
 	stuckAfter     = 5 * time.Minute
 	stuckReceiving = 30 * time.Minute
 )
 
-// learners remembers what this leader knows of its learners, as long as it leads.
+// learners is what this leader remembers about its learners while it leads.
 type learners struct {
 	mu       sync.Mutex
 	admitted map[string]plan.Admission // by slot
-	progress map[uint64]progressed     // how far each was when it last made progress, by ID
+	progress map[uint64]progressed     // by ID: how far each was when it last made progress
 }
 
 type progressed struct {
@@ -39,20 +39,20 @@ func (l *learners) admit(a plan.Admission) {
 	l.admitted[a.Slot] = a
 }
 
-// tell says which learners were admitted, and marks those that are stuck. One that etcd would promote is not: what it
-// waits for is something else.
+// tell adds the admitted learners, and marks those that are stuck. A learner that etcd would promote is not stuck: it
+// waits for something else.
 func (l *learners) tell(o *plan.Observation, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !o.Member.Leader {
-		l.admitted, l.progress = nil, nil // a leader's word is worth nothing when it is no longer the leader
+		l.admitted, l.progress = nil, nil // only a leader's admissions count
 		return
 	}
 	o.Member.Admitted = slices.SortedFunc(maps.Values(l.admitted), func(a, b plan.Admission) int {
 		return strings.Compare(a.Slot, b.Slot)
 	})
 	before := l.progress
-	l.progress = map[uint64]progressed{} // of those that are gone nothing is remembered
+	l.progress = map[uint64]progressed{} // forgets learners that are gone
 	o.Member.Members = slices.Clone(o.Member.Members)
 	for i := range o.Member.Members {
 		m := &o.Member.Members[i]

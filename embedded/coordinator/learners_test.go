@@ -44,8 +44,7 @@ func TestLearnerIsStuck(t *testing.T) {
 	}
 }
 
-// TestLearnerWithoutProgressKnown: where raft tells nothing of the leader itself, a learner that is connected is not
-// stuck.
+// TestLearnerWithoutProgressKnown: if raft reports no progress for the leader itself, a connected learner is not stuck.
 func TestLearnerWithoutProgressKnown(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		var l learners

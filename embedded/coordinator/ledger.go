@@ -22,15 +22,15 @@ const (
 // EtcdDir is the name of etcd's data directory on the volume.
 const EtcdDir = "etcd"
 
-// Versions of the ledger. One that an older holdfast knows too is written as such; that which says that its member
-// serves TLS for good is not for one that would start it without.
+// Versions of the ledger. It is written in the lowest version that can express it. A ledger with the promise to serve
+// TLS has a version that an older holdfast, which would start the member without TLS, does not read.
 const (
 	ledgerAny     = 1
 	ledgerSecured = 2
 )
 
-// ledgerV1 is the ledger as it is stored. Etcd is the version that wrote the log last: a log of the
-// version that runs now needs no pre-flight.
+// ledgerV1 is the ledger as stored. Etcd is the version that last wrote the log: a log written by the running version
+// needs no check before the start.
 type ledgerV1 struct {
 	Version int    `json:"version"`
 	Etcd    string `json:"etcd,omitempty"`
@@ -59,7 +59,7 @@ func readLedger(dir string) (l ledgerV1, found bool, err error) {
 }
 
 func decodeLedger(data []byte) (l ledgerV1, err error) {
-	var v struct{ Version int } // of a later version the rest may be of other types
+	var v struct{ Version int } // in a later version, the other fields may have other types
 	if err := json.Unmarshal(data, &v); err != nil {
 		return l, fmt.Errorf("decode founding ledger: %w", err)
 	}
@@ -74,7 +74,7 @@ func decodeLedger(data []byte) (l ledgerV1, err error) {
 		return l, fmt.Errorf("decode founding ledger: %w", err)
 	}
 	if err := l.Valid(); err != nil {
-		return l, fmt.Errorf("founding ledger is not whole: %w", err)
+		return l, fmt.Errorf("founding ledger is invalid: %w", err)
 	}
 	return l, nil
 }
@@ -99,8 +99,7 @@ func removeLedger(dir string) error {
 	return durable.SyncDir(dir)
 }
 
-// readAddresses returns the last known address of each slot. They are a help, not a fact: an unreadable
-// file is an empty one.
+// readAddresses returns the last known address of each slot. They only help, so an unreadable file counts as empty.
 func readAddresses(dir string) map[string]netip.Addr {
 	known := map[string]netip.Addr{}
 	if data, err := os.ReadFile(filepath.Join(dir, addressesFile)); err == nil {
@@ -119,7 +118,7 @@ func writeAddresses(dir string, known map[string]netip.Addr) error {
 	return replace(filepath.Join(dir, addressesFile), append(data, '\n'))
 }
 
-// replace makes a small file of the volume durable, of which this process is the only writer.
+// replace durably replaces a small file on the volume that only this process writes.
 func replace(path string, data []byte) error {
 	if err := (durable.File{Temp: path + ".tmp"}).Write(path, data); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

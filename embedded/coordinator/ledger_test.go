@@ -57,7 +57,7 @@ func TestLedgerThatCannotBeRead(t *testing.T) {
 		"newer types":   {`{"version":3,"role":{}}`, "run that version here, or a newer one"},
 		"no version":    {`{}`, "has version 0, this program knows 2;"},
 		"newer record":  {`{"version":1,"role":"founder","record":{"cause":"merged"}}`, "record.cause: got \"merged\": a newer holdfast wrote it"},
-		"no record":     {`{"version":1,"started":"d1"}`, "founding ledger is not whole: record: must be there"},
+		"no record":     {`{"version":1,"started":"d1"}`, "founding ledger is invalid: record: must be there"},
 		"what crashed":  {`{"version":1,"role":"founder","record":{"cluster":"c","id":"0000000000000001","line":["0000000000000000"],"generation":2,"cause":"recover","charter":{"cluster":"c","generation":2,"peer_url":"x","seats":[{"slot":"a"}]}}}`, "record.restore: must be there"},
 	} {
 		t.Run(name, func(t *testing.T) {

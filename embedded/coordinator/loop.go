@@ -28,8 +28,8 @@ type loop struct {
 	lost chan error // why the volume was lost
 }
 
-// leave undoes what the node has taken, in reverse order. The others are told that nothing runs here any
-// more, for a leader's word counts as long as it seems to be one.
+// leave releases in reverse order what the node has taken. It tells the other nodes that no member runs here any more:
+// otherwise they would still take this node for the leader.
 func (l *loop) leave() error {
 	ctx := context.Background() // the caller's has ended; every step below is bounded
 	if err := l.world.Etcd.Stop(ctx, l.part(ctx)); err != nil {
@@ -61,7 +61,7 @@ func (l *loop) live(ctx, watching context.Context) error {
 	defer ticker.Stop()
 	for {
 		if doing == nil {
-			l.holding.refit()
+			l.holding.recheckUnfit()
 		}
 		alone, since := l.holding.undisturbed()
 		o, ended := l.observer.observe()
@@ -76,7 +76,7 @@ func (l *loop) live(ctx, watching context.Context) error {
 			doing.cancel()
 		case doing == nil:
 			a := l.decider.next(o)
-			pace.next(a, l.status.said().Action)
+			pace.next(a, l.status.last().Action)
 			if l.decide(a, alone && a.Kind != plan.Wait && pace.due(), since) {
 				doing = l.begin(ctx, o, a)
 			}
@@ -105,15 +105,15 @@ func (l *loop) live(ctx, watching context.Context) error {
 	}
 }
 
-// report tells the others, the resolver and the status what was observed.
+// report passes an observation on to the other nodes, the resolver and the status.
 func (l *loop) report(o plan.Observation) {
 	l.announcer.publish(o)
 	l.names.update(o, l.holding.now().accepted())
 	l.world.Looked(l.status.looked(o))
 }
 
-// attend has the volume show the record that was observed on it, and watches it unless it is watched already. It
-// returns the volume that is watched.
+// attend makes the volume show the record that was observed on it, and watches the volume unless it is watched already.
+// It returns the watched volume.
 func (l *loop) attend(ctx context.Context, o plan.Observation, watched Volume) Volume {
 	v := l.holding.now().volume
 	if v == nil {
@@ -128,23 +128,23 @@ func (l *loop) attend(ctx context.Context, o plan.Observation, watched Volume) V
 	return v
 }
 
-// watch waits for the loss of a volume, and then ends everything at once: first nothing new begins, then the evidence
-// is told, then etcd is killed, and then Run returns, whatever the others are doing. It ends with the volume's release.
+// watch waits for the loss of a volume. Then nothing new begins, the loss is reported, etcd is killed, and Run returns,
+// whatever the others are doing. watch ends when the volume is released.
 func (l *loop) watch(ctx context.Context, v Volume) {
 	err := v.Watch(ctx)
 	if err == nil {
 		return
 	}
 	l.holding.lose()
-	// First of all: what follows may end the process at any moment, and the history lies on the lost volume.
+	// Log first: the following steps may end the process at any moment, and the history is on the lost volume.
 	l.lg.Error("the volume was lost: etcd is killed, and the process ends without touching the volume", zap.Error(err))
 	l.world.Ending(fmt.Sprintf("the volume was lost: %v", err))
 	l.world.Etcd.Kill()
 	l.lost <- fmt.Errorf("%w: %w", ErrVolumeLost, err)
 }
 
-// decide records the decision, says so when it is a new one, and reports whether it is to be carried out: if nothing
-// has disturbed it since it was observed.
+// decide records a decision, logs a new one, and reports whether to carry it out: no order may have come since the
+// observation.
 func (l *loop) decide(a plan.Action, act bool, since uint64) bool {
 	act = l.holding.begin(act, since)
 	changed := l.status.decided(a, act)
@@ -161,7 +161,7 @@ func (l *loop) decide(a plan.Action, act bool, since uint64) bool {
 	return act
 }
 
-// inFlight is an action that is being carried out.
+// inFlight is an action in progress.
 type inFlight struct {
 	action plan.Action
 	began  time.Time
@@ -176,27 +176,25 @@ func (l *loop) begin(ctx context.Context, o plan.Observation, a plan.Action) *in
 	return d
 }
 
-// acted records how an action went, and says so when it failed in a new way.
+// acted records how an action ended, and logs a new failure.
 func (l *loop) acted(d *inFlight, err error) {
 	a := d.action
 	changed := l.status.acted(err)
-	notYet := errors.Is(err, errNotYet)
-	if notYet {
-		err = nil
-	}
 	l.holding.ended()
+	if errors.Is(err, errNotYet) {
+		return
+	}
 	e := Entry{Kind: string(a.Kind), Why: a.Text(), Outcome: Done, Seconds: time.Since(d.began).Seconds(),
 		Error: text(err)}
 	if err != nil {
 		e.Outcome = Failed
 	}
-	if !notYet {
-		l.history.remember(e)
+	l.history.remember(e)
+	if err == nil {
+		return
 	}
-	if err != nil && changed {
-		l.lg.Error("action went wrong", zap.String("action", string(a.Kind)), zap.String("why", a.Text()), zap.Error(err))
+	if changed {
+		l.lg.Error("action failed", zap.String("action", string(a.Kind)), zap.String("why", a.Text()), zap.Error(err))
 	}
-	if err != nil {
-		l.world.Failed(a, err)
-	}
+	l.world.Failed(a, err)
 }

@@ -11,7 +11,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// members changes the list of the members, as the leader. Right before each step it looks whether that is still to do.
+// members changes the member list, on the leader. Right before each step it checks that the step is still due.
 type members struct {
 	env
 	holding  *holding
@@ -37,8 +37,8 @@ func (m *members) act(ctx context.Context, a plan.Action) error {
 	return unknown(a)
 }
 
-// replace gives a slot's holder a new membership. That the holder has no data is asked of it directly:
-// what gossip says may be old.
+// replace gives a slot's holder a new membership. It asks the holder directly whether its disk is vacant, because the
+// gossip may be out of date.
 func (m *members) replace(ctx context.Context, a plan.Action) error {
 	f, err := m.peers.facts(ctx, a.Node)
 	if err != nil {
@@ -65,7 +65,7 @@ func (m *members) replace(ctx context.Context, a plan.Action) error {
 	}
 	m.world.Step("before-add")
 	if !m.decider.stands(a) {
-		return errNotYet // the slot may be without a member now: the next decision continues from there
+		return errNotYet // the slot may have no member now: the next decision continues from there
 	}
 	id, err := m.world.Etcd.AddLearner(ctx, a.PeerURL)
 	if err != nil {
@@ -77,7 +77,7 @@ func (m *members) replace(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-// notYet turns what etcd refuses only for now into no failure.
+// notYet returns errNotYet for what etcd refuses only for now.
 func notYet(err error) error {
 	if errors.Is(err, plan.ErrUnhealthy) || errors.Is(err, plan.ErrNotReady) {
 		return errNotYet
@@ -98,8 +98,8 @@ func (m *members) promote(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-// resize makes a set of slots what the cluster has agreed on, if it follows the one that is there: a leader that was
-// deposed meanwhile, or has decided on an old one, changes nothing.
+// resize makes the cluster agree on a set of slots, if it directly follows the current one. So a leader that was
+// deposed meanwhile, or decided on an old set, changes nothing.
 func (m *members) resize(ctx context.Context, a plan.Action) error {
 	data, version, err := m.world.Etcd.Key(plan.KeySlots)
 	if err != nil {
@@ -112,7 +112,7 @@ func (m *members) resize(ctx context.Context, a plan.Action) error {
 		}
 	}
 	if now.Record != a.Set.Record {
-		now.Serial = 0 // it came with a restored database, and is of the generation before
+		now.Serial = 0 // it came with a restored database, and is of an earlier generation
 	}
 	if a.Set.Serial != now.Serial+1 {
 		return errNotYet
@@ -136,7 +136,7 @@ func (m *members) resize(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-// remove takes a member out of the list that the cluster does not want, or whose join came to nothing.
+// remove removes a member that the cluster does not want, or whose join came to nothing.
 func (m *members) remove(ctx context.Context, a plan.Action) error {
 	m.saver.fresh(ctx, "change of the members", freshMember, saveMember)
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
@@ -154,7 +154,7 @@ func (m *members) remove(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-// update gives a member another peer URL, at which it listens already.
+// update gives a member another peer URL, on which it already listens.
 func (m *members) update(ctx context.Context, a plan.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()

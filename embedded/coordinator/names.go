@@ -12,7 +12,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// names answers for the slots' host names: who holds each slot, and the last address of it that is known.
+// names answers for the slots' host names: it knows who holds each slot, and the last known address.
 type names struct {
 	env
 	bugs  *bugs
@@ -20,10 +20,10 @@ type names struct {
 
 	mu      sync.Mutex
 	known   map[string]netip.Addr   // slot -> last known address
-	kept    map[string]netip.Addr   // what was to be written last
+	kept    map[string]netip.Addr   // what was last to be written
 	told    map[string][]netip.Addr // what the resolver was told
-	holders map[string]string       // slot -> node that held it last
-	only    string                  // the one slot that is answered for; "" for all
+	holders map[string]string       // slot -> node that last held it
+	only    string                  // the only slot that is answered for; "" for all
 }
 
 func newNames(e env, b *bugs) *names {
@@ -31,7 +31,7 @@ func newNames(e env, b *bugs) *names {
 		holders: map[string]string{}}
 }
 
-// learn takes up the addresses that a volume remembers, of slots of which none is known.
+// learn adds the addresses that a volume remembers, for slots without a known address.
 func (n *names) learn(known map[string]netip.Addr) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -42,16 +42,15 @@ func (n *names) learn(known map[string]netip.Addr) {
 	}
 }
 
-// tell completes an observation with the node that held each slot last.
+// tell adds to an observation which node last held each slot.
 func (n *names) tell(o *plan.Observation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	o.Holders = maps.Clone(n.holders)
 }
 
-// update brings the names up to date: what [plan.Holders] says, and where it says nothing, the last address that was
-// known; of an adopted cluster, where no live node holds a slot, then that of the member that holdfast does not run
-// (R22).
+// update updates the names to [plan.Holders], and keeps the last known address for slots without a holder. In an
+// adopted cluster, the addresses of members that holdfast does not run are added for slots without a live holder (R22).
 func (n *names) update(o plan.Observation, accepted bool) {
 	addresses, live := map[string]netip.Addr{n.cfg.Node: n.cfg.Address}, map[string]bool{n.cfg.Node: true}
 	for _, node := range n.world.Mesh.Nodes(accepted) {
@@ -65,11 +64,11 @@ func (n *names) update(o plan.Observation, accepted bool) {
 		return
 	}
 	n.mu.Lock()
-	// given up: the node that takes it next is not the old holder's rival
+	// These slots were given up: the next node that takes one is not a rival of its old holder.
 	maps.DeleteFunc(n.holders, func(slot, _ string) bool {
 		return slots != nil && !slices.Contains(slots, slot)
 	})
-	for _, p := range o.Peers { // what others remember of times when we were not there
+	for _, p := range o.Peers { // what others remember from before this process
 		if p.Facts != nil {
 			for slot, node := range p.Facts.Holders {
 				if n.holders[slot] == "" && (slots == nil || slices.Contains(slots, slot)) {
@@ -93,7 +92,8 @@ func (n *names) update(o plan.Observation, accepted bool) {
 	news, moved := !maps.EqualFunc(n.told, table, slices.Equal), !maps.Equal(n.kept, n.known)
 	n.told, n.kept = table, maps.Clone(n.known)
 	n.mu.Unlock()
-	if adopted || r != nil && r.Cause == plan.Founding { // what was restored may be of either, and lines may be left
+	// A restored generation does not show whether its cluster was adopted, and the other program's lines may be left.
+	if adopted || r != nil && r.Cause == plan.Founding {
 		n.world.Names.Adopt(adopted)
 	}
 	if news {
@@ -104,16 +104,17 @@ func (n *names) update(o plan.Observation, accepted bool) {
 	}
 }
 
-// among answers for one slot's name only while begin runs, and looks again after it. A founder's etcd asks each other
-// one for its members before it begins, up to 1 s each (bootstrap.go: isMemberBootstrapped): all founders listen by
-// then, and none serves. That question, whether a member that lost its data begins again, is the ledger's (R2).
-func (n *names) among(slot string, begin func() error) error {
+// onlyWhile answers for only one slot's name while begin runs, and then looks again. A founder's etcd asks each of the
+// others for its members before it begins, up to 1 s each (bootstrap.go: isMemberBootstrapped). At that time, all
+// founders listen and none serves. The question is whether a member that lost its data begins again, which the ledger
+// prevents (R2).
+func (n *names) onlyWhile(slot string, begin func() error) error {
 	n.mu.Lock()
 	all := n.told
 	n.only, n.told = slot, map[string][]netip.Addr{slot: all[slot]}
 	n.world.Names.Set(n.told)
 	n.mu.Unlock()
-	defer n.look() // for what has changed since
+	defer n.look() // for what has changed meanwhile
 	defer func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -123,9 +124,9 @@ func (n *names) among(slot string, begin func() error) error {
 	return begin()
 }
 
-// table is what the resolver answers; live are the nodes that are. A lost node's address may still be right, or its
-// slot may have been given back to another program elsewhere: both are told, and the dialer tries one after the other.
-// What is not known by gossip is never written to the volume. The caller holds mu.
+// table is what the resolver answers; live are the live nodes. A lost node's address may still be right, or its slot
+// may have been given back to another program elsewhere. So both addresses are returned, and the dialer tries one after
+// the other. Only addresses from the gossip are written to the volume. The caller holds mu.
 func (n *names) table(adopted bool, live map[string]bool) map[string][]netip.Addr {
 	table := make(map[string][]netip.Addr, len(n.known))
 	for slot, a := range n.known {
@@ -142,11 +143,11 @@ func (n *names) table(adopted bool, live map[string]bool) map[string][]netip.Add
 	return table
 }
 
-// write has the addresses written soon.
+// write makes keep write the addresses soon.
 func (n *names) write() { wake(n.moved) }
 
-// keep writes the known addresses to the volume when they have changed and a member runs there.
-// The loop does not wait for it, for the disk may hang.
+// keep writes the known addresses to the volume when they have changed and a member has run there. The loop does not
+// wait for it, because the disk may hang.
 func (n *names) keep(ctx context.Context, h *holding) {
 	for {
 		select {
@@ -162,7 +163,7 @@ func (n *names) keep(ctx context.Context, h *holding) {
 			continue
 		}
 		if err := writeAddresses(held.id.Path, known); err != nil {
-			n.lg.Warn("the last known addresses could not be stored", zap.Error(err))
+			n.lg.Warn("could not store the last known addresses", zap.Error(err))
 		}
 	}
 }

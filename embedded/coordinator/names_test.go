@@ -12,7 +12,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// namesWorld remembers what the resolver was told.
+// namesWorld remembers what the resolver was given.
 type namesWorld struct {
 	*world
 	table   map[string][]netip.Addr
@@ -24,8 +24,8 @@ func (w *namesWorld) Set(table map[string][]netip.Addr) { w.table = table }
 func (w *namesWorld) Adopt(adopted bool)                { w.adopted = adopted }
 func (w *namesWorld) Nodes(bool) []Node                 { return w.nodes }
 
-// Where a member is that no node runs says the gossip's memory, then the operator or the cloud, and only of a cluster
-// that was adopted. None of the latter is written to the volume.
+// The address of a member that no node runs comes from the gossip's memory, then from the operator or the cloud, and
+// only in an adopted cluster. The latter are not written to the volume.
 func TestNamesOfForeignMembers(t *testing.T) {
 	at := netip.MustParseAddr
 	record := func(cause plan.Cause) *plan.Record {
@@ -47,7 +47,7 @@ func TestNamesOfForeignMembers(t *testing.T) {
 			Peers: []plan.Peer{{Node: "n2", Live: true, Facts: &plan.Facts{Slot: "b", Record: r, Epoch: 1}}}}
 		n.update(o, true)
 		want := map[string][]netip.Addr{"a": {at("10.0.0.1")}, "b": {at("10.0.0.2")}, "c": {at("10.0.0.3")}}
-		if cause == plan.Adopted { // who had slot c is not known, or not heard of
+		if cause == plan.Adopted { // the last holder of slot c is not known
 			want["c"] = append(want["c"], at("10.9.0.3"))
 			want["d"] = []netip.Addr{at("10.9.0.4"), at("fd00::4")}
 		}
@@ -60,7 +60,7 @@ func TestNamesOfForeignMembers(t *testing.T) {
 		if len(n.moved) != 1 {
 			t.Fatalf("%s: the addresses are not written", cause)
 		}
-		// It is taken over: the node's word goes before all else.
+		// The member is taken over: its node's address goes before all others.
 		<-n.moved
 		w.nodes = append(w.nodes, Node{Name: "n4", Address: at("10.0.0.4"), Live: true})
 		o.Peers = append(o.Peers, plan.Peer{Node: "n4", Live: true, Facts: &plan.Facts{Slot: "d", Record: r, Epoch: 1}})
@@ -68,7 +68,7 @@ func TestNamesOfForeignMembers(t *testing.T) {
 		if got := w.table["d"]; !slices.Equal(got, []netip.Addr{at("10.0.0.4")}) || len(n.moved) != 1 {
 			t.Errorf("%s: taken over: got %v", cause, got)
 		}
-		// A node that is lost may be back, or its slot given back to another program.
+		// A lost node may be back, or its slot may have been given back to another program.
 		w.nodes[0].Live, o.Peers[0].Live = false, false
 		n.update(o, true)
 		want["b"], want["d"] = []netip.Addr{at("10.0.0.2")}, []netip.Addr{at("10.0.0.4")}
@@ -85,7 +85,8 @@ func TestNamesOfForeignMembers(t *testing.T) {
 	}
 }
 
-// While a founder's etcd begins it finds nobody whom it could ask, and would wait for; then it finds everybody.
+// While a founder's etcd begins, it finds no other member that it could ask and would wait for; afterwards it finds
+// all.
 func TestOneNameWhileAFounderBegins(t *testing.T) {
 	at := netip.MustParseAddr
 	w := &namesWorld{world: new(world)}
@@ -108,7 +109,7 @@ func TestOneNameWhileAFounderBegins(t *testing.T) {
 	}
 	told("before", all)
 	failed := errors.New("it failed")
-	if err := n.among("a", func() error {
+	if err := n.onlyWhile("a", func() error {
 		told("at its beginning", mine)
 		n.update(o, true)
 		told("after a look meanwhile", mine)

@@ -8,21 +8,21 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// newestAge is how long what is known of the newest backup is good for: without a leader hardly another is made.
-// newestTime is how long the listing may take, which reads a small object for each backup.
+// newestAge is how long an answer about the newest backup is valid: without a leader, another backup is unlikely.
+// newestTime bounds the listing, which reads a small object for each backup.
 const (
 	newestAge  = time.Minute
 	newestTime = 30 * time.Second
 )
 
-// newest is what is known of the newest backup.
+// newest is what is known about the newest backup.
 type newest struct {
 	env
 	holding *holding
 	data    *dataDir
 
 	mu    sync.Mutex
-	known *plan.BackupStand // while there is no leader; nil: it is not known
+	known *plan.BackupStand // while there is no leader; nil: unknown
 }
 
 // tell completes an observation.
@@ -32,13 +32,13 @@ func (n *newest) tell(o *plan.Observation) {
 	o.Store.Newest = n.known
 }
 
-// watch asks the store for the newest backup while a member here has been without a leader for a while, until ctx
-// ends. A recovery must not end before that; nothing else asks, so that a cluster with a leader costs no requests. A
-// store that hangs is not asked again before it has answered, and nobody waits for it.
+// watch asks the store for the newest backup while a member here has been without a leader for a while, until ctx ends.
+// A recovery must not continue from less than that backup. Nothing else needs it, so a cluster with a leader costs no
+// requests. A store that hangs is not asked again before it has answered, and nobody waits for it.
 func (n *newest) watch(ctx context.Context) {
 	type answer struct {
 		newest plan.BackupStand
-		led    time.Time // when there was a leader last, as it was asked
+		led    time.Time // when there last was a leader, at the time of the question
 	}
 	answers := make(chan answer, 1)
 	asking := false
@@ -61,7 +61,7 @@ func (n *newest) watch(ctx context.Context) {
 		case a := <-answers:
 			asking = false
 			if _, led, wanted := n.wants(); !wanted || !led.Equal(a.led) {
-				continue // a leader has come and gone meanwhile, and may have made another
+				continue // there was a leader meanwhile, which may have made another backup
 			}
 			next = time.Now().Add(newestAge)
 			if a.newest.Unknown != "" {
@@ -73,7 +73,7 @@ func (n *newest) watch(ctx context.Context) {
 	}
 }
 
-// wants says whose newest backup is to be known, since when there has been no leader, and whether it is at all.
+// wants returns whose newest backup is needed, since when there has been no leader, and whether it is needed at all.
 func (n *newest) wants() (lineage string, led time.Time, wanted bool) {
 	r := n.holding.now().ledger.Record
 	led, long := n.data.leaderless()
@@ -93,7 +93,7 @@ func (n *newest) ask(ctx context.Context, lineage string) plan.BackupStand {
 	return newest
 }
 
-// learn notes what is known of the newest backup, nil for nothing.
+// learn notes what is known about the newest backup; nil for nothing.
 func (n *newest) learn(s *plan.BackupStand) {
 	n.mu.Lock()
 	before := n.known

@@ -9,8 +9,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// The store is asked for the newest backup only while a member has been without a leader for a while: a cluster that
-// serves costs no requests. What was answered before a leader came back is worth nothing after it.
+// The store is asked for the newest backup only while a member has been without a leader for a while: a serving cluster
+// costs no requests. An answer from before a leader came back is discarded.
 func TestNewestBackupOfTheLeaderless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := restorable(t)

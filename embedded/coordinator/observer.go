@@ -11,15 +11,15 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// decoded is the facts of a node, kept so that they are parsed once.
+// decoded is a node's decoded facts, kept so that they are decoded only once.
 type decoded struct {
 	stamp  [2]uint64
 	facts  *plan.Facts
 	unread string // why there are none
 }
 
-// observer gathers what is known. Each of its parts completes an observation with what it knows, and has a lock of its
-// own; the observer's is taken before any of theirs.
+// observer gathers an observation. Each of its parts adds what it knows, under its own lock; the observer's lock is
+// taken before any of theirs.
 type observer struct {
 	env
 	holding     *holding
@@ -34,14 +34,14 @@ type observer struct {
 
 	stopping atomic.Bool // the process was told to end
 
-	mu    sync.Mutex // also guards the wanted slots of the configuration
-	began time.Time  // the process; set by begin
-	seen  map[string]decoded
-	stand stand
+	mu     sync.Mutex // also guards the wanted slots of the configuration
+	began  time.Time  // the process; set by begin
+	seen   map[string]decoded
+	claims claims
 }
 
-// stand is who lives, and which disk each holds.
-type stand struct {
+// claims are the live nodes, each with its disk.
+type claims struct {
 	text  string
 	since time.Time
 }
@@ -70,18 +70,19 @@ func (ob *observer) wanted() []string {
 	return ob.cfg.Plan.Slots
 }
 
-// observe gathers all that is known. ended is not nil when etcd ended by itself for another reason than
-// a removal.
+// observe gathers everything that is known. ended is not nil if etcd ended on its own for a reason other than a
+// removal.
 func (ob *observer) observe() (o plan.Observation, ended error) {
 	accepted := ob.holding.now().accepted()
-	o, ended = ob.among(ob.world.Mesh.Nodes(accepted))
-	if accepted && ended == nil && o.Disk.Ledger.Record == nil { // given up meanwhile: witnesses are needed again
-		o, ended = ob.among(ob.world.Mesh.Nodes(false))
+	o, ended = ob.gather(ob.world.Mesh.Nodes(accepted))
+	// The record was given up meanwhile: witnesses are needed again.
+	if accepted && ended == nil && o.Disk.Ledger.Record == nil {
+		o, ended = ob.gather(ob.world.Mesh.Nodes(false))
 	}
 	return o, ended
 }
 
-func (ob *observer) among(nodes []Node) (o plan.Observation, ended error) {
+func (ob *observer) gather(nodes []Node) (o plan.Observation, ended error) {
 	live := map[string]string{}
 	member, ended := ob.world.Etcd.State()
 	data := ob.data.inspect(member) // not under the lock: a disk may hang
@@ -112,30 +113,30 @@ func (ob *observer) among(nodes []Node) (o plan.Observation, ended error) {
 	ob.restoring.tell(&o)
 	ob.upkeep.tell(&o, time.Now())
 	ob.learners.tell(&o, time.Now())
-	o.Stirred = ob.stirs(o)
+	o.Stirred = ob.stirred(o)
 	return o, ended
 }
 
-// stirs reports whether hosts may still be taking slots. Once they have been quiet for long enough it has the loop look
-// again.
-func (ob *observer) stirs(o plan.Observation) bool {
+// stirred reports whether hosts may still be taking slots. When they have been quiet for long enough, it makes the loop
+// look again.
+func (ob *observer) stirred(o plan.Observation) bool {
 	if !o.Config.Yields {
 		return false
 	}
 	now := o.Claim.Disk
 	for _, p := range o.Peers {
-		if p.Live && p.Facts != nil && p.Facts.Disk != "" { // who comes and goes without one holds up nobody
+		if p.Live && p.Facts != nil && p.Facts.Disk != "" { // nodes without a disk that come and go delay nobody
 			now += fmt.Sprintf(" %s %s", p.Node, p.Facts.Disk)
 		}
 	}
-	if now != ob.stand.text {
-		ob.stand = stand{now, time.Now()}
+	if now != ob.claims.text {
+		ob.claims = claims{now, time.Now()}
 		time.AfterFunc(settle+time.Millisecond, ob.look)
 	}
-	return time.Since(ob.stand.since) < settle
+	return time.Since(ob.claims.since) < settle
 }
 
-// decode reads the facts that a node published. What is not understood is nothing said, and why is told.
+// decode decodes the facts that a node published. Unreadable facts count as none, with the reason.
 func (ob *observer) decode(n Node) decoded {
 	if n.State == nil {
 		return decoded{}
@@ -146,10 +147,10 @@ func (ob *observer) decode(n Node) decoded {
 	facts, err := ReadFacts(n.State)
 	d := decoded{n.Stamp, facts, text(err)}
 	if err != nil && d.unread != ob.seen[n.Name].unread {
-		ob.lg.Warn("what a node said does not count", zap.String("node", n.Name), zap.Error(err))
+		ob.lg.Warn("ignored a node's facts", zap.String("node", n.Name), zap.Error(err))
 	}
 	if old := ob.seen[n.Name].facts; old != nil && d.facts != nil && old.Restore != "" && d.facts.Restore == "" {
-		ob.generations.ask() // that node knows what became of the restore
+		ob.generations.ask() // that node knows the outcome of the restore
 	}
 	ob.seen[n.Name] = d
 	return d

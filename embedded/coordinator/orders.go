@@ -7,9 +7,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Order passes on what an operator has asked for. It is refused while etcd's data is here, because these
-// orders are for disks that hold no member, and when there is nothing to give up: an order that lay in wait
-// would break a promise that is made later. With dry it only says whether it would be refused.
+// Order passes on an operator's order. It is refused if etcd's data is here, because these orders are for disks without
+// a member. It is also refused if there is nothing to give up: a waiting order would break a promise that is made
+// later. With dry it only checks whether the order would be refused.
 func (c *Coordinator) Order(orders plan.Orders, dry bool) error {
 	now := c.Now()
 	o := now.Observation
@@ -33,8 +33,8 @@ func (c *Coordinator) Order(orders plan.Orders, dry bool) error {
 	return nil
 }
 
-// Rejoin is an operator's choice for a disk whose data the cluster continued without: it is set aside for the newest
-// generation. With dry it only says whether that would be refused.
+// Rejoin is an operator's choice to set this disk's data aside, because the cluster continued without it, and to join
+// the newest generation. With dry it only checks whether it would be refused.
 func (c *Coordinator) Rejoin(dry bool) error {
 	o, _ := c.observer.observe()
 	if !o.Apart() {
@@ -43,16 +43,16 @@ func (c *Coordinator) Rejoin(dry bool) error {
 	return c.give(plan.Orders{Join: true}, dry)
 }
 
-// ErrNotApart: the cluster has not continued without the data of this node.
+// ErrNotApart is returned if the cluster has not continued without the data of this node.
 var ErrNotApart = errors.New("the cluster has not continued without the data of this node")
 
-// Part is an operator's word that the data of this member, which differs from what a majority of all voters has, is
-// given up. It is for the caller to have compared them. With dry nothing is done.
+// Part is an operator's order to give up this member's data, which differs from that of a majority of all voters. The
+// caller must have compared them. With dry nothing is done.
 func (c *Coordinator) Part(dry bool) error { return c.give(plan.Orders{Differs: true}, dry) }
 
-// Continue makes the proposal to continue from this disk instead of the generation that began without it (R19), as the
-// one after that. The revision is raised beyond both. lost are the slots of the voters of that generation that are
-// gone, last its revision as far as it is known; led says that a leader of it will consent.
+// Continue makes the proposal to continue from this disk, instead of the generation that began without it (R19), as the
+// generation after that one. The revision is raised beyond both. lost are the slots of that generation's lost voters,
+// and last is its revision as far as known; led says that its leader will consent.
 func (c *Coordinator) Continue(lost []string, last int64, led bool) (plan.Restore, error) {
 	o, _ := c.observer.observe()
 	s := o.Store
@@ -73,7 +73,7 @@ func (c *Coordinator) Continue(lost []string, last int64, led bool) (plan.Restor
 	return p, nil
 }
 
-// RecoverAlone orders a recovery where majority and store are lost together (R16): from this disk, with every other
+// RecoverAlone orders a recovery after majority and store were lost together (R16): from this disk, with every other
 // voter named lost. The order ends with the process.
 func (c *Coordinator) RecoverAlone(lost []string, by string, dry bool) (plan.Restore, error) {
 	o, _ := c.observer.observe()
@@ -94,7 +94,7 @@ func (c *Coordinator) RecoverAlone(lost []string, by string, dry bool) (plan.Res
 	return r, c.give(plan.Orders{Alone: &r}, dry)
 }
 
-// give notes orders that hold for what is on the disk now.
+// give notes orders that are valid for what is on the disk now.
 func (c *Coordinator) give(orders plan.Orders, dry bool) error {
 	if dry {
 		return nil
@@ -103,7 +103,7 @@ func (c *Coordinator) give(orders plan.Orders, dry bool) error {
 	return nil
 }
 
-// Reconfigure sets the wanted slots, sorted. What becomes of them the cluster decides: see [plan.Resize].
+// Reconfigure sets this node's wanted slots, sorted. The cluster decides what comes of them: see [plan.Resize].
 func (c *Coordinator) Reconfigure(slots []string) {
 	c.observer.want(slots)
 	c.look()

@@ -11,10 +11,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// forgetKeys has the leader delete those of holdfast's own keys that a new generation has outlived. They count for
-// nothing already; but a client sees them, and so would a version that does not know of which generation they are. It
-// is done through raft and not while the data is built, so that the members' databases are equal whatever version
-// builds them.
+// forgetKeys makes the leader delete holdfast's own keys of earlier generations. They no longer count, but clients see
+// them, and a version that does not know their generation would heed them. They are deleted through raft, not while the
+// data is built, so that the members' databases are equal whichever version builds them.
 func (s *sentinel) forgetKeys(ctx context.Context) {
 	for every(ctx, forgetEvery) {
 		o := s.status.get().Observation
@@ -24,19 +23,19 @@ func (s *sentinel) forgetKeys(ctx context.Context) {
 		}
 		for _, name := range []string{plan.KeySlots, plan.KeyLock, plan.KeyPaused, plan.KeyConsent} {
 			if err := s.forgetKey(ctx, name, *r); err != nil && ctx.Err() == nil {
-				s.lg.Debug("a key of an earlier generation could not be deleted", zap.String("key", name), zap.Error(err))
+				s.lg.Debug("could not delete a key of an earlier generation", zap.String("key", name), zap.Error(err))
 			}
 		}
 		for _, id := range o.Withdrawn() {
 			if err := s.withdraw(ctx, plan.Consent{Record: r.ID, Proposal: id}); err != nil && ctx.Err() == nil {
-				s.lg.Warn("a consent to what was aborted could not be withdrawn", zap.String("proposal", id), zap.Error(err))
+				s.lg.Warn("could not withdraw the consent to an aborted proposal", zap.String("proposal", id), zap.Error(err))
 			}
 		}
 	}
 }
 
-// withdraw takes the consent to a proposal that was aborted back through raft, so that it counts on no disk: somebody
-// may delete the abort in the store, and not every disk remembers it.
+// withdraw withdraws the consent to an aborted proposal through raft, so that it counts on no disk: somebody may delete
+// the abort in the store, and not every disk remembers it.
 func (s *sentinel) withdraw(ctx context.Context, of plan.Consent) error {
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()
@@ -50,7 +49,7 @@ func (s *sentinel) withdraw(ctx context.Context, of plan.Consent) error {
 	if err := errors.Join(err, s.world.Etcd.Unmark(ctx, plan.Mark(of.Record, of.Proposal))); err != nil {
 		return err
 	}
-	s.lg.Warn("withdrew the consent to what was aborted", zap.String("proposal", of.Proposal))
+	s.lg.Warn("withdrew the consent to an aborted proposal", zap.String("proposal", of.Proposal))
 	s.history.remember(Entry{Kind: "consent", Why: fmt.Sprintf("withdrew the consent to "+
 		"proposal %s, which was aborted", of.Proposal),
 		Outcome: Done})
@@ -64,13 +63,13 @@ func (s *sentinel) forgetKey(ctx context.Context, name string, r plan.Record) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()
-	if name == plan.KeyLock { // by its value: versions count from 1 again with each lock
+	if name == plan.KeyLock { // by its value: a lock's version starts at 1 again each time
 		err = s.world.Etcd.Unlock(ctx, value)
 	} else {
 		err = s.world.Etcd.PutKey(ctx, name, nil, version)
 	}
 	if errors.Is(err, plan.ErrConflict) {
-		return nil // it is another one by now
+		return nil // another value is there by now
 	} else if err != nil {
 		return err
 	}
@@ -78,8 +77,8 @@ func (s *sentinel) forgetKey(ctx context.Context, name string, r plan.Record) er
 	return nil
 }
 
-// outlived reports whether a key is of an earlier generation than the one that begins with r, and holds in it no more.
-// What does not say of which it is, or cannot be read, is kept.
+// outlived reports whether a key is of a generation before the one that begins with r, and does not count any more. A
+// key that names no generation, or cannot be read, is kept.
 func outlived(name string, value []byte, r plan.Record) bool {
 	var of struct {
 		Record string `json:"record"`

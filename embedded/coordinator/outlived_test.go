@@ -19,8 +19,8 @@ func encoded(t *testing.T, v any) []byte {
 	return data
 }
 
-// The leader of a generation that began with a restored database deletes what is said there of other generations, and
-// nothing else.
+// The leader of a generation that began with a restored database deletes the keys of other generations, and nothing
+// else.
 func TestForgetKeysOfEarlierGenerations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := restorable(t)
@@ -69,8 +69,7 @@ func TestForgetKeysOfEarlierGenerations(t *testing.T) {
 	})
 }
 
-// A lock that a restored database has brought back keeps nobody from taking it, and what is taken says of which
-// generation it is.
+// A lock that a restored database brought back does not prevent taking the lock, and the new lock names its generation.
 func TestDisruptPastALockOfAnEarlierGeneration(t *testing.T) {
 	w, _ := restorable(t)
 	c := w.holding()
@@ -84,13 +83,13 @@ func TestDisruptPastALockOfAnEarlierGeneration(t *testing.T) {
 	if l := w.holder(); l.Node != "n1" || l.Record != record("a").ID {
 		t.Errorf("the lock is %+v", l)
 	}
-	w.set(func() { w.lock(encoded(t, plan.Lock{Slot: "b", Node: "n2"})) }) // of a version that did not tell
+	w.set(func() { w.lock(encoded(t, plan.Lock{Slot: "b", Node: "n2"})) }) // from a version that did not name it
 	if _, err := c.turn.disrupt(t.Context(), "defrag", time.Minute); !errors.Is(err, plan.ErrConflict) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A pause that a restored database has brought back is none: an operator can pause, and cannot resume.
+// A pause that a restored database brought back does not count: an operator can pause, and cannot resume.
 func TestPauseOfAnEarlierGeneration(t *testing.T) {
 	w, _ := restorable(t)
 	c := w.holding()

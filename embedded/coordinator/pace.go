@@ -10,15 +10,15 @@ import (
 
 // pace says when the next action may begin.
 type pace struct {
-	kind     plan.Kind // of the action that is to be done or was done last
-	repeated bool      // it is the one that was done before
-	idle     bool      // what was done before changed nothing: only that rests until retry
+	kind     plan.Kind // of the action to do, or done last
+	repeated bool      // the action is the same as the last one
+	idle     bool      // the last action changed nothing: it rests until retry, but others may begin
 	retry    time.Time
 	pause    time.Duration // after the next failure
 }
 
-// next notes what is to be done now, and what was before. The long pauses after a failed fetch of a backup hold up
-// nothing else, nor does the rest after what changed nothing.
+// next notes the action to do now, and the last one. The long pauses after a failed fetch of a backup delay no other
+// action, and neither does the rest after an action that changed nothing.
 func (p *pace) next(a, before plan.Action) {
 	p.repeated = a.Kind == before.Kind && a.Text() == before.Text()
 	if p.kind != a.Kind && p.limit() == maxFetch || p.idle && !p.repeated {
@@ -29,7 +29,7 @@ func (p *pace) next(a, before plan.Action) {
 
 func (p *pace) due() bool { return !time.Now().Before(p.retry) }
 
-// rested is told when what is to be done may begin, nil if it may already, or nothing is.
+// rested signals when the action may begin; nil if it already may, or if there is none.
 func (p *pace) rested() <-chan time.Time {
 	if p.kind == plan.Wait || p.due() {
 		return nil
@@ -44,14 +44,14 @@ func (p *pace) limit() time.Duration {
 	return maxRetry
 }
 
-// did notes how the action went.
+// did notes how the action ended.
 func (p *pace) did(err error) {
 	p.idle = err == nil && p.repeated
 	switch {
 	case err == nil:
 		p.pause, p.retry = tick, time.Time{}
 		if p.repeated {
-			p.retry = time.Now().Add(tick / 2) // it changes nothing: no reason to spin
+			p.retry = time.Now().Add(tick / 2) // it changed nothing: do not spin
 		}
 	case errors.Is(err, errNotYet):
 		p.retry, p.pause = time.Now().Add(tick/2), tick
@@ -61,7 +61,7 @@ func (p *pace) did(err error) {
 	}
 }
 
-// every waits for a while, and reports false when ctx has ended.
+// every waits for d, and returns false if ctx has ended.
 func every(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

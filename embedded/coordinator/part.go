@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// lookToPart is how often a process that was told to end looks whether its member may go down now.
+	// lookToPart is how often a process that was told to stop checks whether its member may go down now.
 	lookToPart = 100 * time.Millisecond
-	// tryToPart bounds one try of the disruption lock, and one question to the leader: a quorum that is being lost must
-	// not hold up the end.
+	// tryToPart bounds one attempt to take the disruption lock, and one question to the leader: a quorum that is being
+	// lost must not delay the stop.
 	tryToPart = time.Second
-	// stoppingWhy is what the node says from when its member goes down.
+	// stoppingWhy is the node's status from when its member goes down.
 	stoppingWhy = "the node is stopping"
 )
 
-// part waits until this member may go down, and returns how long it may hand over, which is not at all where nobody
-// stays to take over. The lock is given back by this slot's next life.
+// part waits until this member may go down, and returns how long it may take to hand over, 0 if nobody stays to take
+// over. This slot's next process returns the lock.
 func (l *loop) part(ctx context.Context) (handOver time.Duration) {
 	l.observer.stopping.Store(true)
 	o := l.lookAround()
@@ -35,16 +35,16 @@ func (l *loop) part(ctx context.Context) (handOver time.Duration) {
 	return handOver
 }
 
-// lookAround observes, and tells the others and the status what it has seen.
+// lookAround observes, and reports the observation to the other nodes and the status.
 func (l *loop) lookAround() plan.Observation {
 	o, _ := l.observer.observe()
 	l.report(o)
 	return o
 }
 
-// waitToPart waits until this member has the disruption lock and a majority is there without it, for at most the
-// greater part of wait. It returns what is left for handing over, and what it saw last. What it could not wait for it
-// says, for the process ends all the same (R14).
+// waitToPart waits until this member has the disruption lock and a majority is connected without it, for at most the
+// greater part of wait. It returns its last observation, and the time left for handing over. It logs a remaining risk,
+// because the process stops anyway (R14).
 func (l *loop) waitToPart(ctx context.Context, wait time.Duration) (o plan.Observation, left time.Duration) {
 	least := wait / 5
 	begin, p := time.Now(), new(parting)
@@ -72,18 +72,18 @@ func (l *loop) waitToPart(ctx context.Context, wait time.Duration) (o plan.Obser
 		case <-time.After(lookToPart):
 		}
 	}
-	o, _ = l.observer.observe() // the lock and the leader's word have taken a while
+	o, _ = l.observer.observe() // the lock and the leader's answer have taken a while
 	return o, max(wait-time.Since(begin), least)
 }
 
-// parting is the lock of a process that is about to end, and when it last had its whole time.
+// parting is the lock of a stopping process, and when it was last refreshed.
 type parting struct {
 	value []byte
 	since time.Time
 }
 
-// ask takes the disruption lock, unless it is held already, and says what is at risk all the same. It gives up, and
-// reports so, when there is a reason to hurry: a quorum that stops as well answers nothing.
+// ask takes the disruption lock, unless it is held already, and returns the remaining risk. It gives up and returns
+// hurry if there is a reason to hurry: a quorum that is stopping as well never answers.
 func (l *loop) ask(ctx context.Context, o plan.Observation, p *parting) (risk string, hurry bool) {
 	if lock := o.Member.Lock; lock != nil && lock.Slot != o.Claim.Slot {
 		return lock.String(), false
@@ -104,7 +104,7 @@ func (l *loop) ask(ctx context.Context, o plan.Observation, p *parting) (risk st
 	return risk, hurry && risk != ""
 }
 
-// mayPart tries for the lock, and asks the leader.
+// mayPart tries to take the lock, and asks the leader.
 func (l *loop) mayPart(ctx context.Context, p *parting) (risk string) {
 	if p.value == nil || time.Since(p.since) > l.cfg.Hold/4 {
 		ctx, cancel := context.WithTimeout(ctx, tryToPart)

@@ -12,7 +12,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// company makes the running member the leader of three, as the cluster has agreed on, whose others say facts.
+// company makes the running member the leader of three agreed slots; the other members' nodes report the facts that
+// tell sets.
 func (w *world) company(t *testing.T, tell func(f *plan.Facts)) {
 	t.Helper()
 	w.mu.Lock()
@@ -41,12 +42,12 @@ func (w *world) company(t *testing.T, tell func(f *plan.Facts)) {
 func (w *world) change(f func(m *plan.Member)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.member.Members = slices.Clone(w.member.Members) // others read what they were given
+	w.member.Members = slices.Clone(w.member.Members) // others may still read the old slice
 	f(&w.member)
 }
 
-// A process that is told to end waits for its turn, for stop.wait less the time of a hand-over, and only while that is
-// of use.
+// A process that is told to stop waits for its turn, for stop.wait minus the time for a hand-over, and only while
+// waiting helps.
 func TestStopWaitsForItsTurn(t *testing.T) {
 	const at = 3 * time.Second // when something happens
 	for _, c := range []struct {
@@ -55,8 +56,8 @@ func TestStopWaitsForItsTurn(t *testing.T) {
 		begin func(w *world)
 		then  func(w *world)
 		wait  time.Duration // of the configuration
-		want  time.Duration // that it takes
-		holds string        // purpose of the lock that is left
+		want  time.Duration // how long the stop takes
+		holds string        // purpose of the remaining lock
 	}{
 		{name: "nothing is in the way", wait: 10 * time.Second, want: 0, holds: "stop"},
 		{name: "another one holds the lock", begin: func(w *world) { w.lockBy("b", "n2") }, wait: 10 * time.Second, want: 8 * time.Second},
@@ -104,8 +105,8 @@ func TestStopWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-// Etcd answers nothing any more while all are being stopped. As soon as that is known nothing is waited for, and there
-// is nobody to hand over to.
+// While all members are being stopped, etcd no longer answers. Once that is known, nothing is waited for, and nobody is
+// left to hand over to.
 func TestStopHurriesWithTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -130,7 +131,7 @@ func TestStopHurriesWithTheOthers(t *testing.T) {
 	})
 }
 
-// A volume that is lost while the process waits for its turn ends it at once.
+// If the volume is lost while the process waits for its turn, the process ends at once.
 func TestVolumeLostWhileWaitingToStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -150,7 +151,7 @@ func TestVolumeLostWhileWaitingToStop(t *testing.T) {
 	})
 }
 
-// A drained node keeps its volume and its lock, and starts again when it is told to; the lock is given back then.
+// A drained node keeps its volume and its lock, and starts again on an order; then the lock is returned.
 func TestDrainAndUndrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -159,7 +160,7 @@ func TestDrainAndUndrain(t *testing.T) {
 			t.Error("drained before there was anything to drain")
 		}
 		stop := live(t, c)
-		// The node is busy while it carries something out, and a drain says so: it is not what is tried here.
+		// The node is busy during an action, and a drain reports that; this test is not about that.
 		drain := func(opt DrainOptions) (DrainReport, error) {
 			synctest.Wait()
 			return c.Drain(t.Context(), opt)
@@ -215,8 +216,8 @@ func TestDrainAndUndrain(t *testing.T) {
 	})
 }
 
-// Another process has the name of the node that leads, and the gossip takes it for the node: the leader's word on who
-// is connected is had all the same, and is not taken from anybody else.
+// Another process has the name of the leading node, and the gossip takes it for the node. The leader's report on
+// connected members is still obtained, and accepted from no other node.
 func TestDrainWhileTheLeaderIsHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -242,7 +243,7 @@ func TestDrainWhileTheLeaderIsHidden(t *testing.T) {
 		tell("n2#1", w.nodes[0].State, true)
 		tell("n3", w.nodes[1].State, false)
 		w.mu.Lock()
-		w.nodes[0].State = nil // the impostor has said nothing
+		w.nodes[0].State = nil // the impostor has published nothing
 		w.member.Leader = false
 		w.mu.Unlock()
 		w.asking = func() {

@@ -10,9 +10,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Pause stops, on all nodes, what is done to the cluster by itself; what operators ask for continues, and so do
-// fencing, stopping and backups. It is kept in etcd, so it needs a quorum. With dry it only says whether it could. An
-// error wraps plan.ErrConflict when another one came first.
+// Pause stops, on all nodes, what they do to the cluster on their own. Operators' orders, fencing, stopping and backups
+// continue. It is kept in etcd, so it needs a quorum. With dry it only checks whether it could. An error wraps
+// plan.ErrConflict if another command came first.
 func (c *Coordinator) Pause(ctx context.Context, p plan.Pause, dry bool) error {
 	now, version, err := c.pausable()
 	if err != nil {
@@ -22,7 +22,7 @@ func (c *Coordinator) Pause(ctx context.Context, p plan.Pause, dry bool) error {
 		return errors.New("a pause is a write, and etcd refuses writes under the alarm NOSPACE: make room first (see " +
 			"`holdfast status --why`)")
 	}
-	if now != nil && (now.Return || !p.Return) { // that it goes back is more than a pause
+	if now != nil && (now.Return || !p.Return) { // going back is more than a pause
 		return fmt.Errorf("the cluster is paused already, by %s since %s%s", now.By, now.Since.UTC().Format(time.RFC3339),
 			reason(*now))
 	}
@@ -36,7 +36,7 @@ func (c *Coordinator) Pause(ctx context.Context, p plan.Pause, dry bool) error {
 	return c.putPause(ctx, data, version)
 }
 
-// Resume ends a pause, which it returns. With dry it only says whether it could.
+// Resume ends a pause, and returns it. With dry it only checks whether it could.
 func (c *Coordinator) Resume(ctx context.Context, dry bool) (plan.Pause, error) {
 	now, version, err := c.pausable()
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Coordinator) Resume(ctx context.Context, dry bool) (plan.Pause, error) 
 	return *now, c.putPause(ctx, nil, version)
 }
 
-// pausable returns the pause there is, nil for none, and the version of its key, where it could be changed.
+// pausable returns the current pause, nil for none, and the version of its key, if it can be changed.
 func (c *Coordinator) pausable() (*plan.Pause, int64, error) {
 	m, _ := c.world.Etcd.State()
 	switch {

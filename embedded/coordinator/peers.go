@@ -8,10 +8,10 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// askForFacts is the question for what a node says of itself.
+// askForFacts asks a node for its facts.
 const askForFacts = "facts"
 
-// peers asks other nodes directly: what gossip says of them may be old.
+// peers asks other nodes directly, because the gossip may be out of date.
 type peers struct{ mesh Mesh }
 
 // ask asks one node.
@@ -28,18 +28,18 @@ func (ps peers) facts(ctx context.Context, node string) (f plan.Facts, err error
 	}
 	told, err := ReadFacts(data)
 	if err != nil {
-		return f, fmt.Errorf("what node %s says is %w", node, err)
+		return f, fmt.Errorf("facts of node %s: %w", node, err)
 	}
 	return *told, nil
 }
 
-// leaderSees is what the leader sees of the members; nil if no leader answers.
+// leaderSees returns the member list as the leader reports it; nil if no leader answers.
 func (ps peers) leaderSees(ctx context.Context, o plan.Observation) []plan.MemberInfo {
 	if o.Member.Leader {
 		return o.Facts(nil).Seen()
 	}
 	for _, node := range ps.running(o) {
-		// The member that leads by now may not have said so yet.
+		// The member that leads by now may not have announced it yet.
 		if f, err := ps.facts(ctx, node); err == nil && f.Leader && f.CID == o.Disk.ClusterID {
 			return f.Seen()
 		}
@@ -47,8 +47,8 @@ func (ps peers) leaderSees(ctx context.Context, o plan.Observation) []plan.Membe
 	return nil
 }
 
-// led returns a node whose member says just now that it has a leader, in the generation of a record; "" for none.
-func (ps peers) led(ctx context.Context, o plan.Observation, record string) string {
+// anyLed returns a node whose member says right now that it has a leader, in the generation of a record; "" for none.
+func (ps peers) anyLed(ctx context.Context, o plan.Observation, record string) string {
 	for _, node := range ps.running(o) {
 		f, err := ps.facts(ctx, node)
 		if err == nil && f.Running && (f.Leader || f.Confirmed) && f.Record != nil && f.Record.ID == record {
@@ -58,9 +58,9 @@ func (ps peers) led(ctx context.Context, o plan.Observation, record string) stri
 	return ""
 }
 
-// running are the live nodes that say they run a member, the leader first: one that hangs may take all the time there
-// is. Last come the processes that another of the same name hides: gossip does not say which of them serves, so each is
-// asked.
+// running are the live nodes that say they run a member. The leader comes first, because a node that hangs may use up
+// all the time. Processes that another one with the same name hides come last: the gossip does not say which of them
+// serves, so each is asked.
 func (ps peers) running(o plan.Observation) (nodes []string) {
 	live := slices.DeleteFunc(slices.Clone(o.Peers), func(p plan.Peer) bool {
 		return !p.Live || p.Facts == nil || !p.Facts.Running
@@ -80,7 +80,7 @@ func (ps peers) running(o plan.Observation) (nodes []string) {
 	return append(nodes, ps.mesh.Twins()...)
 }
 
-// others asks every other member directly, and returns nil if all say what is wanted just now.
+// others asks every other member directly, and returns nil if all confirm what is wanted.
 func (ps peers) others(ctx context.Context, o plan.Observation, wanted func(plan.Facts) bool) error {
 	for _, m := range o.Member.Members {
 		if m.ID == o.Member.ID {
@@ -102,7 +102,7 @@ func (ps peers) confirms(ctx context.Context, o plan.Observation, m plan.MemberI
 		f, err := ps.facts(ctx, p.Node)
 		switch {
 		case err != nil:
-			return fmt.Errorf("ask slot %s how its member is: %w", m.Slot, err)
+			return fmt.Errorf("ask slot %s about its member: %w", m.Slot, err)
 		case !f.Running || f.Member != m.ID || !wanted(f):
 			return errNotYet
 		}

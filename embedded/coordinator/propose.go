@@ -13,15 +13,14 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// proposalTime is how long a proposal stays open, by the store's time, unless a command says otherwise: of those
-// that nodes make, nobody waits for the end. Within an hour a database of 8 GiB, the most that etcd's makers
-// recommend, is fetched and built at 2.5 MB/s. What waits for longer waits for something else, such as room, and
-// the writes since would be lost when that comes. What was prepared by then is thrown away, and the configuration
-// may ask again, of what is known then.
+// proposalTime is how long a proposal stays open, by the store's time, unless a command says otherwise; nobody waits
+// for a proposal that a node made. Within an hour, a database of 8 GiB, the most that etcd's makers recommend, is
+// fetched and built at 2.5 MB/s. A proposal that waits longer waits for something else, such as room, and the writes
+// since would be lost. What was prepared is discarded, and the configuration may ask again.
 const proposalTime = time.Hour
 
-// NewRestore makes the proposal to continue from parent with a backup. attempts is how many proposals for that
-// generation there were, last the last known revision of the cluster, and bump what the configuration wants at least.
+// NewRestore makes the proposal to continue from parent with a backup. attempts is the number of proposals for that
+// generation so far, last the last known revision of the cluster, and bump the configured minimum.
 func NewRestore(parent plan.Record, attempts int, b Backup, last, bump int64) plan.Restore {
 	last = max(last, parent.Floor())
 	r := proposal(parent, attempts)
@@ -29,7 +28,7 @@ func NewRestore(parent plan.Record, attempts int, b Backup, last, bump int64) pl
 	return r
 }
 
-// proposal is one to end a generation, that does not say yet with what.
+// proposal is a proposal to end a generation, without its source of data.
 func proposal(parent plan.Record, attempts int) plan.Restore {
 	id := make([]byte, 8)
 	rand.Read(id) // never fails: crypto/rand ends the process instead
@@ -40,8 +39,8 @@ func proposal(parent plan.Record, attempts int) plan.Restore {
 	}
 }
 
-// propose verifies the backup of a request and proposes its restore. A request that cannot be carried out is
-// remembered with the reason for a while: until it is worth another try, the cluster does not bring it up again.
+// propose verifies the backup of a request and proposes its restore. A request that cannot be carried out is remembered
+// with the reason, and is not tried again for a while.
 func (rs *restorer) propose(ctx context.Context, o plan.Observation, a plan.Action) error {
 	q, parent := *a.Request, o.Store.Record
 	if parent == nil {
@@ -70,10 +69,10 @@ func (rs *restorer) propose(ctx context.Context, o plan.Observation, a plan.Acti
 	r := NewRestore(*parent, o.Store.Attempts, b, last, rs.cfg.RevisionBump)
 	r.By, r.Command, r.Lost, r.PeerURL = q.By, q.Command, q.Lost, plan.SecureURL(*parent, o.Config.PeerURL)
 	r.Slots = o.Founders(parent)
-	// the configuration asks for it: that is an operator's word
+	// The configuration is an operator's order, so this node consents itself.
 	if o, _ = rs.observer.observe(); o.Member.Leader && o.Member.Confirmed {
 		r.Led = new(rs.stand(o))
-		// Before it is proposed: else a leader that dies in between leaves a proposal that waits for an operator.
+		// Before the proposal: if the leader died in between, the proposal would wait for an operator.
 		if err := rs.sentinel.consent(ctx, plan.Consent{Record: parent.ID, Proposal: r.ID, By: q.By}); err != nil {
 			return err
 		}
@@ -88,7 +87,7 @@ func (rs *restorer) put(ctx context.Context, r plan.Restore) error {
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
 	if err := rs.world.Store.Propose(ctx, r); errors.Is(err, plan.ErrConflict) {
-		rs.lg.Info("another one was proposed first", zap.Error(err))
+		rs.lg.Info("lost to another proposal", zap.Error(err))
 		return errNotYet
 	} else if err != nil {
 		return fmt.Errorf("propose the %s: %w", r.Title(), err)
@@ -105,9 +104,9 @@ func (rs *restorer) dismiss(ctx context.Context, a plan.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
 	if err := rs.world.Store.Dismiss(ctx, q.Command); err != nil {
-		return fmt.Errorf("delete a command that is not carried out any more: %w", err)
+		return fmt.Errorf("delete a command that will not be carried out: %w", err)
 	}
-	rs.lg.Warn("deleted a command that is not carried out any more", zap.String("command", q.Command),
+	rs.lg.Warn("deleted a command that will not be carried out", zap.String("command", q.Command),
 		zap.String("backup", q.Backup), zap.String("why", q.Problem))
 	rs.restoring.dismiss(q)
 	return nil

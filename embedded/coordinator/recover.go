@@ -8,9 +8,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// NewRecovery makes the proposal to continue from parent with what the survivor of a request holds. last is the last
-// known revision of the survivor. The revision is raised as in a restore: a member that is lost may have acknowledged
-// writes that no survivor has, and anyone who has seen those must start over.
+// NewRecovery makes the proposal to continue from parent with the data of the request's survivor. last is the
+// survivor's last known revision. The revision is raised as in a restore: a lost member may have acknowledged writes
+// that no survivor has, and clients that have seen those must start over.
 func NewRecovery(parent plan.Record, attempts int, q plan.Request, last, bump int64) plan.Restore {
 	r := proposal(parent, attempts)
 	r.Survivor, r.Disk, r.Log, r.Lost, r.By = q.Survivor, q.Disk, q.Log, q.Lost, q.By
@@ -19,8 +19,8 @@ func NewRecovery(parent plan.Record, attempts int, q plan.Request, last, bump in
 }
 
 // newContinuation makes the proposal to continue after parent with the data of a disk that the cluster had left behind,
-// of the generation with the ID origin (R19). own is the revision of that data, last that of the parent as far as it is
-// known: the raise goes beyond both.
+// which is of the generation with the ID origin (R19). own is the revision of that data, and last that of the parent as
+// far as known: the revision is raised beyond both.
 func newContinuation(parent plan.Record, attempts int, q plan.Request, origin string,
 	own, last, bump int64) plan.Restore {
 	r := NewRecovery(parent, attempts, q, own, bump)
@@ -29,8 +29,8 @@ func newContinuation(parent plan.Record, attempts int, q plan.Request, origin st
 	return r
 }
 
-// buildFromDisk builds the member that the survivor continues with, of a copy of its database and its whole log. It
-// notes in r where that log ended. The original is only read, and etcd may run on it.
+// buildFromDisk builds the survivor's new member from a copy of its database and its whole log. It notes in r where
+// that log ended. The original is only read, and etcd may run on it.
 func (rs *restorer) buildFromDisk(ctx context.Context, o plan.Observation, r *plan.Restore, path, dir string,
 	charter *plan.Charter) error {
 	rs.world.Step("before-copy")

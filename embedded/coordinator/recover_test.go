@@ -12,8 +12,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// A member tells where its log ends only when it has been without a leader for a while, and no more once it has one: an
-// election is no loss, and where no log is told nothing is recovered.
+// A member reports where its log ends only after it has been without a leader for a while, and no longer once it has
+// one: an election is no loss. Without that report, nothing is recovered.
 func TestLogOfTheLeaderless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := restorable(t)
@@ -49,7 +49,7 @@ func TestLogOfTheLeaderless(t *testing.T) {
 	})
 }
 
-// What a survivor prepares is built beside its data, for it alone, and the ledger says how much of the log is in it.
+// A survivor prepares beside its data, for itself alone, and the ledger says how much of the log is included.
 func TestPrepareRecovery(t *testing.T) {
 	w, of := restorable(t)
 	w.data.Log = plan.LogEnd{Term: 3, Index: 77}
@@ -80,8 +80,8 @@ func TestPrepareRecovery(t *testing.T) {
 	}
 }
 
-// Data that was left behind continues beyond its own revision, and beyond that of the generation in between: as that
-// was seen, and where nobody of it is here, as it began.
+// Data that was left behind continues beyond its own revision, and beyond that of the generation in between: as last
+// seen, or, if none of its voters is here, as it began.
 func TestContinuation(t *testing.T) {
 	parent := plan.Record{Generation: 2, ID: "b", Line: []string{"a"}, Restore: &plan.Restore{Revision: 40, Bump: 100}}
 	for name, s := range map[string]struct{ own, last, want int64 }{

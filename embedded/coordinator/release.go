@@ -12,9 +12,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// GiveUp is the operator's order to release the held volume, so that another node can take it: the leadership
-// is handed over, etcd is stopped, and the volume given up. From then on this process claims none. An error
-// after that says what is left to do; the volume is not used any more all the same.
+// GiveUp is the operator's order to release the held volume, so that another node can take it. The leadership is handed
+// over, etcd is stopped, and the volume released. From then on, this process claims none. An error after that says what
+// is left to do; the volume is no longer used in any case.
 func (c *Coordinator) GiveUp(ctx context.Context) (plan.Volume, error) {
 	v, err := c.holding.beginRelease(c.status)
 	if err != nil {
@@ -28,11 +28,10 @@ func (c *Coordinator) GiveUp(ctx context.Context) (plan.Volume, error) {
 	return id, err
 }
 
-// HandBack gives the held volume up as GiveUp does, because this machine is about to go, as why says. It claims one
-// again as soon as its provider lets it, and, unless it must go, no other node has taken the slot for leftTime. Unless
-// it must, the disruption lock is needed, and where the cluster would be at risk without this member, or an operator
-// has paused what nodes do by themselves, nothing is done, and the error says why. dropped says that the volume is not
-// held any more, whatever the error says is left to do about it.
+// HandBack releases the held volume as GiveUp does, because this machine is about to go, as why says. This node claims
+// a volume again as soon as its provider allows it; unless must is set, it leaves its slot to other nodes for leftTime
+// first. Without must, the disruption lock is needed; if the cluster would be at risk, or is paused, nothing is done,
+// and the error says why. dropped says that the volume is no longer held, whatever the error says is left to do.
 func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id plan.Volume, dropped bool, err error) {
 	v, err := c.holding.beginRelease(c.status)
 	if err != nil {
@@ -42,7 +41,7 @@ func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id p
 		c.holding.unpark()
 		return v.Identity(), false, fmt.Errorf("%s has paused what nodes do by themselves", o.Member.Paused.By)
 	}
-	value, risk := c.turn.ask(ctx, "hand back") // the slot's next holder gives the lock back, or it ends by itself
+	value, risk := c.turn.ask(ctx, "hand back") // the slot's next holder returns the lock, or it expires
 	switch {
 	case risk != "" && !must:
 		if value != nil {
@@ -51,7 +50,7 @@ func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id p
 		c.holding.unpark()
 		return v.Identity(), false, errors.New(risk)
 	case risk != "":
-		c.lg.Warn("giving the volume back although that is a risk: the "+
+		c.lg.Warn("giving the volume back at a risk: the "+
 			"cluster may be without a quorum", zap.String("risk", risk))
 	}
 	id, dropped, err = c.letGo(ctx, v, why)
@@ -65,17 +64,18 @@ func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id p
 	return id, dropped, err
 }
 
-// leftTime is how long a slot that a node has left to the others is theirs alone: long enough for a standby that looks
-// for volumes a few times a minute, and short enough where nobody comes.
+// leftTime is how long a node leaves a slot to others. It is long enough for a standby that looks for volumes a few
+// times a minute, and short enough if nobody comes.
 const leftTime = 30 * time.Second
 
-// left is a slot that this node has given back although it could serve it, for another one to take.
+// left is a slot that this node has given back, although it could serve it, for another node to take.
 type left struct {
 	slot  string
 	until time.Time
 }
 
-// avoided are the slots that this node does not claim, and why: those of an action, and what was left to the others.
+// avoided returns the slots that this node does not claim, with the reasons: those of the action, and the one left to
+// others.
 func (l left) avoided(also map[string]string) map[string]string {
 	if !time.Now().Before(l.until) || also[l.slot] != "" {
 		return also
@@ -90,7 +90,8 @@ func (l left) avoided(also map[string]string) map[string]string {
 	return all
 }
 
-// letGo stops etcd and gives the volume up. A volume whose member cannot be stopped stays held, and is not dropped.
+// letGo stops etcd and releases the volume. If the member cannot be stopped, the volume stays held and dropped is
+// false.
 func (c *Coordinator) letGo(ctx context.Context, v Volume, why string) (id plan.Volume, dropped bool, err error) {
 	id = v.Identity()
 	c.lg.Warn("releasing the volume", zap.String("why", why), zap.String("slot", id.Slot), zap.String("volume", id.ID))
@@ -101,11 +102,11 @@ func (c *Coordinator) letGo(ctx context.Context, v Volume, why string) (id plan.
 	return id, true, c.holding.drop(ctx, v)
 }
 
-// drop gives up a volume for anybody to take, after the last entries of its history. It is not used any more, whatever
-// the error says is left to do about it.
+// drop releases a volume for any node to claim, after the last entries of its history. The volume is no longer used,
+// whatever the error says is left to do.
 //
-// From its beginning the node says that it holds none. An unmounted volume would look like a blank disk to the others,
-// and its leader would replace the member, whose data would then be of no use to the next holder.
+// From the beginning of drop, the node says that it holds no volume. An unmounted volume would look like a blank disk
+// to the others. Their leader would replace the member, and its data would be useless to the next holder.
 func (h *holding) drop(ctx context.Context, v Volume) error {
 	h.set(func(now *held) { now.leaving = true })
 	h.history.leave()
@@ -114,7 +115,7 @@ func (h *holding) drop(ctx context.Context, v Volume) error {
 	return err
 }
 
-// Releasable returns an error if GiveUp would be refused, and else what would be released.
+// Releasable returns an error if GiveUp would be refused, otherwise the volume that would be released.
 func (c *Coordinator) Releasable() (plan.Volume, error) {
 	held := c.holding.now()
 	if err := held.releasable(c.Now()); err != nil {
@@ -123,11 +124,11 @@ func (c *Coordinator) Releasable() (plan.Volume, error) {
 	return held.volume.Identity(), nil
 }
 
-// beginRelease makes sure that no action begins until the volume is given up.
+// beginRelease makes sure that no action begins until the volume is released.
 func (h *holding) beginRelease(s *status) (Volume, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v, err := h.close(h.held.releasable(s.said()))
+	v, err := h.close(h.held.releasable(s.last()))
 	h.held.parked = h.held.parked || err == nil
 	return v, err
 }
@@ -137,10 +138,10 @@ func (h *holding) leaveTo(slot string) {
 	h.set(func(now *held) { now.left = left{slot, time.Now().Add(leftTime)} })
 }
 
-// unpark takes back a release that failed.
+// unpark undoes a release that failed.
 func (h *holding) unpark() { h.set(func(now *held) { now.gate.closed, now.parked = false, false }) }
 
-// releasable says what speaks against a release.
+// releasable returns an error if the volume cannot be released now.
 func (h held) releasable(now Situation) error {
 	switch {
 	case h.volume == nil:

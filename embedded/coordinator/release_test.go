@@ -37,14 +37,14 @@ func TestReleasedVolumeIsNotClaimedAgain(t *testing.T) {
 	})
 }
 
-// What was observed in the middle of a release shows a stopped member on a held volume. It is not started when the
-// release is over.
+// An observation made in the middle of a release shows a stopped member on a held volume. It is not started after the
+// release.
 func TestNothingIsBegunOnWhatAReleaseShows(t *testing.T) {
 	w := newWorld(t)
 	c := w.holding()
 	look(t, c)
 	start := plan.Action{Kind: plan.Start}
-	release := func() { // of a volume that is held again
+	release := func() { // the volume is held again afterwards
 		t.Helper()
 		if _, err := c.holding.beginRelease(c.status); err != nil {
 			t.Fatal(err)
@@ -100,8 +100,8 @@ func (w *world) failStop(err error) {
 	w.stopErr = err
 }
 
-// A machine that goes gives its volume back at once, and claims again when its provider lets it. One that only may go
-// does that in turn, or not at all.
+// A machine that must go gives its volume back at once, and claims again when its provider allows it. One that only may
+// go does so in its turn, or not at all.
 func TestHandBack(t *testing.T) {
 	for name, test := range map[string]struct {
 		mute, must, paused bool
@@ -156,8 +156,8 @@ func TestHandBack(t *testing.T) {
 	}
 }
 
-// A slot that a node gives back for a standby, without need, is the standby's for a while: this node could be quicker,
-// and the standby would wait forever. If nobody takes it, the node serves it again.
+// A slot that a node gives back voluntarily is left to a standby for a while: this node could be quicker, and the
+// standby would wait forever. If no node takes it, this node serves it again.
 func TestHandBackLeavesTheSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := replacing(t, nil)
@@ -182,7 +182,7 @@ func TestHandBackLeavesTheSlot(t *testing.T) {
 	})
 }
 
-// A volume that is half given up, unmounted and not detached yet, looks blank: nobody is told of it.
+// A volume that is unmounted but not yet detached looks blank: it is not announced.
 func TestVolumeThatLeavesIsNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -206,13 +206,13 @@ func TestVolumeThatLeavesIsNotShown(t *testing.T) {
 	})
 }
 
-// An order to drain waits for an action that takes moments, and is refused beside one that takes longer.
+// An order to drain waits for a short action, and is refused during a longer one.
 func TestDrainWaitsForAnAction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newWorld(t).coordinator("a")
 		stop := live(t, c)
 		time.Sleep(5 * time.Second) // virtual
-		busy := func(is bool) {     // as by another order
+		busy := func(is bool) {     // like another order
 			c.holding.mu.Lock()
 			c.holding.held.gate.closed = is
 			c.holding.mu.Unlock()

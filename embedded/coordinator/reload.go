@@ -10,20 +10,20 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// reload stops the member, for it to be started with the authorities that stand in its files now: the next decision is
-// to resume. Where there is a leader, and the members find each other again, it does so under the disruption lock, and
-// after handing over. What keeps the member from being stopped gives the lock back; once it is being stopped, the lock
-// is kept until it serves again and gives it back ([plan.Unlock]), or until stop.hold is over.
+// reload stops the member so that it is started with the authorities that are in its files now: the next decision is to
+// resume. If there is a leader, and the members will find each other again, it takes the disruption lock and hands over
+// first. If the member cannot be stopped yet, the lock is returned. Once the member is being stopped, the lock is kept
+// until it serves again and returns it ([plan.Unlock]), or until stop.hold is over.
 func (t *turn) reload(ctx context.Context, o plan.Observation) error {
 	handOver := time.Duration(0)
 	if alone := !o.Member.HasLead || o.Severed(); !alone {
-		leave, err := t.inTurn(ctx, "reload", t.cfg.Hold, plan.Observation.Unready,
+		release, err := t.inTurn(ctx, "reload", t.cfg.Hold, plan.Observation.Unready,
 			func(f plan.Facts) bool { return !f.Stale })
 		if err != nil {
 			return err
 		}
-		if err := t.step(ctx, o); err != nil {
-			leave()
+		if err := t.stepDown(ctx, o); err != nil {
+			release()
 			return err
 		}
 		handOver = handOverTime // it may lead again by now
@@ -33,9 +33,9 @@ func (t *turn) reload(ctx context.Context, o plan.Observation) error {
 	t.world.Step("before-reload")
 	begin := time.Now()
 	if err := t.world.Etcd.Stop(ctx, handOver); err != nil {
-		return fmt.Errorf("stop etcd to start it with the authorities that it is to trust now: %w", err)
+		return fmt.Errorf("stop etcd to restart it with its new authorities: %w", err)
 	}
-	t.lg.Info("stopped etcd to start it with the authorities that it is to trust now",
+	t.lg.Info("stopped etcd to restart it with its new authorities",
 		zap.Duration("took", time.Since(begin)))
 	t.world.Step("after-reload")
 	return nil

@@ -12,8 +12,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// staling lives a node that leads, until its authorities have changed as change makes it, and for ten seconds after
-// that. then is called with the world locked.
+// staling runs a node that leads until its authorities change, which change may modify, and for ten more seconds. then
+// is called with the world locked.
 func staling(t *testing.T, change func(w *world), then func(t *testing.T, w *world, c *Coordinator)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -51,12 +51,12 @@ func (w *world) two(t *testing.T, says plan.Facts) {
 	if w.answer, err = json.Marshal(says); err != nil {
 		t.Fatal(err)
 	}
-	set := *w.member.Set // a look may still be reading the one that was
+	set := *w.member.Set // a look may still be reading the old one
 	set.Slots = set.Slots[:2]
 	w.member.Members, w.nodes, w.member.Set = w.member.Members[:2], w.nodes[:1], &set
 }
 
-// The member is stopped under the lock and started in the same process, which gives the lock back when it serves.
+// The member is stopped under the lock and started in the same process, which returns the lock when it serves.
 func TestReload(t *testing.T) {
 	staling(t, func(*world) {}, func(t *testing.T, w *world, c *Coordinator) {
 		if len(w.left) != 1 || !strings.Contains(w.left[0], `"purpose":"reload"`) || len(w.starts) != 2 {
@@ -77,7 +77,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// What comes up only after the decision keeps the member from being stopped, and the lock is not kept.
+// An obstacle that appears only after the decision prevents the stop, and the lock is returned.
 func TestReloadWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world)
@@ -86,8 +86,8 @@ func TestReloadWaits(t *testing.T) {
 	}{
 		"another one has just taken the lock": {func(w *world) { w.set(func() { w.locked = []byte(`{"slot":"b","node":"n2"}`) }) }, "n2", ""},
 		"a follower says that it is stale":    {func(w *world) { w.two(t, plan.Facts{Stale: true}) }, "", ""},
-		"a follower does not serve":           {func(w *world) { w.two(t, plan.Facts{}); w.set(func() { w.answer = nil }) }, "", "how its member is"},
-		"it cannot hand over":                 {func(w *world) { w.two(t, plan.Facts{}) }, "", "leads still"},
+		"a follower does not serve":           {func(w *world) { w.two(t, plan.Facts{}); w.set(func() { w.answer = nil }) }, "", "about its member"},
+		"it cannot hand over":                 {func(w *world) { w.two(t, plan.Facts{}) }, "", "still leads"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			staling(t, c.change, func(t *testing.T, w *world, now *Coordinator) {
@@ -106,7 +106,7 @@ func TestReloadWaits(t *testing.T) {
 	}
 }
 
-// Etcd that does not end keeps the lock: the member does not serve. It is tried again.
+// If etcd does not stop, the lock is kept, because the member does not serve. The stop is tried again.
 func TestReloadThatIsStuck(t *testing.T) {
 	staling(t, func(w *world) { w.set(func() { w.stopErr = errors.New("etcd did not close in time") }) }, func(t *testing.T, w *world, c *Coordinator) {
 		if len(w.left) < 2 || !strings.Contains(string(w.locked), `"purpose":"reload"`) {
@@ -118,7 +118,7 @@ func TestReloadThatIsStuck(t *testing.T) {
 	})
 }
 
-// Without a leader nobody is asked, and no lock can be had.
+// Without a leader, nobody is asked and no lock is taken.
 func TestReloadWithoutALeader(t *testing.T) {
 	staling(t, func(w *world) {
 		w.set(func() { w.locked = []byte(`{"slot":"b","node":"n2"}`) })
@@ -130,8 +130,8 @@ func TestReloadWithoutALeader(t *testing.T) {
 	})
 }
 
-// Members that refuse each other's new connections are restarted without the lock, which another one may keep for long:
-// its holder finds nobody before.
+// Members that refuse each other's new connections are restarted without the lock, which another may hold for long: its
+// holder finds no member before.
 func TestReloadAtOnce(t *testing.T) {
 	staling(t, func(w *world) {
 		w.set(func() { w.locked = []byte(`{"slot":"b","node":"n2"}`) })

@@ -16,8 +16,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// builtPrefix begins the name of the directory, beside etcd's, in which a restore or a recovery is prepared; its ID
-// follows.
+// builtPrefix begins the name of the directory, beside etcd's, in which a restore or a recovery is prepared; the
+// proposal's ID follows.
 const builtPrefix = "restore-"
 
 // restorer carries out the steps of restores and recoveries.
@@ -53,9 +53,8 @@ func (rs *restorer) act(ctx context.Context, o plan.Observation, a plan.Action) 
 	return unknown(a)
 }
 
-// prepare builds, beside etcd's directory, the one that this slot begins the new generation with. The old generation
-// serves meanwhile, on the same disk: a failed attempt gives back the room that it has taken, and the next one starts
-// over.
+// prepare builds this slot's data directory of the new generation beside etcd's. The old generation serves meanwhile,
+// on the same disk. So a failed attempt frees its space, and the next one starts over.
 func (rs *restorer) prepare(ctx context.Context, o plan.Observation, a plan.Action) error {
 	r := *a.Restore
 	err := rs.build(ctx, o, &r)
@@ -67,7 +66,7 @@ func (rs *restorer) prepare(ctx context.Context, o plan.Observation, a plan.Acti
 		err = errors.Join(err, rs.discard(plan.Action{Kind: plan.Discard}))
 	}
 	if err != nil && ctx.Err() != nil {
-		return errNotYet // overtaken, or the end of the process
+		return errNotYet // overtaken, or the process is stopping
 	}
 	rs.restoring.prepared(a.Restore.ID, err)
 	return err
@@ -78,7 +77,7 @@ func (rs *restorer) build(ctx context.Context, o plan.Observation, r *plan.Resto
 	if charter == nil {
 		return fmt.Errorf("prepare the %s: generation %d, which it would end, is not known here", r.Title(), r.Generation-1)
 	}
-	// its port as well, which a command elsewhere may not know
+	// Its port too, which a command elsewhere may not know.
 	if !o.Config.Serves(charter.PeerURL) || r.PeerURL != "" && r.PeerURL != o.Config.PeerURL {
 		return fmt.Errorf("prepare the %s: its members are to have the peer URLs %s, and the configuration here says %s: "+
 			"set TLS, etcd.peer-url and tls.from-http as on the other nodes, or abort it",
@@ -101,7 +100,7 @@ func (rs *restorer) build(ctx context.Context, o plan.Observation, r *plan.Resto
 	return rs.buildFromBackup(ctx, o, r, path, dir, charter)
 }
 
-// buildFromBackup builds a member of a backup.
+// buildFromBackup builds a member from a backup.
 func (rs *restorer) buildFromBackup(ctx context.Context, o plan.Observation, r *plan.Restore, path, dir string,
 	charter *plan.Charter) error {
 	rs.world.Step("before-fetch")
@@ -130,7 +129,7 @@ func (rs *restorer) makeBuilt(path, id string) (dir string, err error) {
 	return dir, nil
 }
 
-// rebuild makes the directory with the database that of a founder of the new generation.
+// rebuild turns the directory with the database into that of a founder of the new generation.
 func (rs *restorer) rebuild(ctx context.Context, o plan.Observation, r *plan.Restore, dir string,
 	peers map[string]string) error {
 	born := plan.Record{Cluster: r.Cluster, Generation: r.Generation, ID: r.ID}
@@ -147,8 +146,8 @@ func (rs *restorer) rebuild(ctx context.Context, o plan.Observation, r *plan.Res
 	return nil
 }
 
-// charterOf returns the charter of the generation that a restore ends, or of the one that it has begun: of both the
-// slots are the same, and the peer URLs are as proposed. nil: neither is known.
+// charterOf returns the charter of the generation that a restore ends, or of the one that it has begun. Both have the
+// same slots; the peer URLs are as proposed. nil: neither is known.
 func charterOf(o plan.Observation, r plan.Restore) *plan.Charter {
 	for _, known := range []*plan.Record{o.Disk.Ledger.Record, o.Store.Record} {
 		if known != nil && (known.ID == r.Parent() || known.ID == r.ID) {
@@ -160,7 +159,7 @@ func charterOf(o plan.Observation, r plan.Restore) *plan.Charter {
 	return nil
 }
 
-// foundersOf returns the peer URLs of the members that a restore begins with.
+// foundersOf returns the peer URLs of the members with which a restore begins.
 func foundersOf(charter plan.Charter, r plan.Restore) map[string]string {
 	if len(r.Slots) == 0 {
 		return charter.Peers()
@@ -172,8 +171,8 @@ func foundersOf(charter plan.Charter, r plan.Restore) map[string]string {
 	return peers
 }
 
-// whereRoom lets write bring a database to the volume, and ends it when there is no room for the size that it tells
-// with its progress.
+// whereRoom runs write, which brings a database to the volume, and cancels it if there is no room for the size in its
+// progress.
 func whereRoom[T any](ctx context.Context, rs *restorer, volume string,
 	write func(context.Context, func(Progress)) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -192,8 +191,8 @@ func whereRoom[T any](ctx context.Context, rs *restorer, volume string,
 	return is, cmp.Or(full, err)
 }
 
-// discard makes the disk forget what it has prepared, and removes what was built: in this order, for a disk that says
-// it has prepared a restore is counted on.
+// discard makes the disk forget what it has prepared, and then removes the files. The order matters, because others
+// rely on a disk that says it has prepared.
 func (rs *restorer) discard(a plan.Action) error {
 	held := rs.holding.now()
 	if held.ledger.Prepared != nil {
@@ -203,7 +202,7 @@ func (rs *restorer) discard(a plan.Action) error {
 	}
 	entries, err := os.ReadDir(held.id.Path)
 	if err != nil {
-		return fmt.Errorf("look for what was built: %w", err)
+		return fmt.Errorf("list what was built: %w", err)
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), builtPrefix) {
@@ -217,7 +216,7 @@ func (rs *restorer) discard(a plan.Action) error {
 	return durable.SyncDir(held.id.Path)
 }
 
-// findBuilt returns the ID of the proposal whose directory lies on the volume: of several, one that is not prepared.
+// findBuilt returns the ID of the proposal whose directory is on the volume: of several, one that is not prepared.
 func findBuilt(path string, prepared *plan.Restore) (id string, err error) {
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -232,14 +231,14 @@ func findBuilt(path string, prepared *plan.Restore) (id string, err error) {
 	return id, err
 }
 
-// conclude makes the new generation's record the outcome of its proposal: the point of no return. Where that is for
-// want of a leader, every node that runs a member is asked right before: voters that were named lost may have elected
-// one since gossip told of them, and it has not read the proposal yet.
+// conclude makes the new generation's record the outcome of its proposal: the point of no return. If the proposal is
+// leaderless, it first asks every node that runs a member: voters that were named lost may have elected a leader since
+// the last gossip, and it may not have read the proposal yet.
 func (rs *restorer) conclude(ctx context.Context, o plan.Observation, a plan.Action) error {
 	defer rs.generations.ask()
 	rs.world.Step("before-conclude")
 	if a.Record.Restore.Led == nil {
-		if node := rs.peers.led(ctx, o, a.Record.Parent()); node != "" {
+		if node := rs.peers.anyLed(ctx, o, a.Record.Parent()); node != "" {
 			rs.lg.Warn("not concluding the "+a.Record.Restore.Title()+": a member has a leader", zap.String("node", node))
 			return errNotYet
 		}
@@ -248,7 +247,7 @@ func (rs *restorer) conclude(ctx context.Context, o plan.Observation, a plan.Act
 	defer cancel()
 	if err := rs.world.Store.Conclude(ctx, *a.Record); errors.Is(err, plan.ErrConflict) {
 		rs.lg.Warn("the "+a.Record.Restore.Title()+" was not concluded", zap.Error(err))
-		return errNotYet // the next look at the store tells what became of it
+		return errNotYet // the next look at the store shows what became of it
 	} else if err != nil {
 		return fmt.Errorf("conclude the %s: %w", a.Record.Restore.Title(), err)
 	}
@@ -257,8 +256,8 @@ func (rs *restorer) conclude(ctx context.Context, o plan.Observation, a plan.Act
 	return nil
 }
 
-// enter leaves the old generation: a disk that is in a record votes in no older one. Nothing is handed over, for all
-// others leave it as well, and what it would still acknowledge would not be in the next one.
+// enter leaves the old generation: a disk in a record votes in no older one. Nothing is handed over, because all other
+// members leave as well, and what this one would still acknowledge would be missing from the next generation.
 func (rs *restorer) enter(ctx context.Context, a plan.Action) error {
 	rs.world.Step("before-enter-stop")
 	if err := rs.world.Etcd.Stop(ctx, 0); err != nil {
@@ -268,15 +267,15 @@ func (rs *restorer) enter(ctx context.Context, a plan.Action) error {
 	return rs.holding.record(a)
 }
 
-// swap puts what was built in the place of the old generation's data. After a crash at any line it is done again: what
-// is renamed already is known by the cluster ID in its log.
+// swap puts what was built in the place of the old generation's data. It can be repeated after a crash at any line:
+// data that is renamed already has the new cluster ID in its log.
 func (rs *restorer) swap(a plan.Action) error {
 	path, r := rs.holding.now().id.Path, a.Record
 	built, etcd := filepath.Join(path, builtPrefix+r.ID), filepath.Join(path, EtcdDir)
 	rs.world.Step("before-swap-aside")
 	data, err := rs.world.Etcd.Inspect(etcd)
 	if err != nil {
-		return fmt.Errorf("look whose data is in use: %w", err)
+		return fmt.Errorf("inspect the data in use: %w", err)
 	}
 	_, id, err := rs.world.Etcd.FounderIDs(*r)
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// backups are backups that do what a test tells them.
+// backups are backups that behave as a test says.
 type backups struct {
 	mu      sync.Mutex
 	backup  Backup
 	err     error
-	hang    bool // a fetch lasts until its end is wanted
-	fresh   int  // times that a fresh one was asked for
+	hang    bool // a fetch lasts until it is cancelled
+	fresh   int  // how often a fresh one was requested
 	freshIn time.Duration
 	stand   plan.BackupStand // the newest
-	newest  int              // times that the newest was asked for
+	newest  int              // how often the newest was requested
 }
 
 func (b *backups) Check(context.Context, string, string, func(Progress)) (Backup, error) {
@@ -173,7 +173,7 @@ func TestPrepareThenEnterThenSwap(t *testing.T) {
 	}
 }
 
-// When the store falls silent during a restore, that is said: the restore continues when the store is back.
+// If the store stops answering during a restore, that is reported; the restore continues when the store is back.
 func TestSilentStoreDuringARestoreIsSaid(t *testing.T) {
 	w, r := restorable(t)
 	c := w.holding()
@@ -196,7 +196,7 @@ func TestSilentStoreDuringARestoreIsSaid(t *testing.T) {
 }
 
 // A disk that has entered the new generation unprepared says why it cannot prepare, so that it may join instead. As a
-// replacement it has nothing to prepare any more.
+// replacement it need not prepare any more.
 func TestFounderThatCannotPrepareSaysSo(t *testing.T) {
 	w, r := restorable(t)
 	w.backups.err = errors.New("no identity decrypts it")
@@ -257,7 +257,7 @@ func TestPrepareThatFails(t *testing.T) {
 			if s := c.Now(); s.Findings() != nil {
 				t.Errorf("problems: %v", s.Findings())
 			}
-			// The others conclude it, and this disk enters: it still cannot.
+			// The others conclude the restore, and this disk enters: it still cannot prepare.
 			before := c.holding.held.ledger.Ledger
 			c.generations.store.Restore = nil
 			c.holding.held.ledger.Ledger = before.After(plan.Action{Kind: plan.Enter, Record: &plan.Record{Cluster: r.Cluster, Generation: r.Generation, ID: r.ID, Line: r.Line, Restore: &r}}, "disk-a")
@@ -297,7 +297,7 @@ func TestDiscardForgetsFirst(t *testing.T) {
 	}
 }
 
-// What lies on the disk is seen when the volume is taken up, finished or not.
+// What was built on the disk is found when the volume is claimed, complete or not.
 func TestBuiltIsSeenAfterARestart(t *testing.T) {
 	w, r := restorable(t)
 	if err := os.MkdirAll(filepath.Join(w.dir, "restore-"+r.ID), 0o700); err != nil {
@@ -355,11 +355,11 @@ func TestRequestThatFailsIsNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
-// A command that nobody can ever carry out is tried once and deleted, as is one that has had its chance; the status
-// tells why for a while, and the history for longer.
+// A command that can never be carried out is tried once and deleted, as is one that has had its chance. The status says
+// why for a while, and the history for longer.
 func TestCommandThatIsOverIsDeleted(t *testing.T) {
 	for name, tc := range map[string]struct {
-		err     error  // of the first try; nil: the store says that the command is over
+		err     error  // of the first attempt; nil: the store says that the command is over
 		problem string // of the store
 		want    string
 	}{
@@ -412,7 +412,7 @@ func TestCommandThatIsOverIsDeleted(t *testing.T) {
 	}
 }
 
-// What a store that does not answer leaves open deletes nothing.
+// While the store does not answer, no command is deleted.
 func TestCommandIsKeptWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := restorable(t)
@@ -430,7 +430,7 @@ func TestCommandIsKeptWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// A backup before a change of the members is bounded, and when the store is dead it is not tried each time.
+// A backup before a change of the members is bounded, and is not tried each time if the store is dead.
 func TestReplaceGoesOnWithoutABackup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := replacing(t, &plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseVacant})

@@ -11,7 +11,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// restoring is what this node knows of restores and recoveries beside the ledger and the store.
+// restoring is what this node knows about restores and recoveries, besides the ledger and the store.
 type restoring struct {
 	mu        sync.Mutex
 	unable    unable
@@ -22,15 +22,15 @@ type restoring struct {
 // unable is why a proposal could not be prepared here.
 type unable struct{ id, why string }
 
-// refusal is why a request could not be carried out, and when it is tried again.
+// refusal is why a request could not be carried out, and when it will be tried again.
 type refusal struct {
 	why   string
 	until time.Time
 	wait  time.Duration
-	over  bool // it is not tried again
+	over  bool // it will never be tried again
 }
 
-// dismissal is a command that was deleted, and is shown for a while.
+// dismissal is a deleted command, which is shown for a while.
 type dismissal struct {
 	command, text string
 	at            time.Time
@@ -39,7 +39,7 @@ type dismissal struct {
 const (
 	firstRefusal = time.Minute
 	maxRefusal   = time.Hour
-	// showDismissed is how long a status tells of a command that was deleted; the history tells longer.
+	// showDismissed is how long a status shows a deleted command; the history shows it for longer.
 	showDismissed = time.Hour
 )
 
@@ -65,7 +65,7 @@ func (r *restoring) dismiss(q plan.Request) {
 			q.By, q.Problem), time.Now()})
 }
 
-// prepared notes how it went to prepare a proposal.
+// prepared notes whether a proposal could be prepared.
 func (r *restoring) prepared(id string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,8 +75,8 @@ func (r *restoring) prepared(id string, err error) {
 	}
 }
 
-// told are the dismissals that are still shown.
-func (r *restoring) told() (all []string) {
+// recentlyDismissed returns the dismissals that are still shown.
+func (r *restoring) recentlyDismissed() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dismissed = slices.DeleteFunc(r.dismissed, func(d dismissal) bool { return time.Since(d.at) > showDismissed })
@@ -86,7 +86,7 @@ func (r *restoring) told() (all []string) {
 	return all
 }
 
-// tell completes what the store says with what is known here.
+// tell completes the store's answer with what is known here.
 func (r *restoring) tell(o *plan.Observation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +95,7 @@ func (r *restoring) tell(o *plan.Observation) {
 	if r.unable.id != "" && (p != nil && r.unable.id == p.ID || entered && r.unable.id == l.Record.ID) {
 		o.Unable = r.unable.why
 	}
-	// the last look may be older
+	// The last look at the store may be older than a dismissal.
 	o.Store.Requests = slices.DeleteFunc(slices.Clone(o.Store.Requests), func(q plan.Request) bool {
 		return slices.ContainsFunc(r.dismissed, func(d dismissal) bool { return d.command == q.Command })
 	})
@@ -104,14 +104,14 @@ func (r *restoring) tell(o *plan.Observation) {
 		switch at := &o.Store.Requests[i]; {
 		case !ok:
 		case q.Over:
-			at.Problem += "; when it was tried last: " + f.why
+			at.Problem += "; at the last attempt: " + f.why
 		case q.Problem == "" && (f.over || time.Now().Before(f.until)):
 			at.Problem, at.Over = f.why, f.over
 		}
 	}
 }
 
-// Restoring tells how far this node is with a restore, nil when none is under way.
+// Restoring returns how far this node is with a restore, nil if none is in progress.
 func (s Situation) Restoring() *health.RestoreStatus {
 	o := s.Observation
 	l := o.Disk.Ledger
@@ -151,18 +151,18 @@ func (s Situation) Restoring() *health.RestoreStatus {
 	return st
 }
 
-// preparing reports whether the node prepares a restore or a recovery right now.
+// preparing reports whether the node is preparing a restore or a recovery.
 func (s Situation) preparing() bool { return s.Busy && s.Action.Kind == plan.Prepare }
 
-// unconfirmed reports whether a proposal waits for an operator's word, as far as this node has heard (R16).
+// unconfirmed reports whether a proposal waits for an operator's confirmation, as far as this node knows (R16).
 func unconfirmed(o plan.Observation, r plan.Restore) bool {
 	heard := func(p plan.Peer) bool { return p.Live && p.Facts != nil && p.Facts.Consent == r.ID }
 	c := o.Member.Consent
 	return r.Led != nil && (c == nil || c.Proposal != r.ID) && !slices.ContainsFunc(o.Peers, heard)
 }
 
-// Findings are what is wrong with restores, recoveries and the backups before them, and what contradicts the generation
-// that this node is in, beside the action.
+// Findings are the problems with restores, recoveries and the backups before them, and what contradicts this node's
+// generation, besides the action.
 func (s Situation) Findings() []health.Finding {
 	var all []health.Finding
 	add := func(code health.Code, format string, args ...any) {

@@ -9,7 +9,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// A status says for what a proposal waits on this node: an operator's word, a leader's objection, or its outcome.
+// A status says what a proposal waits for on this node: an operator's confirmation, a leader's objection, or its
+// outcome.
 func TestRestoringSaysForWhatItWaits(t *testing.T) {
 	founding := record("a")
 	led := &plan.Stand{Node: "n2"}
@@ -39,7 +40,7 @@ func TestRestoringSaysForWhatItWaits(t *testing.T) {
 			o.Disk.Ledger.Record, o.Disk.Ledger.Left, o.Member.Consent = &founding, tc.left, tc.consent
 			o.Disk.WAL = !tc.blank
 			o.Store.Restore = &plan.Restore{ID: "p", Line: []string{founding.ID}, Led: tc.led}
-			o.Peers = []plan.Peer{{Node: "n3", Facts: &plan.Facts{Consent: "p"}}, {Node: "n4", Live: true}} // one is gone, one says nothing
+			o.Peers = []plan.Peer{{Node: "n3", Facts: &plan.Facts{Consent: "p"}}, {Node: "n4", Live: true}} // one is lost, one has published nothing
 			if tc.heard != nil {
 				o.Peers = append(o.Peers, plan.Peer{Node: "n2", Live: true, Facts: tc.heard})
 			}

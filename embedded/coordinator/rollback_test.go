@@ -14,8 +14,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// A disk that went back in time is set aside on the word of a leader that is asked directly and confirmed, and on no
-// other. It does not start while it could be told.
+// A disk that went back in time is set aside only if a confirmed leader says so when asked directly. Until then, it
+// does not start.
 func TestRolledBack(t *testing.T) {
 	leads := func(acked uint64, confirmed bool) *plan.Facts {
 		r := record("a", "b", "c")
@@ -26,7 +26,7 @@ func TestRolledBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		gossip, answer *plan.Facts
 		aside, starts  bool
-		after          uint64 // where the log ends once the leader was asked; 0: where it did
+		after          uint64 // where the log ends after the leader was asked; 0: unchanged
 	}{
 		"gossip and answer agree":           {leads(31, true), leads(31, true), true, false, 0},
 		"etcd still ends here":              {leads(31, true), leads(31, true), false, true, 31},
@@ -87,8 +87,8 @@ func TestRolledBack(t *testing.T) {
 	}
 }
 
-// A lock lets a node start before the gossip knows that the lock's last holder is gone, once that one is asked: a machine
-// that was cloned with its memory has the same lock, and both would run one member.
+// A lock lets a node start before the gossip knows that the lock's last holder is gone, but only after asking that
+// node: a machine that was cloned with its memory has the same lock, and both would run one member.
 func TestLockAsksItsLastHolder(t *testing.T) {
 	r := record("a", "b", "c")
 	held := plan.Facts{Version: 1, Slot: "a", Disk: "disk-a", Phase: plan.PhaseData, Record: &r, Store: "store", Lock: "boot/1/2",
@@ -141,7 +141,7 @@ func TestLockAsksItsLastHolder(t *testing.T) {
 				if got := len(w.starts) > 0; got != tc.want {
 					t.Errorf("started: got %t, want %t (%s; failures %q)", got, tc.want, why, w.failed)
 				}
-				if n := len(w.asked); n == 0 || tc.want && n > 1 { // as a leader it is not asked: that word does not count
+				if n := len(w.asked); n == 0 || tc.want && n > 1 { // it is not asked as a leader: its word as one does not count
 					t.Errorf("asked %q, want once", w.asked)
 				}
 			})

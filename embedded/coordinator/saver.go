@@ -10,30 +10,30 @@ import (
 )
 
 const (
-	freshRestore = time.Minute      // how old the backup may be that is made sure of before a restore
-	freshMember  = 5 * time.Minute  // and before a member is replaced
-	saveRestore  = 2 * time.Minute  // how long that may take before a restore
-	saveMember   = 30 * time.Second // and before a member is replaced
+	freshRestore = time.Minute      // how old the last backup may be before a restore
+	freshMember  = 5 * time.Minute  // and before a change of the members
+	saveRestore  = 2 * time.Minute  // how long making a backup may take before a restore
+	saveMember   = 30 * time.Second // and before a change of the members
 )
 
-// saver makes sure of a backup before a change of the cluster.
+// saver makes sure that there is a recent backup before a change of the cluster.
 type saver struct {
 	env
 
 	mu      sync.Mutex
 	unsaved string    // why no backup was made before the last change
-	retry   time.Time // when a backup is tried again before a change
+	retry   time.Time // when the next attempt may be made
 }
 
-// problem is why no backup was made before the last change, "" if one was.
+// problem is why no backup could be made before the last change, "" if one was.
 func (s *saver) problem() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unsaved
 }
 
-// fresh makes sure of a backup before something that changes the cluster. That there is none is shown, and stops
-// nothing: a store that does not answer must not keep a slot from its disk, and a restore deletes nothing.
+// fresh makes sure that there is a recent backup before something that changes the cluster. A failure is shown, but
+// stops nothing: a store that does not answer must not keep a slot from its disk, and a restore deletes nothing.
 func (s *saver) fresh(ctx context.Context, before string, within, wait time.Duration) {
 	s.mu.Lock()
 	again := time.Now().After(s.retry)
@@ -55,6 +55,6 @@ func (s *saver) fresh(ctx context.Context, before string, within, wait time.Dura
 	}
 	s.mu.Unlock()
 	if err != nil {
-		s.lg.Error("no backup could be made; going on without", zap.String("before", before), zap.Error(err))
+		s.lg.Error("could not make a backup; continued without one", zap.String("before", before), zap.Error(err))
 	}
 }

@@ -14,7 +14,7 @@ const (
 	secureURL = "https://{slot}.test:2381"
 )
 
-// A disk promises to serve TLS only while every member is reached with it, its own too.
+// A disk promises to serve TLS only if every member, including its own, can be reached with TLS.
 func TestPromiseOfTLSNeedsEveryMember(t *testing.T) {
 	w := newWorld(t)
 	c := w.holding()
@@ -48,8 +48,8 @@ func TestPromiseOfTLSNeedsEveryMember(t *testing.T) {
 	must(c.loop.actor.act(t.Context(), o, a))
 }
 
-// A disk prepares nothing whose members would have URLs that this node does not serve; and what it builds has those of
-// the proposal.
+// A disk prepares nothing whose members would have URLs that this node does not serve. What it builds has the
+// proposal's URLs.
 func TestPrepareOtherPeerURLs(t *testing.T) {
 	r := record("a", "b")
 	r.Charter.PeerURL = plainURL

@@ -10,8 +10,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// sentinel watches over the generation that this node is in: it asks the store, objects to proposals that would end a
-// generation that serves, and commits the consent to those that may.
+// sentinel protects this node's generation: it asks the store, objects to proposals that would end a serving
+// generation, and commits consents.
 type sentinel struct {
 	env
 	history     *history
@@ -21,8 +21,8 @@ type sentinel struct {
 	generations *generations
 }
 
-// watch asks the store what it knows until ctx ends. A store that hangs is one that does not answer;
-// it is not asked again before it has, and nobody waits for it.
+// watch asks the store what it knows, until ctx ends. A store that hangs counts as not answering. It is not asked again
+// before it has answered, and nobody waits for it.
 func (s *sentinel) watch(ctx context.Context) {
 	answers := make(chan plan.Store, 1)
 	var began time.Time
@@ -58,8 +58,8 @@ func (s *sentinel) watch(ctx context.Context) {
 	}
 }
 
-// guard looks, while this member leads, for a proposal to end its generation, and objects. It is apart from
-// the loop, which an action may hold up, and from the look at the whole store, which takes longer.
+// guard checks, while this member leads, for a proposal to end its generation, and objects. It is separate from the
+// loop, which an action may delay, and from the look at the whole store, which takes longer.
 func (s *sentinel) guard(ctx context.Context) {
 	for every(ctx, watchProposals) {
 		o := s.status.get().Observation
@@ -67,10 +67,10 @@ func (s *sentinel) guard(ctx context.Context) {
 		if mine == nil || store.Record == nil || store.Record.ID != mine.ID {
 			continue
 		}
-		if m, _ := s.world.Etcd.State(); !m.Leader { // which reads the database
+		if m, _ := s.world.Etcd.State(); !m.Leader { // checked after the cheap conditions, because State reads the database
 			continue
 		}
-		if store.Restore != nil && store.Unknown == "" { // an abort may have failed
+		if store.Restore != nil && store.Unknown == "" { // an earlier abort may have failed
 			s.object(ctx, nil)
 			continue
 		}
@@ -88,7 +88,7 @@ func (s *sentinel) guard(ctx context.Context) {
 	}
 }
 
-// object aborts a proposal that is wrong about this member. nil: the one that is known to be open.
+// object aborts a proposal that is wrong about this member; nil stands for the proposal that is known to be open.
 func (s *sentinel) object(ctx context.Context, p *plan.Restore) {
 	o, _ := s.observer.observe()
 	if p != nil {
@@ -108,14 +108,14 @@ func (s *sentinel) object(ctx context.Context, p *plan.Restore) {
 	defer cancel()
 	record, err := s.world.Store.Abort(ctx, r, plan.Abort{ID: r.ID, Why: why, By: new(s.stand(o))})
 	if err == nil {
-		s.generations.ask() // else at the next look: a store that refuses at once would be asked without a pause
+		s.generations.ask() // only on success: otherwise a store that refuses at once would be asked without a pause
 	}
 	switch {
 	case err != nil:
 		s.generations.object(r.ID, false)
 		s.lg.Error("could not abort the "+r.Title(), zap.String("proposed by", r.By), zap.String("why", why), zap.Error(err))
 	case record != nil:
-		s.lg.Error("it was too late to abort the "+r.Title(), zap.String("why", why), zap.String("record", record.Token()))
+		s.lg.Error("was too late to abort the "+r.Title(), zap.String("why", why), zap.String("record", record.Token()))
 	default:
 		s.generations.object(r.ID, true)
 		s.lg.Warn("aborted the "+r.Title(), zap.String("proposed by", r.By), zap.String("why", why))
@@ -124,8 +124,8 @@ func (s *sentinel) object(ctx context.Context, p *plan.Restore) {
 	}
 }
 
-// beacon has the leader say in the store that it lives, from when it is elected, for people and commands on other
-// machines. Nothing rests on it.
+// beacon makes the leader show in the store that it is live, from its election on, for people and commands on other
+// machines. No decision depends on it.
 func (s *sentinel) beacon(ctx context.Context) {
 	var lit time.Time
 	for every(ctx, time.Second) {
@@ -143,13 +143,13 @@ func (s *sentinel) beacon(ctx context.Context) {
 		err := s.world.Store.Shine(bound, Beacon{Record: r.ID, Generation: r.Generation, Stand: s.stand(o)})
 		cancel()
 		if err != nil {
-			s.lg.Debug("the beacon could not be written", zap.Error(err))
+			s.lg.Debug("could not write the beacon", zap.Error(err))
 		}
 	}
 }
 
-// attest has the leader sign again what began its generation, where the signatures in the store do not count any more,
-// or not for long: a disk of an older generation would find nothing proven.
+// attest makes the leader sign again what began its generation, if the signatures in the store no longer count, or will
+// soon expire. Otherwise a disk of an older generation would find nothing proven.
 func (s *sentinel) attest(ctx context.Context) {
 	for every(ctx, storeAge) {
 		r := leads(s.status.get().Observation)
@@ -160,12 +160,12 @@ func (s *sentinel) attest(ctx context.Context) {
 		err := s.world.Store.Attest(bound, *r)
 		cancel()
 		if err != nil {
-			s.lg.Debug("what began this generation could not be attested", zap.Error(err))
+			s.lg.Debug("could not attest what began this generation", zap.Error(err))
 		}
 	}
 }
 
-// leads returns the record of the generation that the member here leads, if the store has the same; else nil.
+// leads returns the record of the generation that this member leads, if the store has the same record; else nil.
 func leads(o plan.Observation) *plan.Record {
 	r, known := o.Disk.Ledger.Record, o.Store.Record
 	if r == nil || !o.Member.Leader || !o.Member.Led() || o.Store.Unknown != "" || known == nil || known.ID != r.ID {
@@ -174,14 +174,14 @@ func leads(o plan.Observation) *plan.Record {
 	return r
 }
 
-// Beacon is where the leader of a generation stood when it wrote into the store last.
+// Beacon is what a generation's leader last wrote into the store about itself.
 type Beacon struct {
 	Record     string `json:"record"`
 	Generation uint64 `json:"generation"`
 	plan.Stand
 }
 
-// stand is where the member here stands.
+// stand is this member's [plan.Stand].
 func (e env) stand(o plan.Observation) plan.Stand {
 	return plan.Stand{Node: e.cfg.Node, Slot: o.Claim.Slot, Disk: o.Claim.Disk, Address: e.cfg.Address.String(),
 		Revision: o.Member.Revision, Leader: o.Member.Led()}

@@ -8,9 +8,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// SetVolumeAside is the operator's order to set everything on the held volume aside, so that it becomes another,
-// blank disk, and its slot starts over in whatever cluster exists. It is refused while etcd runs, and where
-// nothing is wrong. That etcd cannot be started on the data is wrong enough.
+// SetVolumeAside is the operator's order to set the whole content of the held volume aside. The volume becomes another,
+// blank disk, and its slot starts over in whatever cluster exists. It is refused while etcd runs, and if nothing is
+// wrong. Data on which etcd cannot be started is wrong.
 func (c *Coordinator) SetVolumeAside(ctx context.Context) error {
 	v, err := c.holding.beginSetAside(c.status)
 	if err != nil {
@@ -27,7 +27,7 @@ func (c *Coordinator) SetVolumeAside(ctx context.Context) error {
 	return err
 }
 
-// MaySetVolumeAside returns an error if SetVolumeAside would be refused, and else the volume.
+// MaySetVolumeAside returns an error if SetVolumeAside would be refused, otherwise the volume.
 func (c *Coordinator) MaySetVolumeAside() (plan.Volume, error) {
 	held := c.holding.now()
 	if err := held.keepsContent(c.Now()); err != nil {
@@ -43,11 +43,11 @@ func (c *Coordinator) MaySetVolumeAside() (plan.Volume, error) {
 func (h *holding) beginSetAside(s *status) (Volume, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.close(h.held.keepsContent(s.said()))
+	return h.close(h.held.keepsContent(s.last()))
 }
 
-// unused returns an error while an etcd works on data on the volume: another program's, too. Under it the data would be
-// renamed, and it would write on.
+// unused returns an error while an etcd, even another program's, uses data on the volume: it would continue to write to
+// the renamed data.
 func (h *holding) unused(path string) error {
 	by, err := h.world.Etcd.InUse(path)
 	if err == nil && by != "" {
@@ -59,7 +59,7 @@ func (h *holding) unused(path string) error {
 	return nil
 }
 
-// keepsContent says what speaks against setting the content of the volume aside.
+// keepsContent returns an error if the content of the volume must not be set aside now.
 func (h held) keepsContent(now Situation) error {
 	o := now.Observation
 	copied := o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk

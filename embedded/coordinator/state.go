@@ -5,7 +5,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// State sums up the situation in one of [health.States].
+// State returns the situation as one of [health.States].
 func (s Situation) State() string {
 	o := s.Observation
 	switch m := o.Member; {
@@ -26,7 +26,7 @@ func (s Situation) State() string {
 	case o.Drained:
 		return "drained"
 	}
-	switch calm(plan.PhaseWaiting, func() plan.Phase { return o.Facts(nil).Phase }) {
+	switch orElse(plan.PhaseWaiting, func() plan.Phase { return o.Facts(nil).Phase }) {
 	case plan.PhaseBlank, plan.PhaseFounder:
 		return "founding"
 	case plan.PhaseVacant, plan.PhaseJoiner:
@@ -37,12 +37,12 @@ func (s Situation) State() string {
 	return "waiting"
 }
 
-// Next returns what the pause of the cluster holds this node back from, nil for nothing.
+// Next returns what the pause holds this node back from, nil for nothing.
 func (s Situation) Next() *health.Next {
 	if s.Observation.Member.Paused == nil {
 		return nil
 	}
-	a := calm(plan.Action{Kind: plan.Wait}, func() plan.Action { return plan.Resumed(s.Observation) })
+	a := orElse(plan.Action{Kind: plan.Wait}, func() plan.Action { return plan.Resumed(s.Observation) })
 	if a.Kind == plan.Wait {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// A member that answers nothing serves nobody, whatever raft has shown it.
+// A member that answers no reads serves nobody, whatever raft shows.
 func TestStalledState(t *testing.T) {
 	m := plan.Member{Running: true, Status: plan.Status{HasLead: true, Confirmed: true, Leader: true}}
 	for _, tc := range []struct {
@@ -27,7 +27,7 @@ func TestStalledState(t *testing.T) {
 	}
 }
 
-// What is held back only by a pause is what comes after it.
+// Next shows what only a pause holds back.
 func TestNextAfterAPause(t *testing.T) {
 	record := plan.Record{Generation: 1, ID: "r", Charter: plan.Charter{Seats: []plan.Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}, {Slot: "c", Disk: "d3"}}}}
 	s := Situation{Observation: plan.Observation{

@@ -9,8 +9,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// status is what the node is doing, as the loop has said last, for anyone who asks. It asks the other parts for what it
-// shows before it takes its own lock.
+// status is the loop's last report of what the node is doing, for anyone who asks. It asks the other parts before it
+// takes its own lock.
 type status struct {
 	holding     *holding
 	generations *generations
@@ -24,8 +24,8 @@ type status struct {
 	now Situation
 }
 
-// said returns the latest situation but for the volume, which is the holding's to say.
-func (s *status) said() Situation {
+// last returns the latest situation without the volume, which only holding knows.
+func (s *status) last() Situation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now
@@ -33,7 +33,7 @@ func (s *status) said() Situation {
 
 // get returns the latest situation.
 func (s *status) get() Situation {
-	now := s.said()
+	now := s.last()
 	now.Volume = s.holding.now().id
 	if now.Delay != "" {
 		now.Action.Obstacles = append(slices.Clone(now.Action.Obstacles), now.Delay)
@@ -41,13 +41,13 @@ func (s *status) get() Situation {
 	return now
 }
 
-// looked takes up an observation of the loop, with what else is known by then, and returns the situation.
+// looked stores the loop's observation, with what the other parts know now, and returns the situation.
 func (s *status) looked(o plan.Observation) Situation {
 	var conflicts []string
 	s.bugs.guard("the look for conflicts", func() { conflicts = o.Conflicts() })
 	aside, served := s.asides.serves(Situation{Observation: o}.State())
 	open, objecting := s.generations.proposed()
-	dismissed, unsaved, care, faults := s.restoring.told(), s.saver.problem(), s.upkeep.status(), s.bugs.all()
+	dismissed, unsaved, care, faults := s.restoring.recentlyDismissed(), s.saver.problem(), s.upkeep.status(), s.bugs.all()
 	s.set(func(now *Situation) {
 		now.Observation, now.Looked = o, time.Now()
 		now.Unsaved, now.Aside, now.Served = unsaved, aside, served
@@ -56,7 +56,7 @@ func (s *status) looked(o plan.Observation) Situation {
 		now.Conflicts = conflicts
 		now.Bugs = faults
 	})
-	s.holding.house(o)
+	s.holding.placeHistory(o)
 	return s.get()
 }
 
@@ -82,7 +82,7 @@ func (s *status) decided(a plan.Action, busy bool) (changed bool) {
 	return changed
 }
 
-// acted notes how an action went, or what delays it, and reports whether that is news.
+// acted notes how an action ended, or what delays it, and reports whether that is new.
 func (s *status) acted(err error) (changed bool) {
 	why, _ := errors.AsType[delay](err)
 	if errors.Is(err, errNotYet) {
@@ -95,5 +95,5 @@ func (s *status) acted(err error) (changed bool) {
 	return changed
 }
 
-// progress notes how far the action under way has come.
+// progress notes how far the current action has come.
 func (s *status) progress(p Progress) { s.set(func(now *Situation) { now.Progress = p }) }

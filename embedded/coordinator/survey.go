@@ -6,18 +6,18 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Surveyed is what there is to recover a cluster from, and what would be done.
+// Surveyed is what a cluster could be recovered from, and what a recovery would do.
 type Surveyed struct {
 	Record *plan.Record `json:"record"` // the generation that would end
 	plan.Survey
 	Chosen  plan.Survivor `json:"survivor"`
-	Missing []string      `json:"missing,omitempty"` // have to be declared lost, beside those that are
+	Missing []string      `json:"missing,omitempty"` // still to be declared lost
 	Refusal string        `json:"refusal,omitempty"` // why it cannot be done so
-	Declare []string      `json:"declare,omitempty"` // the slots to declare lost in all, if it can be done at all
-	Able    bool          `json:"able"`              // it can be done with these declared lost
+	Declare []string      `json:"declare,omitempty"` // all slots to declare lost, if that makes it possible
+	Able    bool          `json:"able"`              // possible once these are declared lost
 }
 
-// Survey answers with what a node knows. lost are slots with commas between.
+// Survey answers from what a node knows. lost is a comma-separated list of slots.
 func Survey(o plan.Observation, lost, survivor string) Surveyed {
 	r := Surveyed{Survey: o.Survey()}
 	declared := strings.FieldsFunc(lost, func(c rune) bool { return c == ',' })

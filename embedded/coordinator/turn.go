@@ -15,8 +15,8 @@ import (
 // lockTimeout bounds one call about the disruption lock.
 const lockTimeout = 3 * time.Second
 
-// turn is this member's turn to be down or busy on purpose: the disruption lock, and what is done under it or by the
-// leader's word. No two members have it at once.
+// turn is this member's turn to be down or busy on purpose: the disruption lock, and what is done under it or with the
+// leader's permission. No two members have it at once.
 type turn struct {
 	env
 	holding   *holding
@@ -46,11 +46,10 @@ func (t *turn) act(ctx context.Context, o plan.Observation, a plan.Action) error
 	return unknown(a)
 }
 
-// disrupt takes the disruption lock for what may keep this member from serving, and holds it until release or for ttl,
-// whichever comes first: a ttl must be longer than what it is taken for. The lock that an earlier life of this slot has
-// left is taken over, and so is one that a restored database has brought back, or that nobody will give back (see
-// [plan.Observation.Moot]). If another one holds it the error says who, and wraps plan.ErrConflict; there is no
-// waiting.
+// disrupt takes the disruption lock for something that may keep this member from serving. It is held until release or
+// for ttl, so ttl must be longer than that takes. A lock that this slot's previous process left is taken over, and so
+// is one that a restored database brought back, or that nobody will return (see [plan.Observation.Moot]). If another
+// slot holds the lock, the error says who, and wraps plan.ErrConflict; disrupt does not wait.
 func (t *turn) disrupt(ctx context.Context, purpose string, ttl time.Duration) (release func(), err error) {
 	value, err := t.lock(ctx, purpose, ttl)
 	if err != nil {
@@ -59,24 +58,24 @@ func (t *turn) disrupt(ctx context.Context, purpose string, ttl time.Duration) (
 	return func() { t.unlock(ctx, value) }, nil
 }
 
-// unlock gives the lock back as well as it can, whether or not ctx has ended.
+// unlock tries to return the lock, even if ctx has ended.
 func (t *turn) unlock(ctx context.Context, value []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockTimeout)
 	defer cancel()
 	if err := t.world.Etcd.Unlock(ctx, value); err != nil {
-		t.lg.Warn("the disruption lock was not given back; it is when this member serves, or ends by itself",
+		t.lg.Warn("could not return the disruption lock; it is returned when this member serves, or expires",
 			zap.ByteString("lock", value), zap.Error(err))
 	}
 }
 
-// giveBack carries out [plan.Unlock]: the lock that an earlier life of this slot has left.
+// giveBack carries out [plan.Unlock]: it returns the lock that this slot's previous process left.
 func (t *turn) giveBack(ctx context.Context, o plan.Observation) error {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	value, _, err := t.world.Etcd.Key(plan.KeyLock)
 	var l plan.Lock
 	if err != nil || json.Unmarshal(value, &l) != nil || l.Slot != o.Claim.Slot {
-		return err // it is gone, or another's by now
+		return err // it is gone, or another slot's by now
 	}
 	return t.world.Etcd.Unlock(ctx, value)
 }
@@ -109,11 +108,11 @@ func (t *turn) lock(ctx context.Context, purpose string, ttl time.Duration) (val
 	return value, err
 }
 
-// inTurn takes the disruption lock and looks again: nothing may be in the way by what the leader sees, and where this
-// member leads, all others must say that they are done, for what makes all have something to do the gossip tells late.
+// inTurn takes the disruption lock and looks again. By the leader's report, no obstacle may remain. If this member
+// leads, all others must say that they are done: the gossip is slow to show what gives every member something to do.
 func (t *turn) inTurn(ctx context.Context, purpose string, ttl time.Duration,
-	obstacle func(plan.Observation, []plan.MemberInfo) string, done func(plan.Facts) bool) (leave func(), err error) {
-	leave, err = t.disrupt(ctx, purpose, ttl)
+	obstacle func(plan.Observation, []plan.MemberInfo) string, done func(plan.Facts) bool) (release func(), err error) {
+	release, err = t.disrupt(ctx, purpose, ttl)
 	if errors.Is(err, plan.ErrConflict) {
 		return nil, delay(lockRisk(err))
 	} else if err != nil {
@@ -128,21 +127,21 @@ func (t *turn) inTurn(ctx context.Context, purpose string, ttl time.Duration,
 		err = delay(why)
 	}
 	if err != nil {
-		leave()
+		release()
 		return nil, err
 	}
-	return leave, nil
+	return release, nil
 }
 
-// step makes sure that this member does not lead, unless it is the only one.
-func (t *turn) step(ctx context.Context, o plan.Observation) error {
+// stepDown makes sure that this member does not lead, unless it is the only voter.
+func (t *turn) stepDown(ctx context.Context, o plan.Observation) error {
 	if !o.Member.Leader || o.Member.Voters() == 1 {
 		return nil
 	}
 	return t.handOver(ctx)
 }
 
-// handOver gives the leadership to another voter.
+// handOver transfers the leadership to another voter.
 func (t *turn) handOver(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, handOverTime)
 	defer cancel()
@@ -152,13 +151,13 @@ func (t *turn) handOver(ctx context.Context) error {
 	}
 	t.world.Step("after-hand-over")
 	if m, _ := t.world.Etcd.State(); m.Leader && m.Voters() > 1 {
-		return errors.New("hand the leadership over: this member leads still")
+		return errors.New("hand the leadership over: this member still leads")
 	}
 	return nil
 }
 
-// ask takes the disruption lock, and says what is at risk all the same. It returns the lock's value also where it could
-// not be seen whether it was taken.
+// ask takes the disruption lock, and returns the remaining risk. It also returns the lock's value if it is not known
+// whether the lock was taken.
 func (t *turn) ask(ctx context.Context, purpose string) (value []byte, risk string) {
 	value, err := t.lock(ctx, purpose, t.cfg.Hold)
 	if err != nil {
@@ -167,13 +166,13 @@ func (t *turn) ask(ctx context.Context, purpose string) (value []byte, risk stri
 	return value, t.risk(ctx)
 }
 
-// risk asks what is at risk without this member, by what the leader sees just now.
+// risk returns what is at risk without this member, by the leader's current report.
 func (t *turn) risk(ctx context.Context) string {
 	o, _ := t.observer.observe()
 	return o.Disruption(t.peers.leaderSees(ctx, o))
 }
 
-// keepLock refreshes the lock of a drained node until ctx ends. Etcd does not run here, so a running member does it.
+// keepLock refreshes the lock of a drained node until ctx ends. etcd does not run here, so a running member does it.
 func (t *turn) keepLock(ctx context.Context) {
 	failed := false
 	for every(ctx, max(t.cfg.Hold/4, tick)) {
@@ -184,14 +183,14 @@ func (t *turn) keepLock(ctx context.Context) {
 		}
 		err := t.refreshElsewhere(ctx, value)
 		if err != nil && !failed && ctx.Err() == nil {
-			t.lg.Warn("the disruption lock could not be refreshed: when it ends, another member may be taken "+
-				"down although this one is", zap.Error(err))
+			t.lg.Warn("could not refresh the disruption lock: once it expires, another member may be taken "+
+				"down while this one is", zap.Error(err))
 		}
 		failed = err != nil
 	}
 }
 
-// askToRefresh begins the question for a refresh of the disruption lock; its value follows.
+// askToRefresh begins a question that asks a node to refresh the disruption lock; its value follows.
 const askToRefresh = "refresh-lock "
 
 // refreshElsewhere asks the running members one after the other.
@@ -208,7 +207,7 @@ func (t *turn) refreshElsewhere(ctx context.Context, value []byte) error {
 	return last
 }
 
-// refresh gives the lock its whole time again, for another node, which holds it.
+// refresh refreshes the lock for another node, which holds it.
 func (t *turn) refresh(ctx context.Context, value []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()

@@ -74,7 +74,7 @@ func (w *world) holder() *plan.Lock {
 	return w.member.Lock
 }
 
-// One member at a time: the lock says who has it, is taken over from an earlier life, and is given back.
+// One member at a time: the lock says who holds it, is taken over from the slot's previous process, and is returned.
 func TestDisrupt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -11,8 +11,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Data on which etcd would panic is not tried again and again: the node waits and says why, and continues when it is
-// cured.
+// Data on which etcd would panic is not tried again and again: the node waits, says why, and continues when the data is
+// repaired.
 func TestUnfitDataWaitsUntilItIsCured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -47,7 +47,7 @@ func TestUnfitDataWaitsUntilItIsCured(t *testing.T) {
 
 func TestOtherFailuresAreNotUnfit(t *testing.T) {
 	c := newWorld(t).coordinator("a")
-	c.holding.misfit("dir", errors.New("address in use"))
+	c.holding.noteUnfit("dir", errors.New("address in use"))
 	if c.holding.held.unfit.why != "" {
 		t.Errorf("got %q", c.holding.held.unfit.why)
 	}

@@ -12,38 +12,38 @@ import (
 )
 
 const (
-	// compacted is how long after a compaction what was deleted since waits for the next one. Meanwhile the members may
-	// defragment, although the deletions continue.
+	// compacted is how long after a compaction newly deleted data waits for the next one. Meanwhile the members may
+	// defragment, even if the deletions continue.
 	compacted = 2 * time.Second
-	// failedRest is the pause after a defragmentation that failed, doubled until an hour.
+	// failedRest is the pause after a failed defragmentation; it doubles up to an hour.
 	failedRest = time.Minute
-	// doneRest is the pause after one that went well: where clients write and delete as fast as they do, the file would
-	// be half free again and again.
+	// doneRest is the pause after a successful one: if clients write and delete fast, the file would be half free again
+	// and again.
 	doneRest = time.Hour
 )
 
-// upkeep is what a member remembers of the care for its database.
+// upkeep is what a member remembers about the upkeep of its database.
 type upkeep struct {
 	defragging atomic.Bool
-	asking     atomic.Bool // for the word to defragment, or has it
+	asking     atomic.Bool // for permission to defragment, or has it
 
 	mu sync.Mutex
 
 	judged    plan.Judgement
-	short     bool      // the volume has less than its reserve
-	spaceless bool      // NOSPACE is up
-	tried     bool      // defragmented since it came up
-	compacted time.Time // since it came up, zero if not
-	history   int64     // the revision up to which it is compacted
+	short     bool      // less than the reserve is free on the volume
+	spaceless bool      // NOSPACE is raised
+	tried     bool      // defragmented since it was raised
+	compacted time.Time // since it was raised, zero if not
+	history   int64     // the revision up to which the history is compacted
 
-	until  time.Time // rests after a defragmentation
+	until  time.Time // rests until then, after a defragmentation
 	failed int       // defragmentations, in a row
 
 	growth growth
 	done   health.UpkeepStatus
 }
 
-// tell adds to an observation what is remembered. It is called with each observation.
+// tell adds what is remembered to an observation. It is called for each observation.
 func (u *upkeep) tell(o *plan.Observation, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -57,7 +57,7 @@ func (u *upkeep) tell(o *plan.Observation, now time.Time) {
 	if m.Compacted != u.history {
 		u.history, u.compacted = m.Compacted, now
 	}
-	if m.Alarmed(plan.NoSpace) != u.spaceless { // what failed before says nothing of what is possible now
+	if m.Alarmed(plan.NoSpace) != u.spaceless { // earlier failures say nothing about what is possible now
 		u.spaceless, u.tried, u.compacted, u.until, u.failed = m.Alarmed(plan.NoSpace), false, time.Time{}, time.Time{}, 0
 	}
 	u.judged = o.Config.Upkeep.Judge(u.judged, *m, u.tried)
@@ -72,7 +72,7 @@ func (u *upkeep) tell(o *plan.Observation, now time.Time) {
 	}
 }
 
-// status is the account as of now.
+// status is the current account of the upkeep.
 func (u *upkeep) status() health.UpkeepStatus {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -81,7 +81,7 @@ func (u *upkeep) status() health.UpkeepStatus {
 	return s
 }
 
-// asks reports whether this member asks for the word to defragment, or has it, or defragments.
+// asks reports whether this member asks for permission to defragment, or has it, or defragments.
 func (u *upkeep) asks() bool { return u.asking.Load() || u.defragging.Load() }
 
 // compact notes that the history was dropped.
@@ -91,15 +91,15 @@ func (u *upkeep) compact() {
 	u.compacted = time.Now()
 }
 
-// cure notes that NOSPACE was taken back.
+// cure notes that NOSPACE was disarmed.
 func (u *upkeep) cure() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.done.Cures++
 }
 
-// defragmented takes down how a defragmentation went, of a database that had this size before. One that leaves as much
-// to be gained as there was has failed: it must not be tried again and again.
+// defragmented records the result of a defragmentation of a database that had the size before. If as much could be
+// gained as before, it has failed: it must not be repeated again and again.
 func (u *upkeep) defragmented(m plan.Member, rules plan.Upkeep, before int64, took time.Duration, err error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -107,7 +107,7 @@ func (u *upkeep) defragmented(m plan.Member, rules plan.Upkeep, before int64, to
 	if err == nil {
 		u.tried = true
 		u.judged = rules.Judge(plan.Judgement{}, m, true)
-		// While NOSPACE is up more may have been deleted meanwhile.
+		// While NOSPACE is raised, more may have been deleted meanwhile.
 		if u.judged.Fragmented && (!u.spaceless || last.After >= before) {
 			err = fmt.Errorf("the database was defragmented and is as fragmented as before: %d MiB of %d MiB are in use",
 				m.Space.InUse>>20, m.Space.Size>>20)
@@ -125,7 +125,7 @@ func (u *upkeep) defragmented(m plan.Member, rules plan.Upkeep, before int64, to
 	return err
 }
 
-// rest makes the care rest after a defragmentation that went well, but for NOSPACE, which every client waits to end.
+// rest makes the upkeep rest after a successful defragmentation, except under NOSPACE, whose end all clients wait for.
 // The caller holds the lock.
 func (u *upkeep) rest(now time.Time) {
 	u.failed = 0
@@ -134,7 +134,7 @@ func (u *upkeep) rest(now time.Time) {
 	}
 }
 
-// fail makes the care rest after a defragmentation that failed, or was of no use. The caller holds the lock.
+// fail makes the upkeep rest after a defragmentation that failed or gained nothing. The caller holds the lock.
 func (u *upkeep) fail(now time.Time) time.Time {
 	u.failed++
 	rest := min(failedRest<<min(u.failed-1, 6), time.Hour)
@@ -167,7 +167,7 @@ func (g *growth) add(now time.Time, bytes int64) {
 	g.sizes = append(slices.Clone(g.sizes), sized{now, bytes})
 }
 
-// perDay is nil until an hour is known.
+// perDay is the growth in bytes per day, nil until an hour is known.
 func (g *growth) perDay() *int64 {
 	if len(g.sizes) == 0 {
 		return nil

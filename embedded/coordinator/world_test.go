@@ -20,8 +20,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// world is a world of one node that does what a test tells it. Real processes are in integration; here are
-// the failures that cannot be made there at will.
+// world is a world of one node that behaves as a test says. Real processes are in integration; here are the failures
+// that cannot be caused there at will.
 type world struct {
 	unclaimed error // why no volume can be claimed
 	t         *testing.T
@@ -37,25 +37,25 @@ type world struct {
 	hang        chan struct{} // Start waits for it, if set
 	killed      bool
 	released    []Release
-	giving      func() // while the volume is released, if set
+	giving      func() // called while the volume is released, if set
 	removed     []uint64
 	added       []string
 	unreachable map[string]error // by peer URL
 	store       func(ctx context.Context) (string, error)
 	nodes       []Node
-	forgets     func() // when Nodes forgets the nodes, as for a member it may; nil: it does not
+	forgets     func() // when Nodes forgets the nodes, if the disk has a record; nil: never
 	answer      []byte
-	looking     func()                                             // called when all is observed, if set
+	looking     func()                                             // called at the end of each observation, if set
 	asking      func()                                             // called when another node is asked, if set
-	told        func(node string) ([]byte, error)                  // what a node tells of itself, before answer, if set
-	rival       func(node string, question []byte) ([]byte, error) // what it answers one that is about to start, if set
+	told        func(node string) ([]byte, error)                  // a node's facts when asked, before answer, if set
+	rival       func(node string, question []byte) ([]byte, error) // a node's answer to one that is about to start, if set
 	bolt        string                                             // the name of the lock on the volume
 	asked       []string                                           // questions
 	failed      []string
 	ending      []string
 	twin        netip.Addr
 	twins       []string
-	borne       string // the record that the volume bears
+	borne       string // the record that the volume shows
 
 	witnesses  []plan.Witness
 	deaf       bool // changes of the member list have no effect
@@ -67,7 +67,7 @@ type world struct {
 	kept       map[string][]byte // holdfast's other keys; nil: all are as locked
 	left       []string          // the disruption lock at each Stop
 	handed     []time.Duration   // to hand over, at each Stop
-	mute       bool              // etcd answers no try of the lock
+	mute       bool              // etcd does not answer attempts to take the lock
 	db         database
 	aside      []plan.Aside
 	reclaimed  []time.Time
@@ -75,13 +75,13 @@ type world struct {
 	dismissed  []string
 	shone      []string
 	attested   []string      // IDs of the records
-	proposed   *plan.Restore // that lies in the store, and the last look at all of it has not seen
+	proposed   *plan.Restore // in the store, but not in the last look at the whole store
 	marked     []uint64
 	readOnly   bool
 	origin     *plan.Origin // another program's data
-	strange    error        // why that cannot be read
+	strange    error        // why it cannot be read
 	inUse      string       // what another program's etcd works on
-	superseded string       // why what was taken up is of the past
+	superseded string       // why data that was taken over is out of date
 	steps      []string     // of a takeover
 	room       plan.Room
 
@@ -90,7 +90,7 @@ type world struct {
 	campaigns  []plan.Standing
 	campaigned []string
 	says       map[string][]byte // answers of single nodes, before answer
-	looks      int               // at the standing
+	looks      int               // of the standing
 }
 
 func newWorld(t *testing.T) *world {
@@ -267,7 +267,7 @@ func (w *world) Standing() plan.Standing {
 	w.looks++
 	return w.standing
 }
-func (w *world) Refused(context.Context, uint64) bool { return w.refuses } // no lock: it would hide a race of who asks
+func (w *world) Refused(context.Context, uint64) bool { return w.refuses } // no lock: it would hide data races between questions
 func (w *world) Campaign(_ context.Context, s plan.Standing) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,9 +1,9 @@
 package plan
 
-// Holders says which node answers for each slot's name (R10): first the node that runs the member in the member list;
-// then one whose disk is that member's; then a joiner that the leader admitted; then the highest epoch of our
-// generation. A node of another generation never does; one that is about to accept our founding does. Lost nodes count
-// like live ones: their address is the last known, and a failing gossip must not cut a raft connection that works.
+// Holders returns the node whose address each slot's name has (R10). The order is: the node that runs the member in the
+// member list; one whose disk is that member's; a joiner that the leader admitted; the highest epoch of our generation.
+// A node of another generation never counts; one that is about to accept our founding does. Lost nodes count like live
+// ones: their address is the last known, and failing gossip must not cut a working raft connection.
 func Holders(obs Observation) map[string]string {
 	o := look(&obs)
 	record := o.Disk.Ledger.Record
@@ -28,7 +28,7 @@ func Holders(obs Observation) map[string]string {
 			switch {
 			case m.Slot != f.Slot:
 			case f.Member != 0 && f.Member == m.ID && f.Running && live:
-				r.class = 3 // a copy of its disk, claimed later, must not take the name from it
+				r.class = 3 // a copy of its disk, even if claimed later, must not take the name
 			case f.Member != 0 && f.Member == m.ID:
 				r.class = 2
 			case f.Join != 0 && f.Join == m.ID:
@@ -52,8 +52,8 @@ func Holders(obs Observation) map[string]string {
 	return nodes
 }
 
-// founds reports whether the disk has promised the very founding that the record is of, and has accepted nothing yet.
-// It accepts it as soon as it hears of that, and a member that starts without its name looks for it again after a
+// founds reports whether the disk has promised the founding that r records, and has not accepted anything yet. It
+// accepts r as soon as it hears of it. A member that starts before its name is known looks the name up again after a
 // second.
 func (f Facts) founds(r *Record) bool {
 	seat, _ := r.Charter.Seat(f.Slot)

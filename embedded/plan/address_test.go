@@ -2,8 +2,8 @@ package plan
 
 import "testing"
 
-// TestHoldersNameFounders: a node that has promised the founding which is accepted here answers for its slot before it
-// says that it has accepted it, too; of another promise, disk or record it does not.
+// TestHoldersNameFounders: a node that has promised the accepted founding answers for its slot before it announces that
+// it has accepted it, too. A node with another promise, disk or record does not.
 func TestHoldersNameFounders(t *testing.T) {
 	c := Charter{Cluster: "main", Generation: 1, PeerURL: simPeerURL, Seats: []Seat{{Slot: "a", Disk: "d1", Epoch: 1}, {Slot: "b", Disk: "d2", Epoch: 1}}}
 	r := FoundingRecord(c)

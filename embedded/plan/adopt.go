@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Program is who made etcd's data.
+// Program is the program that made etcd's data.
 type Program string
 
 // The programs whose clusters can be adopted.
@@ -17,41 +17,40 @@ const (
 	PlainEtcd   Program = "etcd"         // a data directory, with the directory member in it
 )
 
-// Origin is what data on a volume that holdfast did not make says of its cluster (R22). All of it is read from the
-// disk.
+// Origin is what foreign data on a volume says about its cluster (R22). All of it is read from the disk.
 type Origin struct {
 	Program Program
-	Path    string // of etcd's data directory, relative to the volume: data/TOKEN, or . where that is the volume itself
-	Token   string // with which the cluster was founded; "" where the disk does not tell it, which is so of plain etcd
-	Cluster uint64 // its ID, from the log
-	Member  uint64 // ID of the member that this disk is, from the log
+	Path    string // of etcd's data directory, relative to the volume: data/TOKEN, or . if the volume is the directory
+	Token   string // of the founding; "" if the disk does not have it, which is always so for plain etcd
+	Cluster uint64 // cluster ID, from the log
+	Member  uint64 // ID of this disk's member, from the log
 	Members []Elder
-	Version string // that the cluster has agreed on, as 3.6.0; "" while it has not
-	// Obstacle is why the data cannot be taken up, and what to do; "" if nothing is in the way.
+	Version string // agreed by the cluster, such as 3.6.0; "" while there is none
+	// Obstacle is why the data cannot be taken over, and what to do; "" if nothing prevents it.
 	Obstacle string
 }
 
-// Elder is a member of an adopted cluster, as its list had it when the record was made.
+// Elder is a member of an adopted cluster, as the member list showed it when the record was made.
 type Elder struct {
 	ID      uint64 `json:"id"`
 	Name    string `json:"name,omitempty"` // "" if it never started
 	PeerURL string `json:"peer_url"`
 	Learner bool   `json:"learner,omitempty"`
-	// Slot is the slot in the peer URL, by the pattern of this node's configuration; "" if it does not fit.
+	// Slot is the slot in the peer URL, by this node's pattern; "" if the URL does not match it.
 	Slot string `json:"slot,omitempty"`
 }
 
-// Adoption is what a record says of a cluster that holdfast did not found: etcd's own words, from the disk on which it
-// was found first.
+// Adoption is what a record says about a cluster that holdfast did not found. It comes from the disk on which the
+// cluster was first found.
 type Adoption struct {
-	Token   string  `json:"token,omitempty"` // etcd's; "" where the disk did not tell it
+	Token   string  `json:"token,omitempty"` // etcd's; "" if the disk did not have it
 	Cluster uint64  `json:"cluster_id"`
 	Members []Elder `json:"members"` // sorted by slot
-	// Program is whose cluster it was; "" in records of versions that did not say it.
+	// Program is the program that ran the cluster; "" in records of versions that did not note it.
 	Program Program `json:"program,omitempty"`
 }
 
-// From is whose cluster it was. Only etcd-manager's disks tell etcd's token.
+// From is the program that ran the cluster. Only etcd-manager's disks contain etcd's token.
 func (a Adoption) From() Program {
 	switch {
 	case a.Program != "":
@@ -62,8 +61,8 @@ func (a Adoption) From() Program {
 	return PlainEtcd
 }
 
-// AdoptedRecord makes the record of a cluster that is taken over. Its ID depends only on what all of its disks say
-// alike, so that every node makes the same one, whichever members the list has by then.
+// AdoptedRecord makes the record of a cluster that is taken over. Its ID depends only on what all of the cluster's
+// disks agree on. So every node makes the same record, even if the member list has changed in between.
 func AdoptedRecord(cluster, peerURL string, from Origin) Record {
 	r := Record{Cluster: cluster, Generation: 1, ID: adoptedID(cluster, peerURL, from.Cluster), Cause: Adopted,
 		Adopted: &Adoption{Token: from.Token, Cluster: from.Cluster, Members: slices.Clone(from.Members),
@@ -81,7 +80,7 @@ func adoptedID(cluster, peerURL string, id uint64) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// cluster names the cluster, whose ID shows only where the log can be read.
+// cluster names the cluster. Its ID is known only if the log can be read.
 func (f Origin) cluster() string {
 	if f.Cluster == 0 {
 		return fmt.Sprintf("cluster of %s", f.Program)
@@ -98,26 +97,27 @@ func (f Origin) elder(id uint64) (Elder, bool) {
 	return f.Members[i], true
 }
 
-// Frozen is what waits until an adopted cluster is ours as a whole (R22).
+// Frozen says what the freeze of an adopted cluster holds back, and until when (R22).
 const Frozen = "until holdfast runs every member, none is added, removed or replaced, nothing is " +
 	"restored, and no backup is deleted"
 
-// Adopting is what a node that holds foreign data on its disk, on which no etcd runs, does about it: it is an Adopt, or
-// says why the data is not taken up.
+// Adopting decides about foreign data on which no etcd runs: it returns an Adopt, or says why the data is not taken
+// over.
 func (obs Observation) Adopting() Action { return adopting(look(&obs)).adopt() }
 
-// adopting asks whether foreign data on the disk may be taken up, and whether a cluster that was adopted is ours as a
-// whole by now (R22).
+// adopting asks whether foreign data on the disk may be taken over, and whether holdfast runs the whole of an adopted
+// cluster (R22).
 type adopting view
 
-// adopt takes up the foreign data on the disk, whose member is then run by this node. The record is put into the store
-// first: from then on nobody founds anything beside it.
+// adopt takes over the foreign data on the disk; this node then runs its member. The record goes into the store first,
+// so that nobody founds another cluster meanwhile.
 func (o adopting) adopt() Action {
 	from := o.Disk.Origin
 	if why := o.unfit(from); why.Text != "" {
 		return wait("%s", why)
 	}
-	if known, by := resuming(o).known(); known != nil && o.Disk.WAL { // it was taken up before, and may have gone on since
+	// It was taken over before, and may have advanced since.
+	if known, by := resuming(o).known(); known != nil && o.Disk.WAL {
 		return resuming(o).rewrite(known, by)
 	}
 	r := AdoptedRecord(o.Config.Cluster, o.Config.PeerURL, *from)
@@ -126,7 +126,7 @@ func (o adopting) adopt() Action {
 			"its members: %v",
 			o.Claim.Slot, from.Cluster, from.Program, err)
 	}
-	if why := o.others(&r); why.Text != "" {
+	if why := o.contradiction(&r); why.Text != "" {
 		return wait("%s", why)
 	}
 	if s := o.Store; s.Unknown == "" && len(s.Requests) > 0 {
@@ -141,7 +141,7 @@ func (o adopting) adopt() Action {
 		return wait("slot %s does not take over the member %x of %s yet: %s", o.Claim.Slot, from.Member, from.Program,
 			unknown)
 	}
-	over := o.over(&r)
+	over := o.replaceable(&r)
 	if known := o.Store.Record; known != nil && known.ID == r.ID {
 		r = *known
 	}
@@ -152,7 +152,7 @@ func (o adopting) adopt() Action {
 			from.Member, from.Cluster, from.Program, r.Token())}
 }
 
-// unfit says why the data on the disk must not be taken up.
+// unfit says why the data on the disk must not be taken over.
 func (o adopting) unfit(from *Origin) Said {
 	slot, cluster := o.Claim.Slot, from.cluster()
 	m, listed := from.elder(from.Member)
@@ -189,7 +189,8 @@ func (o adopting) unfit(from *Origin) Said {
 	return Said{}
 }
 
-// undecided reports whether a cluster has not agreed on a version: etcd's is 3.0 until all members have told theirs.
+// undecided reports whether a cluster has not agreed on a version: etcd's is 3.0 until all members have reported
+// theirs.
 func undecided(version string) bool {
 	m, known := MinorOf(version)
 	return !known || m == Minor{3, 0}
@@ -202,8 +203,8 @@ func distant(a, b string) bool {
 	return one && two && x.Major == y.Major && x.Minor > y.Minor+1
 }
 
-// others says what anybody else knows that contradicts the record to be.
-func (o adopting) others(r *Record) Said {
+// contradiction says what the other nodes or the store know that contradicts the new record.
+func (o adopting) contradiction(r *Record) Said {
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f != nil && f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() != r.ID {
@@ -213,14 +214,14 @@ func (o adopting) others(r *Record) Said {
 				p.Node, f.CID, f.Record.Token(), r.Token())
 		}
 	}
-	known, conflict := o.settled(r).latest()
+	known, conflict := o.withoutReplaced(r).latest()
 	switch s := o.Store.Record; {
 	case conflict != "":
 		return say("%s", conflict)
 	case known != nil && known.Lineage() != r.ID:
 		return say("two clusters claim the name %q: %s, and the one on this disk, %s; keep one of them away from this gossip",
 			o.Config.Cluster, known.Token(), r.Token())
-	case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID && !o.over(r):
+	case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID && !o.replaceable(r):
 		return say("the backup store knows the cluster as %s, and this disk is of %s: if it was given back, finish that "+
 			"with %s on its last member; otherwise give this node another snapshot.store",
 			s.Token(), r.Token(), Command("takeover release"))
@@ -228,18 +229,18 @@ func (o adopting) others(r *Record) Said {
 	return Said{}
 }
 
-// over reports whether the store's record is of another cluster that was given back, down to its last member. Whatever
-// the other program has made of that since, by a restore say, may take its place.
-func (o adopting) over(r *Record) bool {
+// replaceable reports whether the store's record is of another cluster that was given back, down to its last member.
+// Then the cluster that the other program has since made of it, for example by a restore, may take its place.
+func (o adopting) replaceable(r *Record) bool {
 	s := o.Store
 	return s.Unknown == "" && s.Record != nil && s.Returned && s.Record.Lineage() != r.ID
 }
 
-// settled leaves out what lost nodes have said of other clusters, where the store says that the one on this disk has
-// their place, or may take it.
-func (o adopting) settled(r *Record) knowledge {
+// withoutReplaced ignores what lost nodes said about other clusters, if the store has the record of the cluster on this
+// disk, or may take it.
+func (o adopting) withoutReplaced(r *Record) knowledge {
 	s, rest := o.Store, *o.Observation
-	if o.over(r) || s.Unknown == "" && s.Record != nil && s.Record.Lineage() == r.ID {
+	if o.replaceable(r) || s.Unknown == "" && s.Record != nil && s.Record.Lineage() == r.ID {
 		rest.Peers = slices.DeleteFunc(slices.Clone(o.Peers), func(p Peer) bool {
 			return !p.Live && p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.Lineage() != r.ID
 		})
@@ -247,9 +248,9 @@ func (o adopting) settled(r *Record) knowledge {
 	return look(&rest).knowledge
 }
 
-// foreign returns the voters of an adopted cluster that no node is known to run: another program may. nil of every
-// other cluster, and of one that is ours as a whole. What a node said before it was lost does not count where the
-// cluster goes back, or where raft is connected to the member all the same: another program runs it then.
+// foreign returns the voters of an adopted cluster that no node is known to run: another program may run them. It is
+// nil for any other cluster, and for one that holdfast runs as a whole. A lost node's facts do not count if the cluster
+// goes back, or if raft is connected to the member: then another program runs it.
 func (o knowledge) foreign() []MemberInfo {
 	r := o.current()
 	if r == nil || r.Cause != Adopted || o.taken(r) {
@@ -267,7 +268,7 @@ func (o knowledge) foreign() []MemberInfo {
 	return all
 }
 
-// voters is what is known of the generation's voters: from its members that run, else from the record.
+// voters returns the generation's voters, as its running members list them; else as the record does.
 func (o knowledge) voters(r *Record) []MemberInfo {
 	var all []MemberInfo
 	for _, list := range o.lists(r) {
@@ -285,15 +286,15 @@ func (o knowledge) voters(r *Record) []MemberInfo {
 	return all
 }
 
-// taken reports whether an adopted cluster was seen to be ours as a whole, by any node of it that lives. That stays
-// true until it goes back.
+// taken reports whether a live node, or this one, has seen holdfast run the whole of an adopted cluster. That stays
+// true until the cluster goes back.
 func (o knowledge) taken(r *Record) bool {
 	return !o.returning() && (o.Disk.Ledger.Taken == r.ID ||
 		slices.ContainsFunc(o.Peers, func(p Peer) bool { return p.Live && p.Facts != nil && p.Facts.of(r) && p.Facts.Taken }))
 }
 
-// returning reports whether an adopted cluster goes back to another program, as `holdfast takeover release` has
-// everybody know before the first member is given back. It is mixed from then on, until an operator resumes it.
+// returning reports whether an adopted cluster goes back to another program. `holdfast takeover release` announces that
+// to all nodes before the first member is given back. From then on the cluster is mixed, until an operator resumes it.
 func (o knowledge) returning() bool {
 	r := o.current()
 	return r != nil && r.Cause == Adopted && o.Member.Paused != nil && o.Member.Paused.Return
@@ -302,15 +303,14 @@ func (o knowledge) returning() bool {
 // Returning reports whether this is an adopted cluster that goes back to another program.
 func (obs Observation) Returning() bool { return look(&obs).returning() }
 
-// Taken reports whether this is an adopted cluster whose voters were all seen to be run by holdfast.
+// Taken reports whether this is an adopted cluster, and holdfast was seen to run all of its voters.
 func (obs Observation) Taken() bool {
 	o := look(&obs)
 	r := o.current()
 	return r != nil && r.Cause == Adopted && o.taken(r)
 }
 
-// Foreign returns the slots of an adopted cluster's voters that holdfast does not run yet, sorted; nil of a cluster
-// that is ours.
+// Foreign returns the sorted slots of an adopted cluster's voters that holdfast does not run yet; nil if it runs all.
 func (obs Observation) Foreign() []string {
 	var slots []string
 	for _, m := range look(&obs).foreign() {
@@ -320,9 +320,9 @@ func (obs Observation) Foreign() []string {
 	return slots
 }
 
-// mixed says that another program runs some of the voters, so that the member list stays as it is, nothing is restored
-// and no backup deleted (R22): what each program does to the cluster, the other has never heard of. A cluster that was
-// not seen whole yet counts as mixed.
+// mixed says why an adopted cluster is frozen, "" if it is not (R22): another program runs some of its voters, and
+// neither program learns what the other one does to the cluster. Until all voters were seen to run here, the cluster
+// counts as mixed.
 func (o adopting) mixed() string {
 	r := o.current()
 	if r == nil || r.Cause != Adopted || o.taken(r) {
@@ -344,15 +344,15 @@ func (o adopting) mixed() string {
 	return fmt.Sprintf("%s not taken over yet: %s", they(foreign, "is", "are"), Frozen)
 }
 
-// whole notes on the disk that every voter is one that a node runs, once this member has a leader: the freeze is over,
-// and nobody has to see all of them at once again. It takes that note back once the cluster goes back.
-func (o adopting) whole() (Action, bool) {
+// noteTaken notes on the disk that holdfast runs every voter, once this member has a leader. The freeze is then over,
+// and need not be judged again. Once the cluster goes back, the note is removed.
+func (o adopting) noteTaken() (Action, bool) {
 	r := o.Disk.Ledger.Record
 	noted := o.Disk.Ledger.Taken == r.ID
 	switch {
 	case r.Cause == Adopted && noted && o.returning():
-		return Action{Kind: Note, Return: true, Why: fmt.Sprintf("%s goes back to another program: taking back the note on "+
-			"the disk of slot %s that it was taken over as a whole",
+		return Action{Kind: Note, Return: true, Why: fmt.Sprintf("%s goes back to another program: removing the note on "+
+			"the disk of slot %s that all of it was taken over",
 			r.Token(), o.Claim.Slot)}, true
 	case r.Cause != Adopted || noted || o.returning():
 		return Action{}, false
@@ -373,17 +373,17 @@ func (o adopting) whole() (Action, bool) {
 		Why: fmt.Sprintf(why+": the takeover is over; noting it on the disk of slot %s", r.Token(), o.Claim.Slot)}, true
 }
 
-// runs reports whether this node or a live one runs a member.
+// runs reports whether this node, or a live one, runs a member.
 func (o adopting) runs(r *Record, id uint64) bool {
 	is := func(f Facts) bool { return f.of(r) && f.Running && f.Member == id }
 	return is(o.facts(nil)) || slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && is(*p.Facts) })
 }
 
-// sight is the member list with those connected that raft messages flow to from here: what there is in the place of the
-// leader's word where that is run by another program, which tells nothing. nil where a node leads, or may.
-func (o adopting) sight() []MemberInfo {
+// ownView is the member list, with this member's own connections. It replaces the leader's report if another program
+// runs the leader, because such a leader reports nothing. It is nil if a node leads, or may lead.
+func (o adopting) ownView() []MemberInfo {
 	m, r := o.Member, o.current()
-	if len(o.foreign()) == 0 && !o.halts(r) || m.Leader || !m.Led() || o.leader(r) != nil {
+	if len(o.foreign()) == 0 && !o.mayReturn(r) || m.Leader || !m.Led() || o.leader(r) != nil {
 		return nil
 	}
 	seen := slices.Clone(m.Members)
@@ -393,17 +393,17 @@ func (o adopting) sight() []MemberInfo {
 	return seen
 }
 
-// halts reports whether an adopted cluster may be on its way back to another program: an operator has paused it, and
-// may give it back without a word. That every member was ours once tells nothing then.
-func (o adopting) halts(r *Record) bool {
+// mayReturn reports whether an adopted cluster may be on its way back to another program: an operator has paused it,
+// and may give members back without notice. Then it no longer matters that all members were ours once.
+func (o adopting) mayReturn(r *Record) bool {
 	return r != nil && r.Cause == Adopted && o.Member.Paused != nil
 }
 
-// forbidden says why a restore must not be while another program runs voters that are not named lost.
+// forbidden says why a restore is not allowed while another program runs voters that are not named lost.
 func (o adopting) forbidden(p *Restore) string { return stranded(o.Foreign(), p) }
 
-// stranded says why a restore must not be while another program runs the voters of these slots, "" if it may: those
-// that are not named lost would have their data in a cluster that has gone on without them. Recovery stays allowed.
+// stranded says why a restore is not allowed while another program runs the voters of these slots, "" if it is. A voter
+// that is not named lost would keep running in a cluster that the others have left. Recovery stays allowed.
 func stranded(foreign []string, p *Restore) string {
 	slots := slices.DeleteFunc(slices.Clone(foreign), func(slot string) bool { return slices.Contains(p.Lost, slot) })
 	if p.Survivor != "" || len(slots) == 0 {
@@ -415,6 +415,6 @@ func stranded(foreign []string, p *Restore) string {
 		strings.Join(slots, ","))
 }
 
-// Mixed says that another program may run voters of an adopted cluster, and what waits for the end of that; "" if none
+// Mixed says that another program may run voters of an adopted cluster, and what waits until it does not; "" if none
 // does.
 func (obs Observation) Mixed() string { return adopting(look(&obs)).mixed() }

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// Early campaigns (R23): a member starts an election before raft's timer ends, on evidence that there is no leader.
-// Raft alone decides who leads. A wrong campaign costs one needless election, so evidence has to add up.
+// Early campaigns (R23): a member starts an election before raft's timer expires, on evidence that there is no leader.
+// Raft alone decides who leads. A wrong campaign costs one needless election, so several pieces of evidence must agree.
 
 // Reason is the evidence on which a member campaigns early.
 type Reason string
 
 // The reasons to campaign early.
 const (
-	// LeaderRefused: every stream to the leader has ended, and its peer port refuses connections: its process is gone.
+	// LeaderRefused: every stream to the leader has ended, and its peer port refuses connections: the process is gone.
 	LeaderRefused Reason = "leader-refused"
-	// LeaderGone: a majority of the voters misses the leader's heartbeats, and its node does not answer, or the mesh has
-	// lost it: the machine or its network is gone, or the process is stopped.
+	// LeaderGone: a majority of the voters misses the leader's heartbeats, and the leader's node does not answer, or the
+	// gossip has lost it: the machine or its network is gone, or the process is stopped.
 	LeaderGone Reason = "leader-gone"
 	// LeaderStalled: a majority of the voters misses the leader's heartbeats, and the leader itself says that its disk
-	// does not write what others have written.
+	// has not written what others have.
 	LeaderStalled Reason = "leader-stalled"
 	// FirstFounder: the founder of the first slot elects itself as soon as a majority is connected.
 	FirstFounder Reason = "founding"
-	// NoLeader: no leader was seen since the member started, and a majority, asked directly, knows none.
+	// NoLeader: the member has seen no leader since it started, and a majority, asked directly, knows none.
 	NoLeader Reason = "no-leader"
 )
 
-// Reasons are all of them.
+// Reasons are all reasons to campaign early.
 func Reasons() []Reason {
 	return []Reason{LeaderRefused, LeaderGone, LeaderStalled, FirstFounder, NoLeader}
 }
@@ -37,33 +37,33 @@ type Hold string
 
 // The reasons not to campaign.
 const (
-	holdNoVoter    Hold = "no-voter"     // it does not run, or has no vote
+	holdNoVoter    Hold = "no-voter"     // the member does not run, or has no vote
 	holdLeads      Hold = "leads"        // it leads
 	holdDeparting  Hold = "departing"    // it goes down on purpose, or is busy
 	holdEnding     Hold = "ending"       // it has left its generation, enters the next one, or an end is proposed (R16)
 	holdNoEvidence Hold = "no-evidence"  // nothing says that there is no leader
 	holdHeard      Hold = "leader-heard" // another voter hears a leader
-	holdUnsure     Hold = "unsure"       // another voter, which may hear a leader, does not say otherwise
+	holdUnsure     Hold = "unsure"       // another voter may hear a leader, and has not said that it does not
 	holdOnce       Hold = "once"         // it has campaigned in this term
-	holdBackOff    Hold = "back-off"     // its last campaign brought no leader, or the leader that pauses is a new one
+	holdBackOff    Hold = "back-off"     // its last campaign brought no leader, or the stalled leader is a new one
 	holdQuorum     Hold = "no-quorum"    // no majority is connected
-	holdUnsettled  Hold = "unsettled"    // it has just begun, and applies what is committed
-	holdBehind     Hold = "behind"       // another voter's log reaches further
-	holdRank       Hold = "rank"         // another voter comes first
+	holdUnsettled  Hold = "unsettled"    // it has just started, and has not applied all committed entries
+	holdBehind     Hold = "behind"       // another voter's log is longer
+	holdRank       Hold = "rank"         // another voter goes first
 )
 
 const (
-	// silentBeats is after how many beats heartbeats are missing, and lateBeats after how many the leader's node is asked.
-	// A leader whose disk has hung for stuckBeats sends none.
+	// After silentBeats without a heartbeat, heartbeats are missing; after lateBeats, the leader's node is asked. A
+	// leader whose disk has hung for stuckBeats sends none.
 	silentBeats = 5
 	lateBeats   = 2
 	stuckBeats  = 3
-	// calmBeats is for how long after an election no leader is deposed because it may only pause: some ten election
-	// timeouts. Where all disks are slow each needless election makes the next leader pause.
+	// For calmBeats after an election, some ten election timeouts, no leader is deposed for what may be a pause. If all
+	// disks are slow, each needless election makes the next leader pause.
 	calmBeats = 84
-	// muteTries is how many questions in a row the leader's node leaves unanswered when it is gone.
+	// muteTries is the number of questions in a row that a node must leave unanswered to count as gone.
 	muteTries = 3
-	// settle is how long evidence stands before the first campaigns, and rankStep how much longer each next one waits:
+	// settle is how long evidence must last before the first voter campaigns. Each next voter waits rankStep longer:
 	// enough for an election, which costs each voter one fsync.
 	settle   = 10 * time.Millisecond
 	rankStep = 120 * time.Millisecond
@@ -72,31 +72,31 @@ const (
 	maxBackOff = 1600 * time.Millisecond
 )
 
-// Glance is what etcd shows at the cost of a few locks.
+// Glance is a cheap look at etcd: it costs only a few locks.
 type Glance struct {
 	Lead, Term uint64
 	Leads      bool // this member leads
-	Doubtful   bool // no leader, no stream to it, or its heartbeats are late
+	Doubtful   bool // no leader, no stream to it, or late heartbeats
 }
 
-// Standing is what a running member's raft shows at one moment. Voters ask each other for it directly.
+// Standing is the state of a running member's raft at one moment. Voters ask each other for it directly.
 type Standing struct {
 	Running bool     `json:"running,omitempty"`
 	Voter   bool     `json:"voter,omitempty"`
-	Able    bool     `json:"able,omitempty"` // it may campaign early
+	Able    bool     `json:"able,omitempty"` // may campaign early
 	ID      uint64   `json:"id,omitempty"`
 	Term    uint64   `json:"term,omitempty"`
 	Lead    uint64   `json:"lead,omitempty"`   // the leader that raft shows, 0 for none
-	End     LogEnd   `json:"end"`              // of its log on the disk
+	End     LogEnd   `json:"end"`              // the end of its log on disk
 	Voters  []uint64 `json:"voters,omitempty"` // as applied, itself among them
-	Near    []uint64 `json:"near,omitempty"`   // members that raft messages flow to
-	// Silence is how long nothing has come from the leader; a leader's own is how long its disk has not written what
-	// others have. It is counted only while this process runs as it should, and judged by the Beat.
+	Near    []uint64 `json:"near,omitempty"`   // members that raft is connected to
+	// Silence is how long nothing has come from the leader. On a leader it is how long its disk has not written what
+	// others have. It grows only while this process gets the CPU, and is measured in Beats.
 	Silence time.Duration `json:"silence,omitempty"`
 	Beat    time.Duration `json:"beat,omitempty"`
-	// Elected is how long ago another leader followed the one before, 0 if none has since the member started.
+	// Elected is how long ago one leader replaced another, 0 if that has not happened since the member started.
 	Elected time.Duration `json:"elected,omitempty"`
-	// Settled: all that is committed is applied. Raft refuses to campaign before a change of the members is.
+	// Settled: all committed entries are applied. Raft refuses to campaign before a committed member change is applied.
 	Settled bool `json:"-"`
 }
 
@@ -105,64 +105,64 @@ func (s Standing) hears() bool {
 	return s.Running && (s.Lead == s.ID || slices.Contains(s.Near, s.Lead) && !s.silent())
 }
 
-// Beat is the unit in which silence is judged: the heartbeat interval, or more where the election timeout says that a
-// leader on slow disks or lines may pause for longer.
+// Beat is the unit in which silence is measured: the heartbeat interval, or more if the election timeout is long. A
+// long timeout means that a leader on slow disks or links may pause for longer.
 func Beat(heartbeat, election time.Duration) time.Duration { return max(heartbeat, election*12/100) }
 
 // silent reports whether the leader's heartbeats are missing.
 func (s Standing) silent() bool { return s.missing(silentBeats) }
 
-// Late reports whether heartbeats begin to be missing.
+// Late reports whether heartbeats are beginning to be missing.
 func (s Standing) Late() bool { return s.missing(lateBeats) }
 
 func (s Standing) missing(beats time.Duration) bool {
 	return s.Beat > 0 && s.Silence >= beats*s.Beat
 }
 
-// stuck reports whether a leader says that its disk does not write what others have written.
+// stuck reports whether a leader says that its disk has not written what others have.
 func (s *Standing) stuck() bool {
 	return s != nil && s.Running && s.Lead == s.ID && s.missing(stuckBeats)
 }
 
-// Rival is another voter that is not the suspect.
+// Rival is another voter; the suspect is not among them.
 type Rival struct {
 	ID   uint64
-	Live bool      // the mesh sees its node
-	Said *Standing // as it answered just now, nil if it did not
+	Live bool      // the gossip sees its node
+	Said *Standing // its answer just now, nil if there was none
 }
 
-// Candidacy is all that a member knows when it decides whether to campaign early.
+// Candidacy is everything a member knows when it decides whether to campaign early.
 type Candidacy struct {
 	Standing
 	Departing bool // it goes down on purpose, or is busy
-	Ending    bool // it has left its generation, enters the next one, or an end of it is proposed
+	Ending    bool // it has left its generation, is entering the next one, or an end of it is proposed
 	Rivals    []Rival
 
-	// Suspect is the leader that raft showed last, 0 if it has shown none since the member started. Refused: a new
-	// connection to its peer port was refused just now. Mute counts the questions in a row that its node has not answered,
-	// Answer is what it said.
+	// Suspect is the last leader that raft showed, 0 if none since the member started. Refused: a new connection to its
+	// peer port was refused just now. Mute counts the questions in a row that its node has not answered; Answer is its
+	// last answer.
 	Suspect uint64
 	Refused bool
 	Mute    int
 	Answer  *Standing
-	// First: this process has committed the founding, and its slot is the first.
+	// First: this process has committed the founding, and holds the first slot.
 	First bool
 
-	// Since is how long evidence and term have stood. Campaigned is the term in which the member campaigned last, Ago
-	// when, and Fruitless how many campaigns in a row brought no leader.
+	// Since is how long the evidence has lasted in this term. Campaigned is the term of the member's last campaign, and
+	// Ago how long ago that was. Fruitless counts the campaigns in a row that brought no leader.
 	Since      time.Duration
 	Campaigned uint64
 	Ago        time.Duration
 	Fruitless  int
 }
 
-// Ballot is the decision whether to campaign: for a Reason now, or not, because of Hold.
+// Ballot is the decision: campaign now for a Reason, or do not, because of Hold.
 type Ballot struct {
 	Reason Reason
 	Hold   Hold
 }
 
-// Candidate is what an observation tells of a candidacy; the rest is raft's.
+// Candidate fills in what an observation says about a candidacy; raft adds the rest.
 func (obs Observation) Candidate() Candidacy {
 	o := look(&obs)
 	l, m := o.Disk.Ledger, o.Member
@@ -177,7 +177,7 @@ func (obs Observation) Candidate() Candidacy {
 	return c
 }
 
-// First is the slot whose founder is the first to campaign, "" for a generation that was not founded.
+// First is the slot whose founder campaigns first, "" for a generation that was not founded.
 func (r Record) First() string {
 	if r.Cause != Founding || len(r.Charter.Seats) == 0 {
 		return ""
@@ -185,7 +185,7 @@ func (r Record) First() string {
 	return slices.Min(r.Charter.Slots())
 }
 
-// Ballot decides. It is an optimisation (R23): raft's own timers stand behind it.
+// Ballot decides. It is an optimisation (R23): without it, raft's own timers elect a leader.
 func (c Candidacy) Ballot() Ballot {
 	reason := c.Evidence()
 	switch {
@@ -222,7 +222,7 @@ func (c Candidacy) Ballot() Ballot {
 	return Ballot{Reason: reason}
 }
 
-// Evidence is why there should be no leader, "" without a reason.
+// Evidence is the reason to believe that there is no leader, "" if there is none.
 func (c Candidacy) Evidence() Reason {
 	switch {
 	case c.Lead != 0 && c.Lead != c.Suspect: // another one leads by now
@@ -241,10 +241,11 @@ func (c Candidacy) Evidence() Reason {
 	return ""
 }
 
-// Unanswered reports whether the suspect was asked often enough in vain. It copies nothing: others may write beside it.
+// Unanswered reports whether the suspect left enough questions unanswered. It copies nothing, because other goroutines
+// may write c meanwhile.
 func (c *Candidacy) Unanswered() bool { return c.Mute >= muteTries }
 
-// stood is how long the evidence has stood. The voters miss the last heartbeat at the same time.
+// stood is how long the evidence has lasted. All voters miss the last heartbeat at the same time.
 func (c Candidacy) stood(reason Reason) time.Duration {
 	if reason == LeaderGone || reason == LeaderStalled {
 		return c.Silence - silentBeats*c.Beat
@@ -253,28 +254,31 @@ func (c Candidacy) stood(reason Reason) time.Duration {
 }
 
 // Founds reports whether nobody can have led yet: etcd founds in term 1, and the first election is that of term 2. A
-// founder that is started again may have a leader that it has not heard of.
+// founder that was restarted may have a leader that it has not heard.
 func (c Candidacy) Founds() bool { return c.First && c.Suspect == 0 && c.Term <= 1 }
 
-// unled reports whether a majority of the voters, this one among them, says that it knows no leader.
-func (c Candidacy) unled() bool {
-	without := 1
+// agreed reports whether a majority of the voters, including this one, says the same.
+func (c Candidacy) agreed(says func(*Standing) bool) bool {
+	with := 1
 	for _, r := range c.Rivals {
-		if r.Said != nil && r.Said.Running && r.Said.Voter && r.Said.Lead == 0 {
-			without++
+		if r.Said != nil && r.Said.Running && r.Said.Voter && says(r.Said) {
+			with++
 		}
 	}
-	return without > len(c.Voters)/2
+	return with > len(c.Voters)/2
 }
+
+// unled reports whether a majority of the voters knows no leader.
+func (c Candidacy) unled() bool { return c.agreed(func(s *Standing) bool { return s.Lead == 0 }) }
 
 // heard reports whether another voter hears a leader.
 func (c Candidacy) heard() bool {
 	return slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said != nil && r.Said.hears() })
 }
 
-// unsure reports whether a voter that may hear the leader has not answered: one that raft is connected to, or of a node
-// that lives. Its silence is no consent: a firewall and a stale address refuse connections, too, and a leader whose
-// heartbeats are missing here may be cut off from here alone.
+// unsure reports whether a voter that may hear the leader has not answered: one that raft is connected to, or whose
+// node is live. Its silence is no consent. A firewall or a stale address refuses connections too, and a leader whose
+// heartbeats are missing here may be cut off only from this node.
 func (c Candidacy) unsure(reason Reason) bool {
 	near := func(r Rival) bool { return r.Said == nil && slices.Contains(c.Near, r.ID) }
 	live := func(r Rival) bool { return r.Said == nil && r.Live }
@@ -289,18 +293,12 @@ func (c Candidacy) unsure(reason Reason) bool {
 	return false
 }
 
-// missed reports whether a majority of the voters, this one among them, says that the suspect's heartbeats are missing.
+// missed reports whether a majority of the voters misses the suspect's heartbeats.
 func (c Candidacy) missed() bool {
-	without := 1
-	for _, r := range c.Rivals {
-		if r.Said != nil && r.Said.Running && r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.silent() {
-			without++
-		}
-	}
-	return without > len(c.Voters)/2
+	return c.agreed(func(s *Standing) bool { return s.Lead == c.Suspect && s.silent() })
 }
 
-// majority reports whether a majority of the voters is connected, without the one that is thought to be gone.
+// majority reports whether a majority of the voters is connected, without the suspect.
 func (c Candidacy) majority() bool {
 	with := 0
 	for _, id := range c.Voters {
@@ -311,16 +309,16 @@ func (c Candidacy) majority() bool {
 	return with > len(c.Voters)/2
 }
 
-// unsettling reports whether a campaign against a leader that may only pause comes soon after an election, here or as
-// another voter has seen it.
+// unsettling reports whether a campaign against a leader that may only be pausing would follow an election too soon.
+// The election counts if this member or another voter has seen it.
 func (c Candidacy) unsettling(reason Reason) bool {
 	lately := func(s *Standing) bool { return s != nil && s.Elected > 0 && s.Elected < calmBeats*c.Beat }
 	return (reason == LeaderGone || reason == LeaderStalled) &&
 		(lately(&c.Standing) || slices.ContainsFunc(c.Rivals, func(r Rival) bool { return lately(r.Said) }))
 }
 
-// before returns how many live voters come first, and whether the log of one reaches further. Of a voter that does not
-// answer only the ID counts.
+// before returns how many live voters go first, and whether one of them has a longer log. For a voter that did not
+// answer, only its ID counts.
 func (c Candidacy) before() (rank int, behind bool) {
 	for _, r := range c.Rivals {
 		if !r.Live {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// doomed is a voter that has just lost its leader: it campaigns, unless a test changes that.
+// doomed is a voter that has just lost its leader: it campaigns, unless a test changes something.
 func doomed() Candidacy {
 	return Candidacy{
 		Standing: Standing{Running: true, Voter: true, Able: true, ID: 2, Term: 5, Lead: 1, End: LogEnd{5, 100}, Settled: true,
@@ -18,7 +18,7 @@ func doomed() Candidacy {
 	}
 }
 
-// said is a voter that has lost the same leader.
+// said is another voter that has lost the same leader.
 func said(id uint64, end LogEnd) *Standing {
 	return &Standing{Running: true, Voter: true, Able: true, ID: id, Term: 5, Lead: 1, End: end,
 		Voters: []uint64{1, 2, 3}, Beat: 100 * time.Millisecond}
@@ -132,7 +132,7 @@ func TestBallot(t *testing.T) {
 	}
 }
 
-// A leader may be silent for a part of what raft's own timer grants it.
+// A leader may be silent for a part of the time that raft's own timer allows.
 func TestBeat(t *testing.T) {
 	for _, c := range []struct{ heartbeat, election, want int }{
 		{100, 1000, 120}, {100, 5000, 600}, {500, 2500, 500},
@@ -159,7 +159,7 @@ func stalls(c *Candidacy) {
 	c.Answer.Silence = 300 * time.Millisecond
 }
 
-// five has two voters more, of which one misses the leader as well.
+// five adds two voters, one of which misses the leader as well.
 func five(c *Candidacy) {
 	c.Voters, c.Near = []uint64{1, 2, 3, 4, 5}, []uint64{1, 3, 4, 5}
 	missing := said(5, LogEnd{5, 100})
@@ -218,7 +218,7 @@ func TestCandidate(t *testing.T) {
 	}
 }
 
-// TestBallotProperties asks of random candidacies what no campaign may lack.
+// TestBallotProperties checks with random candidacies what every campaign must have.
 func TestBallotProperties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 23))
 	campaigns := map[Reason]int{}

@@ -12,16 +12,16 @@ import (
 // Seat is one slot of a charter: the disk that holds it.
 type Seat struct {
 	Slot  string `json:"slot"`
-	Disk  string `json:"disk"`  // random UUID, given to the disk when it was formatted
-	Epoch uint64 `json:"epoch"` // of the claim; only orders charters, rises with every change of the slot
-	// Member is, in the record of a restore, the ID that the slot had in the generation before, 0 if it had none or nobody
-	// knew it; in that of an adopted cluster, the member that had the slot. Anyone who left that generation later, and
-	// knows of another, does not found the new one.
+	Disk  string `json:"disk"`  // random UUID from when the disk was formatted
+	Epoch uint64 `json:"epoch"` // of the claim; it only orders charters, and rises with every claim
+	// Member is the slot's member in the previous generation, 0 if there was none or it was not known (in the record of a
+	// restore), or the slot's member in an adopted cluster. A disk that left the previous generation later, and knows of
+	// another member, does not found the new one.
 	Member uint64 `json:"member,omitempty"`
 }
 
-// Charter is a proposed founding: which disks make which cluster. It is a value; two holders that see
-// the same disks make the same charter.
+// Charter is a proposed founding: which disks make which cluster. It is a value: two holders that see the same disks
+// make the same charter.
 type Charter struct {
 	Cluster    string `json:"cluster"`
 	Generation uint64 `json:"generation"`
@@ -73,13 +73,13 @@ func PeerURL(pattern, slot string) string {
 	return strings.ReplaceAll(pattern, "{slot}", slot)
 }
 
-// equal reports whether both charters are the same. It is what comparing IDs means, without hashing.
+// equal reports whether both charters are the same, like comparing their IDs but without hashing.
 func (c Charter) equal(d Charter) bool {
 	return c.Cluster == d.Cluster && c.Generation == d.Generation && c.PeerURL == d.PeerURL &&
 		slices.Equal(c.Seats, d.Seats)
 }
 
-// sameDisks reports whether both charters seat the same disks in the same slots, at whatever epoch.
+// sameDisks reports whether both charters seat the same disks in the same slots, whatever the epochs.
 func (c Charter) sameDisks(d Charter) bool {
 	return c.PeerURL == d.PeerURL && slices.EqualFunc(c.Seats, d.Seats, func(a, b Seat) bool {
 		return a.Slot == b.Slot && a.Disk == b.Disk
@@ -105,7 +105,7 @@ func (c Charter) newer(old Charter) bool {
 	return higher
 }
 
-// keepsMajority reports whether a majority of the old charter's disks is in c, too.
+// keepsMajority reports whether c has a majority of the old charter's disks.
 func (c Charter) keepsMajority(old Charter) bool {
 	kept := 0
 	for _, o := range old.Seats {
@@ -116,8 +116,8 @@ func (c Charter) keepsMajority(old Charter) bool {
 	return kept > len(old.Seats)/2
 }
 
-// merge returns the charter of the same disks with the higher epoch of both in every slot, so that
-// holders that read the same disks at different times agree in the end.
+// merge returns the charter with the higher epoch of both in every slot. d must have the same disks. So holders that
+// saw the same disks at different times agree in the end.
 func (c Charter) merge(d Charter) Charter {
 	m := c
 	m.Seats = slices.Clone(c.Seats)
@@ -138,23 +138,23 @@ type Cause string
 const (
 	Founding  Cause = "founding" // of the first
 	Restored  Cause = "restore"  // of one that began with a backup
-	Recovered Cause = "recover"  // of one that began with what one disk of the generation before held
+	Recovered Cause = "recover"  // of one that began with the data of one disk of the previous generation
 	Adopted   Cause = "adopted"  // of the first of a cluster that holdfast did not found (R22)
 )
 
-// Record is the birth certificate of one generation of a cluster. It never changes. A disk accepts at
-// most one record for each generation.
+// Record is the founding document of a generation. It never changes. A disk accepts at most one record for each
+// generation.
 type Record struct {
 	Cluster    string `json:"cluster"`
 	Generation uint64 `json:"generation"` // 1 for the founding
 	ID         string `json:"id"`         // of a founding or an adoption: a hash, so that all nodes agree; else random
-	// Line is the IDs of all generations before this one, the founding's first. Two records of one cluster are
-	// of one line, or they contradict each other.
+	// Line is the IDs of all earlier generations, the founding's first. Of two records of one cluster, one has the other
+	// in its line, or they contradict each other.
 	Line    []string `json:"line,omitempty"`
 	Cause   Cause    `json:"cause"`
 	Restore *Restore `json:"restore,omitempty"` // what was proposed; nil for a founding
 	Charter Charter  `json:"charter"`
-	// Adopted is what an adopted cluster says of itself; nil of every other.
+	// Adopted describes an adopted cluster; nil for any other.
 	Adopted *Adoption `json:"adopted,omitempty"`
 }
 
@@ -163,13 +163,10 @@ func FoundingRecord(c Charter) Record {
 	return Record{Cluster: c.Cluster, Generation: c.Generation, ID: c.ID(), Cause: Founding, Charter: c}
 }
 
-// Peers returns the peer URL of every slot that the generation began with, which is what etcd calls the initial
-// cluster: of a recovery that is the survivor's alone, and its other slots join it.
+// Peers returns the peer URL of every slot that the generation began with, which etcd calls the initial cluster. After
+// a recovery that is only the survivor's slot; the other slots join it.
 func (r Record) Peers() map[string]string {
-	if r.Restore == nil {
-		return r.Charter.Peers()
-	}
-	if r.Cause == Recovered {
+	if r.Restore != nil && r.Cause == Recovered {
 		return map[string]string{r.Restore.Survivor: PeerURL(r.Charter.PeerURL, r.Restore.Survivor)}
 	}
 	return r.Charter.Peers()
@@ -183,13 +180,12 @@ func (r Record) Parent() string {
 	return r.Line[len(r.Line)-1]
 }
 
-// descends reports whether r began, after other generations or at once, with the end of b.
+// descends reports whether b is an earlier generation in the line of r.
 func (r Record) descends(b *Record) bool {
 	return r.Generation > b.Generation && slices.Contains(r.Line, b.ID)
 }
 
-// Lineage is the ID of the founding from which the generation descends: it tells apart two clusters that
-// were given one name.
+// Lineage is the ID of the founding from which the generation descends. It distinguishes two clusters with one name.
 func (r Record) Lineage() string {
 	if len(r.Line) == 0 {
 		return r.ID
@@ -197,8 +193,8 @@ func (r Record) Lineage() string {
 	return r.Line[0]
 }
 
-// Floor is a revision that the generation has reached: where a restored or recovered one began. Its backups may not
-// know of it yet.
+// Floor is a revision that the generation has certainly reached: where a restored or recovered one began. Its backups
+// may not show that yet.
 func (r Record) Floor() int64 {
 	if r.Restore == nil {
 		return 0
@@ -206,8 +202,8 @@ func (r Record) Floor() int64 {
 	return r.Restore.Revision + r.Restore.Bump
 }
 
-// EtcdToken is what etcd is told as the token of its cluster: of an adopted one what its founder told it, where that is
-// known. etcd needs it only where a cluster is founded.
+// EtcdToken is the cluster token that etcd is given: for an adopted cluster its founder's token, if that is known. etcd
+// only uses it to found a cluster.
 func (r Record) EtcdToken() string {
 	if r.Adopted != nil && r.Adopted.Token != "" {
 		return r.Adopted.Token
@@ -215,8 +211,8 @@ func (r Record) EtcdToken() string {
 	return r.Token()
 }
 
-// Token is the etcd cluster token of the generation. Members with different tokens have different
-// cluster and member IDs and refuse each other.
+// Token is the etcd cluster token of the generation. Members with different tokens have different cluster and member
+// IDs, and refuse each other.
 func (r Record) Token() string {
 	return fmt.Sprintf("%s@%d-%s", r.Cluster, r.Generation, r.ID)
 }

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// A Contest keeps two processes from starting one member, where the member's disk was copied. What the gossip tells of
-// the other holder may be older than the copy, so each asks all others directly, right before it starts. The answer is
-// the other's facts. Of two that do not run yet these say which comes first: both judge the same facts, so one gives
-// way. Where only one has heard of the other, the question tells of it: who was asked while it asks gives up that
+// A Contest keeps two processes from starting the same member after the member's disk was copied. What the gossip says
+// about the other holder may be older than the copy. So each node asks all others directly, right before it starts, and
+// each answers with its facts. If neither runs, both judge the same facts, so exactly one gives way. If only one of
+// them has heard of the other, the question itself announces it: a node that is asked while it asks gives up its
 // attempt, and asks back in the next one.
 //
 // One Contest belongs to a process. It is not safe for concurrent use.
 type Contest struct {
-	ours   Contender            // of the attempt
+	ours   Contender            // what this attempt would start
 	askers map[string]Contender // by node
-	asked  bool                 // one for the same has, since Whom
+	asked  bool                 // since Whom, one asked about the same disk or member
 	begun  bool                 // the member starts
 }
 
-// A Contender is what a node is about to start: a disk, and the member whose data is on it, 0 for none.
+// A Contender is what a node is about to start: a disk, and the member whose data is on it, 0 if there is none.
 type Contender struct {
 	Disk   string `json:"disk"`
 	Member uint64 `json:"member,omitempty"`
@@ -28,13 +28,13 @@ type Contender struct {
 // Contender is what this node would start.
 func (obs *Observation) Contender() Contender { return Contender{obs.Claim.Disk, obs.Disk.Member} }
 
-// same reports whether both are copies of one.
+// same reports whether one is a copy of the other.
 func (c Contender) same(d Contender) bool {
 	return c.Disk != "" && c.Disk == d.Disk || c.Member != 0 && c.Member == d.Member
 }
 
-// same reports whether a node holds the same disk as we do, or data of the same member. One of another generation is no
-// rival: their tokens differ, so raft does not mix them (R17), and a word about a generation that nothing proves would
+// same reports whether a node holds the same disk as we do, or data of the same member. A disk of another generation is
+// no rival: the tokens differ, so raft does not mix them (R17). Otherwise an unproven claim about a generation would
 // keep us from starting.
 func (obs *Observation) same(f *Facts) bool {
 	if ours := obs.Disk.Ledger.Record; ours != nil && f.Record != nil && f.Record.ID != ours.ID {
@@ -43,8 +43,8 @@ func (obs *Observation) same(f *Facts) bool {
 	return obs.Contender().same(Contender{f.Disk, f.Member})
 }
 
-// Asked notes that a node is about to start something. It reports whether the member here starts and gives way no more.
-// What else is answered must be observed after the call.
+// Asked notes that a node is about to start something. It reports whether the member here is starting and no longer
+// gives way. The rest of the answer must be observed after this call.
 func (c *Contest) Asked(by string, about Contender) (begun bool) {
 	if c.askers == nil {
 		c.askers = map[string]Contender{}
@@ -54,11 +54,11 @@ func (c *Contest) Asked(by string, about Contender) (begun bool) {
 	return c.begun
 }
 
-// Forget takes a question back: who asked it does not live, as far as is heard here.
+// Forget drops a node's question, because the gossip does not show that node as live.
 func (c *Contest) Forget(by string) { delete(c.askers, by) }
 
-// Whom begins an attempt to start. It returns the nodes to ask before: every live one, whatever was heard of it. Two
-// that have restarted, each on a copy, may both be heard to hold the disks that they held before.
+// Whom begins an attempt to start. It returns the nodes to ask: every live one, whatever the gossip says about it. Two
+// nodes that restarted, each on a copy, may both still be listed with the disks they held before.
 func (c *Contest) Whom(obs *Observation) []string {
 	c.ours, c.asked = obs.Contender(), false
 	live := map[string]bool{}
@@ -71,7 +71,7 @@ func (c *Contest) Whom(obs *Observation) []string {
 		nodes = append(nodes, p.Node)
 	}
 	for node, about := range c.askers {
-		if !live[node] { // or is not heard yet
+		if !live[node] { // lost, or not heard of yet
 			c.asked = c.asked || c.ours.same(about)
 			c.Forget(node)
 		}
@@ -79,27 +79,28 @@ func (c *Contest) Whom(obs *Observation) []string {
 	return nodes
 }
 
-// Begin reports whether the member may start once those of Whom have let it: nobody has asked meanwhile. From then on,
-// until End, it gives way to nobody.
+// Begin reports whether the member may start, after the nodes of Whom have allowed it: nobody has asked meanwhile. From
+// then until End, the member does not give way.
 func (c *Contest) Begin() bool {
 	c.begun = !c.asked
 	return c.begun
 }
 
-// End tells that the start is over: the member runs, or does not.
+// End says that the start is over, whether or not the member runs now.
 func (c *Contest) End() { c.begun = false }
 
-// An Answer is what a node says of itself right now, nil if it is silent. Gone: its machine says that nobody listens
-// there. Deaf: it answers, and could not ask in turn, for it does not hear the asker in the gossip yet.
+// An Answer is what a node says about itself now; Facts is nil if it is silent. Gone: its machine says that nobody
+// listens there. Deaf: it answers, but could not ask in turn, because it does not hear the asker in the gossip yet.
 type Answer struct {
 	Facts      *Facts
 	Gone, Deaf bool
 }
 
-// Obstacle says why the answers to an attempt do not let our member start, "" if they do: one is of a holder of the same
-// disk that runs it, or comes first. A node that answers is not gone, no matter who has its lock. Where one that was
-// heard to hold the same is silent, or one that has asked for it, the gossip has to tell first whether it lives; and to
-// one that holds the same, who asks. One that has our name cannot be asked, and is heard of or not.
+// Obstacle says why the answers do not let our member start, "" if they do. One of them may come from a holder of the
+// same disk that runs it or goes first. A node that answers is not gone, no matter who has its lock. A silent node that
+// is said to hold the same disk, or has asked about it, blocks the start until the gossip says whether it is live. A
+// node that holds the same disk but does not hear us yet blocks it, too. A node with our own name cannot be asked; we
+// can only hear of it in the gossip.
 func (c *Contest) Obstacle(obs Observation, answers map[string]Answer) string {
 	peers := slices.Clone(obs.Peers)
 	for i, p := range peers {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestObstacle asks a node that, as far as is heard, holds the same disk and does not run its member, by a lower
-// claim.
+// TestObstacle asks a node that, by the gossip, holds the same disk by a lower claim and does not run its member.
 func TestObstacle(t *testing.T) {
 	r := FoundingRecord(Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}:2380",
 		Seats: []Seat{{Slot: "a", Disk: "A"}}})
@@ -52,8 +51,8 @@ func TestObstacle(t *testing.T) {
 	}
 }
 
-// TestContest: who asks for the same disk while a member asks has it ask again, also one that is not heard yet. Who
-// asks for another disk holds up nobody.
+// TestContest: a node that asks about the same disk while a member asks makes that member ask again, even if the node
+// is not heard yet. A node that asks about another disk delays nobody.
 func TestContest(t *testing.T) {
 	var c Contest
 	mine, data, other := Contender{Disk: "A", Member: 1}, Contender{Disk: "B", Member: 1}, Contender{Disk: "C", Member: 2}

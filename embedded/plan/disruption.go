@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// disruption asks what the cluster would miss if this member went down on purpose.
+// disruption asks what the cluster would lack if this member went down on purpose.
 type disruption view
 
-// Seen is the member list as a leader has it, where the leader itself counts as connected; nil of any other node.
+// Seen is the leader's member list, with the leader itself marked as connected; nil from any other node.
 func (f Facts) Seen() []MemberInfo {
 	if !f.Running || !f.Leader {
 		return nil
@@ -21,15 +21,15 @@ func (f Facts) Seen() []MemberInfo {
 	return seen
 }
 
-// Disruption says what would be at risk if this member went down now on purpose (R14), "" if nothing: a
-// majority of all voters must stay connected without it, and nothing else may be going on. seen is what the leader's
-// facts have just told ([Facts.Seen]), nil if nobody has told. Only an answer given while this member has the lock
-// lasts: until then another one may go down on purpose at any time.
+// Disruption says what would be at risk if this member went down on purpose now (R14), "" if nothing would. A majority
+// of all voters must stay connected without it, and no other change may be in progress. seen is what the leader has
+// just reported ([Facts.Seen]), nil if no report came. Only an answer given while this member has the lock stays valid:
+// without the lock, another member may go down on purpose at any time.
 func (obs Observation) Disruption(seen []MemberInfo) (risk string) {
 	o := disruption(look(&obs))
 	m := o.Member
 	if seen == nil {
-		seen = adopting(o).sight()
+		seen = adopting(o).ownView()
 	}
 	switch {
 	case !m.Running:
@@ -50,7 +50,7 @@ func (obs Observation) Disruption(seen []MemberInfo) (risk string) {
 	return o.without(seen)
 }
 
-// without says whom the cluster would miss without this member.
+// without says which members the cluster would lack without this one.
 func (o disruption) without(seen []MemberInfo) string {
 	voters, left := 0, 0
 	var away, learners []string
@@ -82,7 +82,7 @@ func (o disruption) without(seen []MemberInfo) string {
 	return ""
 }
 
-// whereabouts names a slot and who holds it.
+// whereabouts names a slot and its holder.
 func (o disruption) whereabouts(slot string) string {
 	h, _ := o.holder(slot, 0)
 	switch {
@@ -94,9 +94,9 @@ func (o disruption) whereabouts(slot string) string {
 	return fmt.Sprintf("slot %s on %s", slot, h.Node)
 }
 
-// Haste says why a process that was told to end has no reason to wait for a moment at which its member may go down, ""
-// if it has one. Waiting cures nothing without a quorum, with one voter or two, and where the whole cluster is being
-// stopped, which is when every other voter has been told to end as well, or is gone.
+// Haste says why a process that was told to stop need not wait for a safe moment, "" if it should wait. Waiting does
+// not help without a quorum, with one or two voters, or when the whole cluster is being stopped: every other voter has
+// been told to stop as well, or is gone.
 func (obs Observation) Haste() string {
 	o := disruption(look(&obs))
 	m := o.Member
@@ -106,7 +106,7 @@ func (obs Observation) Haste() string {
 	if m.Learner {
 		return "a learner does not count for the quorum"
 	}
-	voters, near, staying := o.company()
+	voters, near, staying := o.countVoters()
 	switch {
 	case near <= voters/2:
 		return fmt.Sprintf("there is no quorum: %d of %d voters are connected", near, voters)
@@ -118,17 +118,17 @@ func (obs Observation) Haste() string {
 	return ""
 }
 
-// Deserted reports whether a member that goes down has nobody to hand the leadership over to: there is no quorum, or
-// every other voter has been told to end as well, or is gone. The member that took over would only be leaving, too.
+// Deserted reports whether a member that goes down has nobody to hand over to: there is no quorum, or every other voter
+// has been told to stop as well, or is gone. A new leader would be leaving, too.
 func (obs Observation) Deserted() bool {
 	o := disruption(look(&obs))
-	voters, near, staying := o.company()
+	voters, near, staying := o.countVoters()
 	return near <= voters/2 || staying == 0
 }
 
-// company counts the voters, this member among them; those that are connected, itself included; and the others that
-// nobody has told to end.
-func (o disruption) company() (voters, near, staying int) {
+// countVoters counts the voters, including this member; those that are connected, including this one; and the other
+// voters that nobody has told to stop.
+func (o disruption) countVoters() (voters, near, staying int) {
 	voters, near = 1, 1
 	for _, v := range o.Member.Members {
 		if v.Learner || v.ID == o.Member.ID {
@@ -146,8 +146,8 @@ func (o disruption) company() (voters, near, staying int) {
 	return voters, near, staying
 }
 
-// stays reports whether a slot's member is one that nobody has told to end, as far as is known. A member of an adopted
-// cluster that is connected after its node has left was given back: another program runs it, and it leads well (R22).
+// stays reports whether nobody has told a slot's member to stop, as far as is known. If a member of an adopted cluster
+// is connected although its node has left, it was given back: another program runs it, and it can lead (R22).
 func (o disruption) stays(slot string, connected bool) bool {
 	r := o.current()
 	adopted := r != nil && r.Cause == Adopted
@@ -165,22 +165,22 @@ func (o disruption) stays(slot string, connected bool) bool {
 	return connected && !known
 }
 
-// locks reports whether the disruption lock is this slot's.
-func (o knowledge) locks() bool {
+// hasLock reports whether this slot holds the disruption lock.
+func (o knowledge) hasLock() bool {
 	return o.Member.Lock != nil && o.Member.Lock.Slot == o.Claim.Slot
 }
 
-// lockedBy names another holder of the disruption lock.
+// lockedBy names the holder of the disruption lock if it is another slot.
 func (o knowledge) lockedBy() string {
-	if o.Member.Lock == nil || o.locks() || o.moot(*o.Member.Lock) {
+	if o.Member.Lock == nil || o.hasLock() || o.moot(*o.Member.Lock) {
 		return ""
 	}
 	return o.Member.Lock.String()
 }
 
-// Moot reports whether what a disruption lock was taken for is over although nobody gives it back: the member was
-// given back to the program that runs it now (R22). Its node has left the gossip, and raft is connected to it. Without
-// this each member that is given back would wait for the end of the lock of the one before.
+// Moot reports whether a disruption lock no longer serves its purpose, although nobody returns it: the holder's member
+// was given back to another program (R22). Its node has left the gossip, and raft is connected to the member. Without
+// this rule, each member that is given back would wait for the previous one's lock to expire.
 func (obs Observation) Moot(l Lock) bool { return look(&obs).moot(l) }
 
 func (o knowledge) moot(l Lock) bool {
@@ -197,10 +197,11 @@ func (o knowledge) moot(l Lock) bool {
 	})
 }
 
-// unlock gives the disruption lock back when what it was taken for is over: the slot serves again, and has nothing to
-// do that would need the lock, or it would not decide again. The holder of the slot then has lost it.
+// unlock returns the disruption lock when its purpose is done: the slot serves again. While the slot still needs the
+// lock, its loop is busy and decides nothing. If another node took the lock for this slot, that node no longer has the
+// slot.
 func (o disruption) unlock() (Action, bool) {
-	if !o.locks() {
+	if !o.hasLock() {
 		return Action{}, false
 	}
 	return Action{Kind: Unlock, Why: fmt.Sprintf("slot %s serves again: giving back the disruption lock that %s took (%s)",

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// observed is a follower of slot a in a healthy cluster of these other slots, and what the leader, b on n2, sees.
+// observed is a follower in slot a of a healthy cluster with these other slots, and what the leader, b on n2, sees.
 func observed(slots ...string) (Observation, []MemberInfo) {
 	o := Observation{Node: "n1", Claim: Claim{Held: true, Slot: "a"}, Disk: Disk{Ledger: Ledger{Record: &Record{ID: "r"}}},
 		Member: Member{Running: true, Ready: true, Status: Status{HasLead: true}, ID: 1}}
@@ -107,7 +107,7 @@ func TestHaste(t *testing.T) {
 		slots []string
 		tell  func(o *Observation)
 		want  string
-		alone bool // nobody is left to hand over to
+		alone bool // no voter is left to hand over to
 	}{
 		{"in a healthy cluster", []string{"b", "c"}, nil, "", false},
 		{"another is told to end as well", []string{"b", "c"}, func(o *Observation) { told(o, 0) }, "", false},

@@ -7,27 +7,27 @@ import (
 	"slices"
 )
 
-// Consent is the word of a generation's leader that a proposal may end it (R16). An operator confirmed the proposal on
-// a node of the cluster, and the leader committed this to the keyspace of its own generation, so that every later
-// leader knows it. Alone it stops nothing.
+// Consent says that a generation's leader agrees to a proposal that ends it (R16). An operator confirmed the proposal
+// on a node of the cluster, and the leader committed the consent to its own generation's keyspace, so every later
+// leader knows of it. Consent alone stops no member.
 type Consent struct {
 	Record   string `json:"record"`   // ID of the generation's record
 	Proposal string `json:"proposal"` // ID of the proposal
 	By       string `json:"by"`       // who confirmed it, for people
 }
 
-// Stand says where a member stood when it spoke: the leader that an operator was shown, or the one who objected to a
+// Stand is what a member showed of itself: the leader that an operator was shown, or the member that objected to a
 // proposal.
 type Stand struct {
 	Node     string `json:"node"`
 	Slot     string `json:"slot,omitempty"`
-	Disk     string `json:"disk,omitempty"` // names the objection: a repeated proposal quotes it
+	Disk     string `json:"disk,omitempty"` // identifies the objection: a repeated proposal quotes it
 	Address  string `json:"address,omitempty"`
 	Revision int64  `json:"revision,omitempty"`
 	Leader   bool   `json:"leader,omitempty"` // it had a leader, confirmed by a linearizable read
 }
 
-// String names the member, for people.
+// String names the member for people.
 func (s Stand) String() string {
 	at := "node " + s.Node
 	if s.Slot != "" {
@@ -46,19 +46,19 @@ func (s Stand) String() string {
 type Abort struct {
 	ID  string `json:"id"` // of the proposal
 	Why string `json:"why"`
-	By  *Stand `json:"by,omitempty"` // the member that objected; nil: an operator, or its time was over
+	By  *Stand `json:"by,omitempty"` // the member that objected; nil: an operator aborted it, or it expired
 }
 
-// Left is what a disk notes when its member has stopped for good, for a proposal to end its generation: it never votes
-// there again, unless it reads that the proposal was aborted.
+// Left is what a disk notes when its member has stopped for good, for a proposal to end its generation. The member
+// never votes there again, unless it reads that the proposal was aborted.
 type Left struct {
 	Proposal string       `json:"proposal"`
 	Members  []MemberInfo `json:"members,omitempty"`  // the member list as applied there
 	Revision int64        `json:"revision,omitempty"` // as applied there, 0 if not known
 }
 
-// Led reports whether the member has a leader: a linearizable read through it was answered within the last seconds. A
-// leader ID that raft remembers does not count: the leader's disk may hang.
+// Led reports whether the member has a leader: a linearizable read through it was answered within the last seconds. The
+// leader ID that raft remembers does not count, because that leader's disk may hang.
 func (m Member) Led() bool {
 	return m.Running && m.HasLead && m.Confirmed
 }
@@ -66,14 +66,14 @@ func (m Member) Led() bool {
 // succession asks whether our generation is over, which one follows it, and how this disk passes from one to the other.
 type succession view
 
-// ended returns the generation to follow from that of our disk, nil while ours is not over (R17). conflict says what
-// contradicts that; it never stops a member. pending is set where only a record says so, without the proposal and
-// outcome that would prove it: that is enough to keep a stopped member from starting, and for nothing else.
+// ended returns the generation that follows that of our disk, nil while ours is not over (R17). conflict says what
+// contradicts that; it never stops a member. pending is set if the store has a later record without the proposal and
+// outcome that would prove it. That only keeps a stopped member from starting.
 func (o succession) ended() (next *Record, conflict, pending string) {
 	mine, s := o.Disk.Ledger.Record, o.Store
 	r := s.Record
 	switch {
-	case s.Unknown != "" || r == nil || o.stranger() != "":
+	case s.Unknown != "" || r == nil || o.otherStore() != "":
 		return o.heirs(), "", ""
 	case r.ID == mine.ID || mine.descends(r) || r.Lineage() != mine.Lineage():
 		return nil, "", ""
@@ -102,7 +102,7 @@ func (o succession) ended() (next *Record, conflict, pending string) {
 		child.Restore.Title(), mine.Token()), ""
 }
 
-// contradicted reports whether what this node rests on is contradicted, so that it takes part in nothing.
+// contradicted reports whether something contradicts this node's generation, so that the node takes part in nothing.
 func (o succession) contradicted() bool {
 	if o.Disk.Ledger.Record == nil {
 		_, conflict := o.latest()
@@ -112,7 +112,7 @@ func (o succession) contradicted() bool {
 	return conflict != ""
 }
 
-// child returns the concluded generation right after another one, nil if the store does not prove one.
+// child returns the concluded generation right after another one, nil if the store proves none.
 func (s Store) child(of *Record) *Record {
 	i := slices.IndexFunc(s.Concluded, func(r Record) bool { return r.Parent() == of.ID && r.Generation == of.Generation+1 && r.Restore != nil })
 	if i < 0 {
@@ -121,8 +121,8 @@ func (s Store) child(of *Record) *Record {
 	return &s.Concluded[i]
 }
 
-// continuing returns the last proposal by which the cluster continued from data of a generation that it had left behind
-// (R19), before next or as that; nil if there is none.
+// continuing returns the last proposal, before or at next, by which the cluster continued from data of an abandoned
+// generation (R19); nil if there is none.
 func (s Store) continuing(of, next *Record) (last *Restore) {
 	for _, r := range s.Concluded {
 		if r.Restore != nil && r.Restore.Origin == of.ID && (r.ID == next.ID || next.descends(&r)) && (last == nil || r.Generation > last.Generation) {
@@ -133,7 +133,8 @@ func (s Store) continuing(of, next *Record) (last *Restore) {
 }
 
 // heirs returns a later generation that a majority of our generation's disks say they have entered. Where no shared
-// store answers, nothing less counts: a single record may be a drill's. While we have a leader it cannot be true.
+// store answers, nothing less counts, because a single record may come from a drill. While we have a leader, it cannot
+// be true.
 func (o succession) heirs() *Record {
 	if o.Member.Led() {
 		return nil
@@ -155,9 +156,9 @@ func (o succession) heirs() *Record {
 	return newest
 }
 
-// heir reports whether a disk that is in a later generation was a voter's of ours: our charter names it, or the charter
-// of the next generation does, with the member that it had. Who was declared lost may have another disk there, and the
-// members of a charter after that are not ours.
+// heir reports whether a disk in a later generation was that of one of our voters: our charter names the disk, or the
+// next generation's charter names it with the slot's old member. A slot that was declared lost may have another disk
+// there. Charters of generations after the next do not count: their members are not ours.
 func heir(ours *Record, f Facts) bool {
 	was, _ := ours.Charter.Seat(f.Slot)
 	is, _ := f.Record.Charter.Seat(f.Slot)
@@ -165,9 +166,9 @@ func heir(ours *Record, f Facts) bool {
 	return f.Disk != "" && (was.Disk == f.Disk || is.Disk == f.Disk && own)
 }
 
-// pass continues into the generation that followed ours, unless an operator has to choose first (R19): this disk was
-// declared lost, and holds more than that generation began with.
-func (o succession) pass(next *Record) Action {
+// moveOn continues into the generation that followed ours, unless an operator has to choose first (R19), because this
+// disk was declared lost and holds more than that generation began with.
+func (o succession) moveOn(next *Record) Action {
 	seat, _ := next.Charter.Seat(o.Claim.Slot)
 	if !o.Disk.WAL || o.Orders.Join || seat.Disk == o.Claim.Disk {
 		return o.follow(next)
@@ -191,11 +192,10 @@ func (o succession) pass(next *Record) Action {
 	case o.Disk.Log != nil && p.Log != nil && !o.Disk.Log.after(*p.Log):
 		return o.follow(next)
 	}
-	return wait("%s", o.returned(next, p))
+	return wait("%s", o.bothEnds(next, p))
 }
 
-// Apart reports whether the cluster continued in a later generation without what this disk holds, so that an operator
-// has to choose (R19).
+// Apart reports whether a later generation began without what this disk holds, so that an operator has to choose (R19).
 func (obs Observation) Apart() bool {
 	o := succession(look(&obs))
 	r := o.Disk.Ledger.Record
@@ -203,12 +203,12 @@ func (obs Observation) Apart() bool {
 		return false
 	}
 	next, _, pending := o.ended()
-	return pending != "" || next != nil && o.pass(next).Kind == Wait
+	return pending != "" || next != nil && o.moveOn(next).Kind == Wait
 }
 
-// returned shows both ends to the operator who has to choose.
-func (o succession) returned(next *Record, p *Restore) Said {
-	ours := "at an end that is not known"
+// bothEnds shows the operator, who has to choose, where both logs end.
+func (o succession) bothEnds(next *Record, p *Restore) Said {
+	ours := "at an unknown point"
 	if l := o.Disk.Log; l != nil {
 		ours = fmt.Sprintf("at term %d, index %d", l.Term, l.Index)
 	}
@@ -226,7 +226,7 @@ func (o succession) returned(next *Record, p *Restore) Said {
 		o.Claim.Slot, next.Token(), ours, theirs, next.Token(), Command("rejoin"), Command("rejoin --instead"))
 }
 
-// leaving is what the disk notes when it leaves. Of a member that does not run the loop adds the members, by the
+// leaving is what the disk notes when it leaves. If the member does not run, the coordinator adds the members from the
 // database.
 func (o succession) leaving(proposal string) *Left {
 	l := &Left{Proposal: proposal, Members: slices.Clone(o.Member.Members), Revision: o.Member.Revision}
@@ -236,7 +236,7 @@ func (o succession) leaving(proposal string) *Left {
 	return l
 }
 
-// leave ends the part of this member in its generation.
+// leave stops this member's part in its generation for good.
 func (o succession) leave(p *Restore) Action {
 	return Action{Kind: Leave, Left: o.leaving(p.ID),
 		Why: fmt.Sprintf("no leader has been seen since the %s was proposed by %s: slot %s leaves %s, and never votes "+
@@ -244,16 +244,16 @@ func (o succession) leave(p *Restore) Action {
 			p.Title(), p.By, o.Claim.Slot, o.Disk.Ledger.Record.Token())}
 }
 
-// remain decides for a disk that has left its generation: it waits for the outcome of the proposal that it left for.
-func (o succession) remain() Action {
+// awaitOutcome decides for a disk that has left its generation: it waits for the outcome of that proposal.
+func (o succession) awaitOutcome() Action {
 	l, s, mine := o.Disk.Ledger.Left, o.Store, o.Disk.Ledger.Record
 	next, conflict, _ := o.ended()
 	switch aborted := s.aborted(l.Proposal); {
 	case next != nil:
-		return o.pass(next)
-	case s.Unknown == "" && o.stranger() != "":
+		return o.moveOn(next)
+	case s.Unknown == "" && o.otherStore() != "":
 		return wait("slot %s has left %s and does not start, because node %s uses another backup store: set snapshot.store "+
-			"to the same place everywhere", o.Claim.Slot, mine.Token(), o.stranger())
+			"to the same place everywhere", o.Claim.Slot, mine.Token(), o.otherStore())
 	case aborted != nil && s.Unknown == "":
 		return Action{Kind: Stay, Aborted: l.Proposal,
 			Why: fmt.Sprintf("the proposal for which slot %s left %s was aborted (%s): it stays", o.Claim.Slot, mine.Token(),
@@ -270,7 +270,7 @@ func (o succession) remain() Action {
 		"replaced by a copy; bring the right one back", o.Claim.Slot, mine.Token())
 }
 
-// aborted returns the end of a proposal that began no generation, nil if it is none of those.
+// aborted returns the abort of a proposal, nil if it was not aborted.
 func (s Store) aborted(id string) *Abort {
 	i := slices.IndexFunc(s.Aborted, func(a Abort) bool { return a.ID == id })
 	if i < 0 {
@@ -279,11 +279,11 @@ func (s Store) aborted(id string) *Abort {
 	return &s.Aborted[i]
 }
 
-// unnoted returns a proposal to end our generation that was aborted, as the store says, and of which the disk does not
-// know, nil if there is none.
+// unnoted returns an abort of a proposal to end our generation that the store has and the disk has not noted yet; nil
+// if there is none.
 func (o succession) unnoted() *Abort {
 	s, l := o.Store, o.Disk.Ledger
-	if s.Unknown != "" || s.Record == nil || s.Record.ID != l.Record.ID || o.stranger() != "" {
+	if s.Unknown != "" || s.Record == nil || s.Record.ID != l.Record.ID || o.otherStore() != "" {
 		return nil
 	}
 	for _, a := range s.Aborted[max(0, len(s.Aborted)-maxAborted):] {
@@ -294,8 +294,8 @@ func (o succession) unnoted() *Abort {
 	return nil
 }
 
-// Object says whether this member has to abort the open proposal, and why (R16, R18). The coordinator does it at once,
-// beside whatever it is doing: the time that a proposal waits is only as long as a living leader needs for this.
+// Object says whether this member has to abort the open proposal, and why (R16, R18). The coordinator aborts it at
+// once, whatever else it is doing: a proposal waits only as long as a living leader needs to object.
 func Object(o Observation) (why string, ok bool) {
 	p, mine, m := o.Store.Restore, o.Disk.Ledger.Record, o.Member
 	if p == nil || mine == nil || o.Store.Unknown != "" || p.Parent() != mine.ID || !m.Running || m.Learner {
@@ -317,8 +317,9 @@ func Object(o Observation) (why string, ok bool) {
 	return "", false
 }
 
-// Withdrawn returns the proposals to which this member's generation has consented, and which were aborted, as its disk
-// remembers. Its leader takes these consents back, so that no leader concludes on a disk that does not remember (R16).
+// Withdrawn returns the proposals to which this member's generation has consented, and which its disk remembers as
+// aborted. The leader withdraws these consents, so that no leader whose disk does not remember the abort concludes
+// (R16).
 func (obs Observation) Withdrawn() (ids []string) {
 	m, l := obs.Member, obs.Disk.Ledger
 	if l.Record == nil || !m.Leader || !m.Led() {
@@ -332,7 +333,7 @@ func (obs Observation) Withdrawn() (ids []string) {
 	return ids
 }
 
-// Conflicts are what contradicts what this node rests on: it is shown, and touches nothing (R17).
+// Conflicts says what contradicts this node's generation. Conflicts are shown, and touch nothing (R17).
 func (obs Observation) Conflicts() []string {
 	o := succession(look(&obs))
 	var all []string
@@ -375,9 +376,9 @@ func (obs Observation) Conflicts() []string {
 		}
 		all = append(all, fmt.Sprintf("node %s %s: %s", p.Node, what, hint))
 	}
-	for _, p := range o.strangers() {
+	for _, p := range o.otherStores() {
 		if p.Facts.Store == o.Store.ID && slices.Contains(o.Store.Late, p.Node) {
-			continue // a process that has just begun, until the store is read again
+			continue // a process that has just started, until the store is read again
 		}
 		all = append(all,
 			fmt.Sprintf("node %s uses another backup store, or a copy: what the store says about generations is "+
@@ -388,14 +389,14 @@ func (obs Observation) Conflicts() []string {
 	return all
 }
 
-// Mark is the mark of a consent where etcd refuses every write: its number stands among the members that an alarm
-// names. It is void in every other generation, and for every other proposal.
+// Mark is the form of a consent while etcd refuses every write: an alarm is raised with this number as its member. It
+// is void in any other generation, and for any other proposal.
 func Mark(record, proposal string) uint64 {
 	sum := sha256.Sum256([]byte("consent " + record + " " + proposal))
 	return binary.BigEndian.Uint64(sum[:8]) | 1
 }
 
-// Marked reports whether an alarm bears the mark of a consent.
+// Marked reports whether an alarm carries the mark of a consent.
 func (m Member) Marked(record, proposal string) bool {
 	mark := ID(Mark(record, proposal))
 	return slices.ContainsFunc(m.Alarms, func(a Alarm) bool { return a.Member == mark })

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestObject: who aborts an open proposal, and who does not (R16, R18).
+// TestObject: which members abort an open proposal (R16, R18).
 func TestObject(t *testing.T) {
 	ours := FoundingRecord(Charter{Cluster: "main", Generation: 1, Seats: []Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}, {Slot: "c", Disk: "d3"}}})
 	led := &Stand{Node: "n2"}
@@ -49,8 +49,8 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// TestWithdrawn: a leader takes back its generation's consent to what was aborted, as its disk remembers, and only
-// that.
+// TestWithdrawn: a leader withdraws its generation's consent to a proposal that its disk remembers as aborted, and no
+// other.
 func TestWithdrawn(t *testing.T) {
 	r := Record{ID: "ours", Generation: 1}
 	consented := Observation{
@@ -76,7 +76,7 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
-// TestConflicts: what is shown, and touches nothing (R17).
+// TestConflicts: what is shown as a conflict (R17).
 func TestConflicts(t *testing.T) {
 	charter := Charter{Cluster: "main", Generation: 1, Seats: []Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}, {Slot: "c", Disk: "d3"}}}
 	ours := FoundingRecord(charter)

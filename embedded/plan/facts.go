@@ -1,29 +1,28 @@
 package plan
 
-// Phase sums up a held disk for others.
+// Phase is the state of a held disk, for other nodes.
 type Phase string
 
 const (
 	PhaseNone    Phase = ""        // no disk
-	PhaseWaiting Phase = "waiting" // held, but not fit for use (unreadable, foreign); the holder says why
-	PhaseBlank   Phase = "blank"   // nothing but perhaps promises: never voted
+	PhaseWaiting Phase = "waiting" // held, but not usable (unreadable, foreign); the holder says why
+	PhaseBlank   Phase = "blank"   // nothing on it, except possibly promises: never voted
 	PhaseFounder Phase = "founder" // accepted a record, may start as its founder
 	PhaseJoiner  Phase = "joiner"  // admitted, has not started
 	PhaseVacant  Phase = "vacant"  // a replacement: has no member data and waits for admission
 	PhaseData    Phase = "data"    // has a write-ahead log
 )
 
-// Facts is what a node says of itself in the gossip. Everything in it that a decision of another node rests on stays
-// true once it is true (a promise, a record, a removal), or is confirmed by a direct call. It is flat, as it is told:
-// older versions read the same fields.
+// Facts is what a node says about itself in the gossip. Whatever other nodes decide on stays true once it is true (a
+// promise, a record, a removal), or is confirmed by a direct call. The struct is flat because that is its form in the
+// gossip: older versions read the same fields.
 type Facts struct {
 	Version int    `json:"version"` // 1
 	Slot    string `json:"slot,omitempty"`
 	Epoch   uint64 `json:"epoch,omitempty"`
 	Disk    string `json:"disk,omitempty"`
-	// Lock names the lock that the node has on its disk, if only one process can have it, but for that of a clone of the
-	// machine with its memory: the kernel that runs and the file in it. "": nothing is known of that. See
-	// [Observation.heard].
+	// Lock names the operating system's lock on the node's disk: the running kernel and the locked file. "": unknown.
+	// Only one process can have it, except on a clone of the machine with its memory. See [Observation.Ousted].
 	Lock     string       `json:"lock,omitempty"`
 	Phase    Phase        `json:"phase,omitempty"`
 	Slots    []string     `json:"slots,omitempty"`    // wanted
@@ -38,68 +37,67 @@ type Facts struct {
 	Clients  []string     `json:"clients,omitempty"`  // of a running member: where clients reach it
 	Control  string       `json:"control,omitempty"`  // of a running member: where its node answers other machines
 	Members  []MemberInfo `json:"members,omitempty"`  // applied list of a running member
-	Removed  []uint64     `json:"removed,omitempty"`  // members that a quorum has removed
+	Removed  []uint64     `json:"removed,omitempty"`  // members that this generation has removed
 	Admitted []Admission  `json:"admitted,omitempty"` // of a leader
-	Term     uint64       `json:"term,omitempty"`     // in which a leader leads
-	// Holders of a running member: which node held each slot last. A node that is back without its disk has
-	// no slot to show any more, and yet its slot is not anybody's.
+	Term     uint64       `json:"term,omitempty"`     // in which the leader leads
+	// Holders of a running member: which node last held each slot. A node that comes back without its disk shows no slot
+	// any more, but its slot is still taken.
 	Holders map[string]string `json:"holders,omitempty"`
 	Store   string            `json:"store,omitempty"` // random ID of its backup store, "" while unknown
 	Nonce   string            `json:"nonce,omitempty"` // random; this process has put it into its store
-	// Restore is the ID of the open proposal this node knows of, Prepared of the one its disk has prepared, and
-	// Unable why it cannot prepare Restore at present.
+	// Restore is the ID of the open proposal that this node knows of, and Prepared that of the proposal its disk has
+	// prepared. Unable is why it cannot prepare Restore now.
 	//
-	// Prepared becomes false only after an abort, and then nobody can conclude on an old word of it: abort and
-	// conclusion are the same conditional put.
+	// Prepared becomes false only after an abort. Abort and conclusion are the same conditional put, so nobody can
+	// conclude on an outdated Prepared.
 	Restore  string `json:"restore,omitempty"`
 	Prepared string `json:"prepared,omitempty"`
 	Unable   string `json:"unable,omitempty"`
-	// Consent is the ID of the proposal that the leader of this node's generation has consented to, as applied here.
-	// Left is what the disk noted when it left its generation.
+	// Consent is the ID of the proposal to which this generation's leader has consented, as applied here. Left is what
+	// the disk noted when it left its generation.
 	Consent string `json:"consent,omitempty"`
 	Left    *Left  `json:"left,omitempty"`
 	// Confirmed: a linearizable read through the leader was answered here a moment ago.
 	Confirmed bool `json:"confirmed,omitempty"`
 
 	Log  *LogEnd  `json:"log,omitempty"`  // of a member without a leader
-	Set  *SlotSet `json:"set,omitempty"`  // the newest that this node knows
+	Set  *SlotSet `json:"set,omitempty"`  // the newest that this node knows of
 	Etcd string   `json:"etcd,omitempty"` // version of the etcd in this node's holdfast
-	// Agreed is the version that the cluster has agreed on, as its running member has applied it.
+	// Agreed is the cluster version, as the running member has applied it.
 	Agreed string `json:"agreed,omitempty"`
-	// Drained: an operator keeps the member down. Stopping: the process is about to end; its last word stays true until
+	// Drained: an operator keeps the member down. Stopping: the process is about to stop; its last facts stay true until
 	// it is back.
 	Drained  bool `json:"drained,omitempty"`
 	Stopping bool `json:"stopping,omitempty"`
-	// Fragmented and Full judge a member's database: it is worth a defragmentation; it has no room below its watermark.
-	// Defragging is told before it begins. Short: the volume of the running member has less free than its reserve.
+	// Fragmented and Full judge a member's database: a defragmentation is worth it; it has no room below its watermark.
+	// Defragging is announced before it begins. Short: less than the reserve is free on the running member's volume.
 	Fragmented bool `json:"fragmented,omitempty"`
 	Full       bool `json:"full,omitempty"`
 	Short      bool `json:"short,omitempty"`
 	Defragging bool `json:"defragging,omitempty"`
-	// Trusts are the authorities, by fingerprint, whose peers the running member accepts, Issuer is the one that signed
-	// the peer's certificate which this node presents. Stale: other authorities stand in the files than the member
-	// started with.
+	// Trusts are the fingerprints of the authorities whose peers the running member accepts, and Issuer is the authority
+	// of the peer certificate that it presents. Stale: the files now name other authorities than when the member started.
 	Trusts []string `json:"trusts,omitempty"`
 	Issuer string   `json:"issuer,omitempty"`
 	Stale  bool     `json:"stale,omitempty"`
-	// Taken: this disk has noted that no other program runs a voter of its adopted cluster any more.
+	// Taken: this disk has noted that holdfast runs every voter of its adopted cluster.
 	Taken bool `json:"taken,omitempty"`
-	// Secured is the pattern of peer URLs with TLS that this disk has noted to serve for good, in a generation that began
+	// Secured is the https pattern of peer URLs that this disk has promised to serve for good, in a generation that began
 	// with http.
 	Secured string `json:"secured,omitempty"`
-	// Foreign: the disk holds data of another program's cluster that was not taken over yet.
+	// Foreign: the disk holds another program's data that has not been taken over.
 	Foreign bool `json:"foreign,omitempty"`
-	// Standby is the zone in which this node, which holds no volume, takes one as soon as it is free; "" if it takes none
-	// now, or has no zones. It is advice: nothing rests on it but when a member that runs well is moved.
+	// Standby is the zone in which this node, which holds no volume, would claim one as soon as it is free; "" if it
+	// would not now, or has no zones. It is advice, used only to decide when to move a member that runs well.
 	Standby string `json:"standby,omitempty"`
 }
 
-// Facts makes what we say of ourselves.
+// Facts returns what this node says about itself.
 func (obs Observation) Facts(removed []uint64) Facts { return look(&obs).facts(removed) }
 
-// facts is Facts, for the questions here.
+// facts is Facts, for the views.
 func (o knowledge) facts(removed []uint64) Facts {
-	f := Facts{Version: 1, Slots: o.Config.Slots, PeerURL: o.Config.PeerURL, Store: o.Store.ID, Etcd: o.Config.Etcd,
+	f := Facts{Version: factsVersion, Slots: o.Config.Slots, PeerURL: o.Config.PeerURL, Store: o.Store.ID, Etcd: o.Config.Etcd,
 		Drained: o.Drained, Stopping: o.Stopping}
 	if r := o.Store.Restore; r != nil && o.Store.Unknown == "" {
 		f.Restore = r.ID
@@ -127,7 +125,7 @@ func (o knowledge) facts(removed []uint64) Facts {
 		f.Secured = l.Secured.PeerURL
 	}
 	f.Foreign = o.Disk.Origin != nil && l.Record == nil
-	if !o.changing() { // else the data is still that of the generation before
+	if !o.changing() { // else the data is still the previous generation's
 		f.Member, f.CID, f.Log = o.Disk.Member, o.Disk.ClusterID, o.Disk.Log
 	}
 	f.Running, f.Leader, f.Removed = o.Member.Running, o.Member.Leader && !o.Member.Stalled, removed
@@ -148,11 +146,11 @@ func (o knowledge) facts(removed []uint64) Facts {
 	return f
 }
 
-// phase sums up the held disk.
+// phase is the state of the held disk.
 func (o knowledge) phase() Phase {
 	d := o.Disk
 	switch {
-	case o.Claim.Mismatch != "" || d.Unknown != "" || o.bereaved():
+	case o.Claim.Mismatch != "" || d.Unknown != "" || o.missesDisk():
 		return PhaseWaiting
 	case (d.WAL || d.Origin != nil) && d.Ledger.Record == nil || d.Ledger.forgetful():
 		return PhaseWaiting
@@ -171,9 +169,9 @@ func (o knowledge) phase() Phase {
 	}
 }
 
-// bereaved reports whether this node misses a disk with data, and the one it holds instead has none. An unmounted
+// missesDisk reports whether this node misses a disk with data, and holds one without data instead. An unmounted
 // directory looks like that.
-func (o knowledge) bereaved() bool {
+func (o knowledge) missesDisk() bool {
 	return o.Claim.Missing != "" && o.Disk.Ledger.Record == nil && !o.Disk.WAL && o.Disk.Origin == nil
 }
 
@@ -183,7 +181,7 @@ func (o knowledge) changing() bool {
 	return l.Record != nil && l.Record.Restore != nil && l.Role == RoleFounder && l.Started == ""
 }
 
-// prepared reports whether the disk holds all that the proposal of this ID needs.
+// prepared reports whether the disk holds everything that the proposal with this ID needs.
 func (o knowledge) prepared(id string) bool {
 	p := o.Disk.Ledger.Prepared
 	return p != nil && p.ID == id && o.Disk.Built == id

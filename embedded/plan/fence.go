@@ -9,58 +9,59 @@ import (
 // fencing asks which disks may found the generation that a proposal would begin.
 type fencing view
 
-// fence is what is known of the generation that a restore would end. It answers for which disks a seat in the new one
-// is safe: whenever a majority of the seats has entered, the old generation must be without a majority, for good.
+// fence is what is known of the generation that a restore would end. It says for which disks a seat in the new
+// generation is safe: whenever a majority of the seats has entered, the old generation must be without a majority, for
+// good.
 //
-// Let n be the slots and V the old voters. A child quorum is any need = n/2+1 of its seats, each on a disk that has
-// left the old generation. A seat is anchored if its disk is that of the slot's old voter, which is not named lost; any
-// other seat is free. The worst child quorum takes all the free seats, and still stops need-free old voters. The old
-// generation is dead when what is left is no majority of V:
+// Let n be the slots and V the old voters. A child quorum is any need = n/2+1 of the seats, each on a disk that has
+// left the old generation. A seat is anchored if its disk is that of the slot's old voter, and the slot is not named
+// lost; any other seat is free. The worst child quorum takes all free seats, and still stops need-free old voters. The
+// old generation is dead when the remaining voters are no majority of V:
 //
 //	|V| - (need-free) < |V|/2+1
 //
-// Who was named lost does not count as stopped: a leader has a quorum of voters whose own disks can enter, and needs
-// nobody's word. Without a leader nobody gets a seat before the voters are out (see deserted), and then any seat is
-// safe.
+// A voter that was named lost does not count as stopped. If there is a leader, it has a quorum of voters whose own
+// disks can enter, so it needs no operator's claim. Without a leader, no disk gets a seat before the voters are out
+// (see deserted); then any seat is safe.
 //
-// With V = n slots, all anchored, that always holds. A learner is no voter: it is a free seat, and if it is promoted
-// meanwhile V grows by one and so does the number of anchored seats, which keeps the sides as they are. A slot that is
-// being replaced, where the disk is not the member's, gets no seat and joins later, unless the slot is declared
-// lost. Where no leader is here the lists may be older than the last change of the slots, or there may be none: then
-// everyone whom that change names counts against us (see unseen). A member that is removed, or added on another disk,
-// after this was counted is known to a disk that took part in that, hence to some disk of every child quorum: it does
-// not enter (see supplanted).
+// If V is all n slots, and all seats are anchored, the condition always holds. A learner is no voter: it gets a free
+// seat. If it is promoted meanwhile, V and the anchored seats each grow by one, and both sides of the condition keep
+// their difference. A slot that is being replaced, so that its disk is not the member's, gets no seat and joins later,
+// unless it is declared lost. Without a leader, the member lists may be older than the last change of the slots, or
+// there may be none. Then every slot that this change names counts as a possible voter (see unseen). If a member is
+// removed, or added on another disk, after the count, a disk of every child quorum took part in that change and knows
+// of it: that disk does not enter (see supplanted).
 type fence struct {
 	slots  []string
 	need   int
 	voters int
-	out    int      // of the voters: those that can never vote again (see out), and those that are named lost
-	proven int      // of the voters: those that can never vote again, whatever was named lost
-	others []string // who may vote and gets no seat
-	// learners are those that may be voters by now and are not out.
+	out    int      // of the voters: those that can never vote again (see out), and those named lost
+	proven int      // of the voters: those that can never vote again, without those that are only named lost
+	others []string // slots that may have a vote and get no seat
+	// learners counts those that are not out and may have become voters.
 	learners int
-	waiting  []string         // slots of voters that run and have not left
-	missing  []string         // slots of voters that are not here and not lost
-	stands   map[string]stand // by slot
+	waiting  []string             // slots of voters that are here and have not left
+	missing  []string             // slots of voters that are not here and not lost
+	states   map[string]slotState // by slot
 }
 
-// stand is what is known of one slot of a fence.
-type stand struct {
+// slotState is what is known of one slot of a fence.
+type slotState struct {
 	holder   *holder
-	member   uint64 // as all that run list it
+	member   uint64 // as all running members list it
 	anchored bool
-	free     bool // may get a seat at a price
+	free     bool // may get a seat that counts as free
 	prepared bool
 }
 
-// fence looks at the old generation through the eyes of its members that run here and now.
+// fence judges the old generation by the members that run here now.
 func (o fencing) fence(old *Record, p *Restore) fence {
-	f := fence{slots: p.founders(old), stands: map[string]stand{}}
+	f := fence{slots: p.founders(old), states: map[string]slotState{}}
 	f.need = len(f.slots)/2 + 1
 	lists := o.lists(old)
 	for _, slot := range f.slots {
-		s := stand{holder: o.occupant(slot)}
-		voter, learner, disputed := len(lists) == 0 && o.settled(old, slot), false, false
+		s := slotState{holder: o.occupant(slot)}
+		voter, learner, disputed := len(lists) == 0 && o.alwaysVoter(old, slot), false, false
 		for _, l := range lists {
 			i := slices.IndexFunc(l, func(m MemberInfo) bool { return m.Slot == slot })
 			if i < 0 {
@@ -80,19 +81,19 @@ func (o fencing) fence(old *Record, p *Restore) fence {
 		out := !disputed && o.out(old, MemberInfo{ID: s.member, Slot: slot}, p)
 		if voter || disputed {
 			f.voters++
-			f.counts(slot, out, lost, s.holder.awaited(old, p))
+			f.count(slot, out, lost, s.holder.awaited(old, p))
 		} else if learner && !out {
 			f.learners++
 		}
-		f.stands[slot] = s
+		f.states[slot] = s
 	}
-	counted := slices.Clone(f.slots) // a voter whose slot gets no seat is one of the old generation all the same
+	counted := slices.Clone(f.slots) // a voter whose slot gets no seat is an old voter all the same
 	for _, l := range lists {
 		for _, m := range l {
 			if !m.Learner && !slices.Contains(counted, m.Slot) {
 				counted = append(counted, m.Slot)
 				f.voters++
-				f.counts(m.Slot, o.out(old, m, p), slices.Contains(p.Lost, m.Slot), o.occupant(m.Slot).awaited(old, p))
+				f.count(m.Slot, o.out(old, m, p), slices.Contains(p.Lost, m.Slot), o.occupant(m.Slot).awaited(old, p))
 				f.others = append(f.others, m.Slot)
 			}
 		}
@@ -103,8 +104,8 @@ func (o fencing) fence(old *Record, p *Restore) fence {
 	return f
 }
 
-// counts notes of a voter whether it is out or was named lost, and if neither, whether it is here.
-func (f *fence) counts(slot string, out, lost, here bool) {
+// count records whether a voter is out or named lost, and if neither, whether it is here.
+func (f *fence) count(slot string, out, lost, here bool) {
 	f.proven += boolean(out)
 	switch {
 	case out || lost:
@@ -116,21 +117,21 @@ func (f *fence) counts(slot string, out, lost, here bool) {
 	}
 }
 
-// awaited reports whether the holder, if there is one, has data of the old generation with which it may still leave.
-// Where it has left and the voter of its slot is not out, the voter is another one, and is not here.
+// awaited reports whether the slot has a holder whose old data may still leave. If the holder has left, but the slot's
+// voter is not out, the voter is a different member, which is not here.
 func (h *holder) awaited(old *Record, p *Restore) bool {
 	return h != nil && h.facts.Phase == PhaseData && h.facts.of(old) && (h.facts.Left == nil || h.facts.Left.Proposal != p.ID)
 }
 
-// settled reports whether a slot is a voter's at every step of the last change of the slots, as far as is known here.
-func (o fencing) settled(old *Record, slot string) bool {
+// alwaysVoter reports whether a slot had a voter before and after the last change of the slots, as far as is known.
+func (o fencing) alwaysVoter(old *Record, slot string) bool {
 	s := o.accepted(old)
 	return s == nil || slices.Contains(s.From, slot) && slices.Contains(s.Slots, slot)
 }
 
-// unseen counts those who may vote by now and whom no list here names: without a leader the lists may be from before
-// the last change of the slots, or there are none, and then it may be half done. A slot that was named lost may never
-// have been a voter's: it counts neither with those that were, nor as if it could not vote.
+// unseen counts the slots that may have a voter although no member list names one. Without a leader, the lists may be
+// older than the last change of the slots; if there are none, that change may be half done. A slot that was named lost
+// may never have had a voter. So it counts like a learner: neither as an old voter, nor as if it could not vote.
 func (f *fence) unseen(set *SlotSet, lost []string, lists [][]MemberInfo) {
 	if set == nil {
 		return
@@ -156,18 +157,18 @@ func (f *fence) unseen(set *SlotSet, lost []string, lists [][]MemberInfo) {
 	}
 }
 
-// deserted reports whether the old generation is without a majority for good, because its voters have left it for the
-// proposal, are proven to be gone, or were named lost (R16). The facts that it rests on stay true until the proposal is
-// aborted, also those of nodes that are away by now. A learner may have been promoted, unheard by those that are here.
+// deserted reports whether the old generation has lost its majority for good, because its voters have left for this
+// proposal, are proven gone, or were named lost (R16). These facts stay true until the proposal is aborted, even for
+// nodes that are gone meanwhile. A learner may have been promoted without the nodes here knowing.
 //
-// An operator's word is no proof: a single living voter that was named lost would have a quorum with one that nobody
-// named. So where the voters that are proven to be out are too few, every other one must have been named.
+// Being named lost is no proof: a single living voter that was named, together with one that nobody named, would be a
+// quorum. So if too few voters are proven out, every other one must have been named.
 func (f fence) deserted() bool {
 	left, all := f.voters-f.proven, f.voters+f.learners
 	return left < f.voters/2+1 && left+f.learners < all/2+1 || f.out >= f.voters
 }
 
-// out reports whether a member of the old generation can never vote there again, if this proposal is not aborted.
+// out reports whether a member of the old generation can never vote there again, unless this proposal is aborted.
 func (o fencing) out(old *Record, m MemberInfo, p *Restore) bool {
 	is := func(f Facts) bool {
 		if f.Slot != m.Slot || !f.of(old) || m.ID == 0 {
@@ -178,30 +179,30 @@ func (o fencing) out(old *Record, m MemberInfo, p *Restore) bool {
 	return is(o.facts(nil)) || slices.ContainsFunc(o.Peers, func(p Peer) bool { return p.Facts != nil && is(*p.Facts) })
 }
 
-// emptied reports whether a disk is that of a voter and holds nothing of it any more.
+// emptied reports whether a voter's own disk holds none of its data any more.
 func (o fencing) emptied(r *Record, f Facts, member uint64) bool {
 	seat, _ := r.Charter.Seat(f.Slot)
 	founded := seat.Disk == f.Disk && o.Disk.Founders[f.Slot] == member
 	return f.Phase == PhaseVacant && (founded || f.Join == member)
 }
 
-// safe reports whether so many free seats leave the old generation without a majority.
+// safe reports whether that many free seats leave the old generation without a majority.
 func (f fence) safe(free int) bool {
 	return f.voters-max(0, f.need-free) < f.voters/2+1
 }
 
-// conclusion makes the record that ends the old generation, or says what is missing. It rests on facts that stay true
-// until the restore is aborted, and that is what the store's condition excludes: a disk that has prepared; the old
-// member that it holds; and the member list, which is frozen meanwhile.
+// conclusion makes the record that ends the old generation, or says what is missing. It relies on facts that stay true
+// until the restore is aborted: the disks that have prepared, the old members on them, and the member list, which is
+// frozen meanwhile. The store's conditional put excludes an abort.
 func (o fencing) conclusion(p *Restore) (*Record, string) {
 	old := o.Store.Record
 	f := o.fence(old, p)
 	dead := p.Led == nil && f.deserted()
 	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: p.Pattern(old.Charter)}
 	seated, ready, free := map[string]bool{}, 0, 0
-	give := func(wanted func(stand) bool) {
+	give := func(wanted func(slotState) bool) {
 		for _, slot := range f.slots {
-			s := f.stands[slot]
+			s := f.states[slot]
 			if s.holder == nil || seated[slot] || !wanted(s) || s.free && !dead && !f.safe(free+1) {
 				continue
 			}
@@ -209,12 +210,12 @@ func (o fencing) conclusion(p *Restore) (*Record, string) {
 			ready, free = ready+boolean(s.prepared), free+boolean(s.free)
 		}
 	}
-	give(func(s stand) bool { return s.anchored })
-	give(func(s stand) bool { return s.free && s.prepared })
-	give(func(s stand) bool { return s.free })
+	give(func(s slotState) bool { return s.anchored })
+	give(func(s slotState) bool { return s.free && s.prepared })
+	give(func(s slotState) bool { return s.free })
 	var unfit []string
 	for _, slot := range f.slots {
-		s := f.stands[slot]
+		s := f.states[slot]
 		made := Seat{Slot: slot, Member: s.member}
 		if seated[slot] {
 			made.Disk, made.Epoch = s.holder.facts.Disk, s.holder.facts.Epoch
@@ -232,7 +233,7 @@ func (o fencing) conclusion(p *Restore) (*Record, string) {
 		return &Record{Cluster: old.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: Restored, Restore: p,
 			Charter: c}, ""
 	case dead && len(unfit) > len(f.slots)-f.need && !slices.ContainsFunc(unfit,
-		func(slot string) bool { return !slices.Contains(p.Lost, slot) || f.stands[slot].holder != nil }):
+		func(slot string) bool { return !slices.Contains(p.Lost, slot) || f.states[slot].holder != nil }):
 		return nil, fmt.Sprintf("%s no disk here, and %d of the %d slots need one: bring nodes for "+
 			"them, whose disks may be blank",
 			they(unfit, "has", "have"), f.need, len(f.slots))
@@ -245,7 +246,7 @@ func (o fencing) conclusion(p *Restore) (*Record, string) {
 	return nil, ""
 }
 
-// undeserted says who could still give the old generation a majority.
+// undeserted says which voters could still give the old generation a majority.
 func (f fence) undeserted(old *Record, p *Restore) string {
 	if len(f.missing) == 0 {
 		return fmt.Sprintf("%s still to leave %s", they(f.waiting, "has", "have"), old.Token())
@@ -253,7 +254,7 @@ func (f fence) undeserted(old *Record, p *Restore) string {
 	return f.elsewhere(old, "abort and begin again with", p)
 }
 
-// elsewhere says whose voters are not here, and how to say that they are gone.
+// elsewhere says which slots' voters are not here, and how to declare them lost.
 func (f fence) elsewhere(old *Record, how string, p *Restore) string {
 	missing := slices.Compact(slices.Sorted(slices.Values(f.missing)))
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(missing, p.Lost))))
@@ -262,8 +263,8 @@ func (f fence) elsewhere(old *Record, how string, p *Restore) string {
 		they(missing, "is", "are"), old.Token(), how, strings.Join(all, ","))
 }
 
-// Hopeless says why a proposal to end the generation that the store knows, without a leader, would wait forever, even
-// when all who are here have left. "" for nothing: it is told before the proposal is made.
+// Hopeless says why a leaderless proposal to end the store's generation would wait forever, even after all voters that
+// are here have left; "" if it would not. The operator is told before the proposal is made.
 func (obs Observation) Hopeless(p *Restore) string {
 	o := fencing(look(&obs))
 	f := o.fence(o.Store.Record, p)
@@ -271,10 +272,10 @@ func (obs Observation) Hopeless(p *Restore) string {
 	if f.deserted() || len(f.missing) == 0 {
 		return ""
 	}
-	return f.elsewhere(o.Store.Record, "if nobody can have them any more, say", p)
+	return f.elsewhere(o.Store.Record, "if they are gone for good, begin it with", p)
 }
 
-// they begins a sentence on one slot or several with its verb.
+// they begins a sentence about one or several slots, with the matching verb.
 func they(slots []string, one, several string) string {
 	if len(slots) == 1 {
 		return "slot " + slots[0] + " " + one

@@ -15,7 +15,7 @@ type oldSlot struct {
 	prepared, lost  bool
 }
 
-// oldKinds are the slots that there can be.
+// oldKinds are the possible slots.
 var oldKinds = []oldSlot{
 	{listed: true, holder: true, heir: true, prepared: true},
 	{listed: true, holder: true, heir: true, prepared: true, lost: true},
@@ -27,7 +27,7 @@ var oldKinds = []oldSlot{
 	{holder: true, prepared: true, lost: true},
 }
 
-// ending is what is proposed: with a leader; without one, and nobody has left; and when all that are here have.
+// ending is the kind of proposal: led; leaderless, and nobody has left; leaderless, and all that are here have left.
 type ending int
 
 const (
@@ -36,7 +36,7 @@ const (
 	deserted
 )
 
-// conclude lets a node that holds nothing look at them.
+// conclude lets a node without a disk judge them.
 func conclude(slots []oldSlot, e ending) *Record {
 	old := &Record{Cluster: "main", Generation: 1, ID: "p"}
 	p := &Restore{ID: "r", Generation: 2, Line: []string{"p"}}
@@ -77,8 +77,8 @@ func conclude(slots []oldSlot, e ending) *Record {
 	return r
 }
 
-// TestFence: whatever the old generation looks like, each majority of the seats leaves it without one; and where nobody
-// leads it, it has none before anybody enters.
+// TestFence: whatever the old generation looks like, each majority of the seats leaves it without a majority. If it has
+// no leader, it has no majority before any disk enters.
 func TestFence(t *testing.T) {
 	most, tried, concluded := 5, 0, make([]int, 3)
 	if testing.Short() {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// founding asks what a disk that has accepted nothing does: promise, commit, or be admitted to a cluster that exists.
+// founding decides for a disk that has accepted nothing: promise, commit, or be admitted to an existing cluster.
 type founding view
 
-// begin decides for a disk that has accepted nothing yet: it completes a promise, becomes a replacement
-// in a cluster that exists, or takes a step towards founding one.
+// begin decides for a disk that has accepted nothing yet: it completes a promise, becomes a replacement in an existing
+// cluster, or takes a step towards founding one.
 func (o founding) begin() Action {
 	me := o.facts(nil)
 	if (o.Orders.Abandon && me.Promise != nil) ||
-		(o.anew() && (me.Promise != nil || o.Store.Record != nil || o.Store.Managed != "")) {
+		(o.givenUp() && (me.Promise != nil || o.Store.Record != nil || o.Store.Managed != "")) {
 		return o.renounce("the operator ordered this blank disk to forget what it promised")
 	}
 	known, conflict := o.latest()
@@ -24,12 +24,12 @@ func (o founding) begin() Action {
 	switch {
 	case conflict != "":
 		return wait("%s", conflict)
-	// else it may have been a founder of it, and have lost its ledger with its votes
+	// Without what it prepared, the disk may have been a founder that lost its ledger and its votes.
 	case known != nil && o.prepared(known.ID):
 		return succession(o).follow(known)
 	case known != nil && me.Promise != nil && known.ID == FoundingRecord(*me.Promise).ID:
 		return o.commit(*me.Promise, "another founder has seen every promise")
-	// a stray may be who is heard
+	// The gossip may only show a stray.
 	case known != nil && o.Store.Unknown == "" && o.Store.Record != nil && o.Store.Record.Lineage() != known.Lineage():
 		return wait("the gossip knows the cluster as %s, and the backup store as %s: this blank disk joins neither; keep "+
 			"the nodes of the other cluster away from this gossip, or set snapshot.store to this cluster's",
@@ -42,7 +42,7 @@ func (o founding) begin() Action {
 			return wait("the cluster %s exists and has no slot %s (it has %s): %s", known.Token(), o.Claim.Slot,
 				strings.Join(o.slots(known), ", "), resizing(o).demand(known, o.Config.Slots))
 		}
-		if o.leader(known) == nil { // it may prove stillborn yet, and then this disk is still wanted
+		if o.leader(known) == nil { // the founding may prove stillborn, and then this disk is still wanted
 			return wait("the cluster %s exists, so this blank disk founds nothing; it waits to see its leader%s", known.Token(),
 				o.whoRuns(known))
 		}
@@ -59,7 +59,7 @@ func (o founding) begin() Action {
 	return o.found()
 }
 
-// taking reports whether hosts may still be taking slots, so that another may hold this one as well.
+// taking reports whether hosts may still be taking slots, so that another host may hold this slot as well.
 func (o founding) taking() bool { return o.Config.Yields && o.Stirred }
 
 // complete reports whether every disk of the charter is known to have promised it.
@@ -77,8 +77,8 @@ func (o founding) complete(c Charter) bool {
 	return true
 }
 
-// commit accepts the record of a complete charter, in the store first: if that knows another founding,
-// the disk must not have accepted this one.
+// commit accepts the record of a complete charter, first in the store: if the store has another founding, the disk must
+// not accept this one.
 func (o founding) commit(c Charter, why string) Action {
 	r := FoundingRecord(c)
 	shared, unknown := o.shared(&c)
@@ -95,9 +95,9 @@ func (o founding) commit(c Charter, why string) Action {
 	return Action{Kind: Commit, Record: &r, Mirror: shared, Why: fmt.Sprintf("%s: founding %s", why, r.Token())}
 }
 
-// shared reports whether all live nodes that count use the same backup store, so that what it knows counts for all
-// (R8); unknown says which store has not answered yet. Who holds a disk of the cluster counts, or of the charter that
-// would found it, or, before there is one, of a slot that is wanted. A stray node makes no store unshared.
+// shared reports whether all live nodes that count use the same backup store, so that its contents count for all (R8).
+// unknown says which store has not answered yet. A node counts if its disk is in the cluster or in the founding
+// charter, or, before there is a charter, if it holds a wanted slot. A stray node does not make a store unshared.
 func (o founding) shared(c *Charter) (shared bool, unknown string) {
 	if o.Store.Unknown == Unasked {
 		return false, "the backup store, which may know the cluster, has not been asked yet"
@@ -127,7 +127,7 @@ func (o founding) shared(c *Charter) (shared bool, unknown string) {
 	return shared, ""
 }
 
-// storeKnows says that only the store knows the cluster, and every way out of that.
+// storeKnows says that only the store knows the cluster, and names every way out.
 func (o founding) storeKnows() Said {
 	r := o.Store.Record
 	return say("the backup store knows the cluster as %s, but no disk here does: if its disks are only away, bring them "+
@@ -135,10 +135,10 @@ func (o founding) storeKnows() Said {
 		r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ",")), Command("found --new"))
 }
 
-// bereft decides for a blank disk where only the store knows the cluster. Nothing is founded. Where the configuration
-// says so, and every slot has a blank disk, and nobody bears witness of another, the newest backup is restored: the
-// disks of all slots count as lost then.
-func (o founding) bereft(shared bool) Action {
+// onlyStoreKnows decides for a blank disk if only the store knows the cluster. Nothing is founded. With
+// restore.automatic, the newest backup is restored if every slot has a blank disk and no witness names another cluster.
+// All slots then count as lost.
+func (o founding) onlyStoreKnows(shared bool) Action {
 	r := o.Store.Record
 	if !o.Config.Automatic || !shared {
 		return wait("%s", o.storeKnows())
@@ -151,8 +151,8 @@ func (o founding) bereft(shared bool) Action {
 	case obstacle == "" && !slices.Equal(r.Charter.Slots(), o.Config.Slots):
 		obstacle = fmt.Sprintf("it has the slots %s, and this node wants %s", strings.Join(r.Charter.Slots(), ","),
 			strings.Join(o.Config.Slots, ","))
-	case o.half(r) != "":
-		obstacle = o.half(r)
+	case o.promisedBy(r) != "":
+		obstacle = o.promisedBy(r)
 	case obstacle == "":
 		obstacle = o.witness(nil)
 	}
@@ -168,8 +168,7 @@ func (o founding) bereft(shared bool) Action {
 			"the newest backup, as restore.automatic says", r.Token())}
 }
 
-// managed says that etcd-manager keeps a cluster in the store, which vetoes a founding (R22), and every way out of
-// that.
+// managed says that etcd-manager keeps a cluster in the store, which vetoes a founding (R22), and names every way out.
 func (o founding) managed() Said {
 	return say("not founding: etcd-manager keeps a cluster in the backup store (%s), which an empty one must not "+
 		"replace: if it lives, give this node another snapshot.store; "+
@@ -177,8 +176,9 @@ func (o founding) managed() Said {
 		"and then restore one of them", o.Store.Managed, Command("found --new"))
 }
 
-// half says which disk has promised a founding that is in the store: it may begin with it yet, and is not lost.
-func (o founding) half(r *Record) string {
+// promisedBy says which disk has promised the founding in the store: that disk may still begin with it, and is not
+// lost.
+func (o founding) promisedBy(r *Record) string {
 	for _, p := range o.Peers {
 		if p.Facts != nil && p.Facts.Promise != nil && p.Facts.Promise.ID() == r.ID {
 			return fmt.Sprintf("the disk of slot %s on node %s has promised to found it", p.Facts.Slot, p.Node)
@@ -187,8 +187,8 @@ func (o founding) half(r *Record) string {
 	return ""
 }
 
-// witness returns what the tag of a volume says of a cluster that nobody in the gossip knows, and that is not the
-// one of our own promise. Of one that somebody knows the gossip knows more.
+// witness returns what a volume's tag says about a cluster that nobody in the gossip knows, and that is not the one of
+// our own promise. If somebody in the gossip knows the cluster, the gossip knows more than the tag.
 func (o founding) witness(own *Charter) string {
 	for _, w := range o.Witnesses {
 		known := own != nil && FoundingRecord(*own).Token() == w.Token
@@ -204,13 +204,13 @@ func (o founding) witness(own *Charter) string {
 	return ""
 }
 
-// found takes the next step of the prepare phase. That a store knows another cluster is a veto, no matter who shares
-// it.
+// found takes the next step of the prepare phase. If the store knows another cluster, that is a veto, even if the store
+// is not shared.
 func (o founding) found() Action {
 	shared, unknown := o.shared(nil)
 	mine := o.Disk.Ledger.Promise()
 	if o.Store.Record != nil && (mine == nil || o.Store.Record.ID != FoundingRecord(*mine).ID) {
-		return o.bereft(shared)
+		return o.onlyStoreKnows(shared)
 	}
 	if o.Store.Managed != "" {
 		return wait("%s", o.managed())
@@ -253,7 +253,7 @@ func (o founding) found() Action {
 			mine.ID(), target.ID())}
 }
 
-// holders returns the one live holder of each wanted slot, us among them, or what is in the way.
+// holders returns the one live holder of each wanted slot, including this node, or what prevents that.
 func (o founding) holders() ([]holder, string) {
 	all := []holder{{o.Node, o.facts(nil)}}
 	for _, p := range o.live() {
@@ -272,8 +272,7 @@ func (o founding) holders() ([]holder, string) {
 				in = append(in, h)
 			}
 		}
-		switch {
-		case len(in) == 0:
+		if len(in) == 0 {
 			missing = append(missing, slot)
 			continue
 		}
@@ -281,7 +280,7 @@ func (o founding) holders() ([]holder, string) {
 		for _, rival := range in {
 			switch {
 			case rival.node == h.node:
-			case o.stands(rival.facts):
+			case o.mayStay(rival.facts):
 				rivals = append(rivals, rival)
 			default:
 				return nil, fmt.Sprintf("nodes %s and %s both hold slot %s", in[0].node, in[1].node, slot)
@@ -306,15 +305,15 @@ func (o founding) holders() ([]holder, string) {
 	return found, ""
 }
 
-// stands reports whether a holder that its rival comes before may stay where it is while the others found without it:
-// it has promised, so that it keeps its disk, and waits. Three hosts that take one slot in the same moment can each
-// have promised with themselves in it. One that has promised nothing is about to take another slot. What it has
-// promised may be complete, and founded by now, unless a majority of those disks is among the founders, who would know.
-func (o founding) stands(f Facts) bool {
+// mayStay reports whether the weaker of two rivals may keep its slot while the others found without it: it has
+// promised, so it keeps its disk and waits. If three hosts take one slot in the same moment, each may have promised a
+// charter with itself in it. A rival that has promised nothing will take another slot instead. The charter that a rival
+// promised may be complete, and founded by now, unless a majority of its disks is among the founders, who would know.
+func (o founding) mayStay(f Facts) bool {
 	return o.Config.Yields && f.Phase == PhaseBlank && f.Promise != nil
 }
 
-// unfit says why a holder cannot be a founder together with us.
+// unfit says why a holder cannot found the cluster together with us.
 func (o founding) unfit(h holder) string {
 	f := h.facts
 	switch {
@@ -330,9 +329,9 @@ func (o founding) unfit(h holder) string {
 	return ""
 }
 
-// target is the charter to promise: the one that these very disks have promised already, else a new one.
-// Holders that saw different epochs meet at the highest of each slot; a charter that replaces a disk
-// comes after every charter that had the old one.
+// target is the charter to promise: the one that these same disks have promised already, else a new one. If holders saw
+// different epochs, each slot gets the highest. A charter that replaces a disk is newer than every charter that had the
+// old disk.
 func (o founding) target(holders []holder) Charter {
 	c := Charter{Cluster: o.Config.Cluster, Generation: 1, PeerURL: o.Config.PeerURL}
 	for _, h := range holders {
@@ -366,7 +365,7 @@ func (o founding) target(holders []holder) Charter {
 	return c
 }
 
-// follow raises the epochs so that c is newer than a charter of other disks.
+// follow raises the epochs so that c is newer than a charter with other disks.
 func (c *Charter) follow(old Charter) {
 	for i := range c.Seats {
 		s := &c.Seats[i]
@@ -381,7 +380,7 @@ func (c *Charter) follow(old Charter) {
 	}
 }
 
-// movable says what forbids this disk to promise the charter after those it has promised.
+// movable says why this disk must not promise another charter after those it has promised.
 func (o founding) movable(to Charter) Said {
 	promises := o.Disk.Ledger.Promises
 	if !to.newer(promises[len(promises)-1]) {
@@ -399,7 +398,7 @@ func (o founding) movable(to Charter) Said {
 	return Said{}
 }
 
-// unpromised names the holders whose promise of the charter has not been seen.
+// unpromised names the holders that have not been seen to promise the charter.
 func (o founding) unpromised(c Charter, holders []holder) []string {
 	var names []string
 	for _, h := range holders {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestFoundings founds three slots with up to six disks, two for each slot, with nothing in the way but
-// what each holder sees: any other holders, in any earlier state. First come the executions of
-// R1 that give two clusters under each weaker rule, then random ones.
+// TestFoundings founds three slots with up to six disks, two for each slot. The only obstacle is what each holder sees:
+// any other holders, in any earlier state. First come the executions of R1 that give two clusters under each weaker
+// rule, then random ones.
 func TestFoundings(t *testing.T) {
 	for name, script := range executions {
 		f := newFoundings(1)
@@ -46,15 +46,15 @@ func TestFoundings(t *testing.T) {
 	}
 }
 
-// executions: "who: whom it sees live, as they are now, or with ~ as it saw them last; ...".
+// executions: "who: whom it sees live, as they are now, or with ~ as it last saw them; ...".
 var executions = map[string]string{
-	// a1 and b1 have seen every promise. c1 has not; the slots a and b come up blank on other disks.
+	// a1 and b1 have seen every promise. c1 has not; the slots a and b come back blank on other disks.
 	"two disks replaced": "a1:; b1:; c1:; a2:; b2:; c1: a1 b1; a1: b1 c1; b1: a1 c1; a1: b1 c1; b1: a1 c1;" +
 		"c1: a2 b2; a2: b2 c1; b2: a2 c1; a2: b2 c1; b2: a2 c1; c1: a2 b2; a2: b2 c1",
 	// The same, one slot after the other: each charter keeps a majority of the one before it.
 	"one disk replaced, then another": "a1:; b1:; c1:; a2:; b2:; c1: a1 b1; a1: b1 c1; b1: a1 c1; a1: b1 c1; b1: a1 c1;" +
 		"c1: a2 ~b1; c1: a2 b2; a2: b2 c1; b2: a2 c1; a2: b2 c1; b2: a2 c1; c1: a2 b2; a2: b2 c1",
-	// c1 and then b1 moved on with a2; the record that a1 has accepted must not bring c1 back.
+	// c1 and then b1 moved on with a2; the record that a1 has accepted must not move c1 back.
 	"the old record comes late": "a1:; b1:; c1:; a2:; c1: a1 b1; b1: a1 c1; a1: b1 c1; a1: b1 c1;" +
 		"c1: a2 ~b1; b1: a2 c1; a2: b1 c1; b1: a2 c1; a2: b1 c1; c1: a1",
 }
@@ -101,11 +101,11 @@ type seatee struct {
 	disk    string
 	epoch   uint64
 	ledger  Ledger
-	history []Facts // all it ever said
-	seen    []int   // how much of the history of each other holder has arrived
+	history []Facts // all it has said so far
+	seen    []int   // how much of each other holder's history has arrived
 }
 
-// step lets one holder see something at random.
+// step lets one holder see something random.
 func (f *foundings) step() {
 	i := f.pick(f.rng.IntN(3))
 	var live [6]bool
@@ -120,7 +120,7 @@ func (f *foundings) step() {
 	f.decide(i, live)
 }
 
-// decide carries out what the i-th holder decides on what it has seen.
+// decide carries out the i-th holder's decision, based on what it has seen.
 func (f *foundings) decide(i int, live [6]bool) {
 	me := f.seats[i]
 	o := Observation{
@@ -173,7 +173,7 @@ func (f *foundings) check() string {
 	return ""
 }
 
-// What stands in the place of a missing disk is no blank disk for others either, until it has a record.
+// Other nodes must not take the disk in the place of a missing one for blank either, until it has a record.
 func TestMissingDiskIsNotOffered(t *testing.T) {
 	o := Observation{Claim: Claim{Held: true, Slot: "a", Disk: "d1", Missing: "disk d9"}}
 	if got := o.Facts(nil).Phase; got != PhaseWaiting {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// follow continues into a later generation of the cluster, which is final: as a founder of it where its record names
-// this disk, else by giving up what the disk held and waiting to be admitted.
+// follow continues into a later generation, which is final: as one of its founders if its record names this disk.
+// Otherwise the disk gives up what it held, and waits to be admitted.
 func (o succession) follow(r *Record) Action {
 	slot, was := o.Claim.Slot, "nothing"
 	if mine := o.Disk.Ledger.Record; mine != nil {
@@ -24,7 +24,7 @@ func (o succession) follow(r *Record) Action {
 		return Action{Kind: Leave, Left: o.leaving(r.ID),
 			Why: fmt.Sprintf("%s ended in %s, %s: the member of slot %s stops, and its data stays in place "+
 				"until a leader of %s is seen", was, r.Token(), o.unseated(r), slot, r.Token())}
-	// what this disk holds may be all that there is, if the others are lost before they serve
+	// If the other disks are lost before they serve, this disk's data may be the only copy.
 	case member && o.leader(r) == nil && !o.Orders.Join:
 		return wait("%s ended in %s, %s: the data of slot %s stays in place until a leader of that is seen; if there can "+
 			"be none any more, %s here sets it aside%s",
@@ -38,9 +38,9 @@ func (o succession) follow(r *Record) Action {
 		Why: fmt.Sprintf("the cluster has continued as %s: slot %s joins it", r.Token(), slot)}
 }
 
-// supplanted says which member of the generation before this node knows of and the record does not: it was added after
-// those who concluded had looked, so that the disks of the record may not be enough to end that generation. What the
-// member knew when it stopped for this record counts as well.
+// supplanted names a member of the previous generation that this node knows of and the record does not. It was added
+// after the concluder counted, so the disks of the record may not be enough to end that generation. What the member
+// knew when it stopped for this record counts as well.
 func (o succession) supplanted(r *Record) string {
 	var members []MemberInfo
 	if l := o.Disk.Ledger.Left; o.Member.Running {
@@ -58,7 +58,7 @@ func (o succession) supplanted(r *Record) string {
 	return ""
 }
 
-// unseated says why this disk founds nothing in a later generation.
+// unseated says why this disk does not found a later generation.
 func (o succession) unseated(r *Record) string {
 	if why := o.supplanted(r); why != "" {
 		return "which did not know that " + why
@@ -66,9 +66,8 @@ func (o succession) unseated(r *Record) string {
 	return "in which this disk has no seat"
 }
 
-// change puts what was prepared in the place of what was. A founder of such a generation never begins with an
-// empty log, so it builds again what it has lost; where it cannot, it joins as a replacement as soon as the others
-// have a leader to admit it.
+// change swaps in what was prepared. A founder of a restored or recovered generation never begins with an empty log, so
+// it prepares again what it has lost. If it cannot, it joins as a replacement as soon as there is a leader to admit it.
 func (o succession) change() Action {
 	r, slot := o.Disk.Ledger.Record, o.Claim.Slot
 	swapped := o.Disk.WAL && o.Disk.ClusterID == o.Disk.RecordCID
@@ -76,15 +75,15 @@ func (o succession) change() Action {
 	switch {
 	case next != nil:
 		return o.follow(next)
-	case !o.Disk.WAL && o.anew():
+	case !o.Disk.WAL && o.givenUp():
 		return o.renounce("the operator gave up " + r.Token())
 	case resuming(o).replacedAs(r) != "":
-		return o.step(r, resuming(o).replacedAs(r))
+		return o.joinInstead(r, resuming(o).replacedAs(r))
 	case r.Cause == Recovered && !swapped && !o.vacated(r):
 		return wait("slot %s continues as %s, and waits until a majority of the voters of the generation "+
 			"before have stopped for it%s", slot, r.Token(), o.whoRuns(r))
 	case r.Cause == Recovered && !swapped:
-		return o.carryOn()
+		return o.continueAlone()
 	case swapped || o.prepared(r.ID):
 		return o.swap(r)
 	}
@@ -97,7 +96,7 @@ func (o succession) change() Action {
 		return wait("slot %s is a founder of %s and has yet to prepare backup %s: it waits a moment for the backup store: %s",
 			slot, r.Token(), r.Restore.Backup, o.Store.Unknown)
 	case obstacle != "" && o.leader(r) != nil:
-		return o.step(r, obstacle)
+		return o.joinInstead(r, obstacle)
 	case o.Store.Unknown != "":
 		return wait("slot %s is a founder of %s and has yet to prepare backup %s, but %s%s", slot, r.Token(),
 			r.Restore.Backup, obstacle, o.whoRuns(r))
@@ -105,9 +104,9 @@ func (o succession) change() Action {
 	return proposals(o).prepare(r.Restore)
 }
 
-// vacated reports whether the generation before can have no majority any more. Of a recovery that a leader has
-// consented to (R19) the conclusion does not prove it: the survivor is no voter of that generation, and its voters stop
-// only when they have read it.
+// vacated reports whether the previous generation can have no majority any more. The conclusion alone does not prove
+// that if a leader has consented to a recovery (R19): the survivor is no voter of that generation, and its voters stop
+// only when they have read the conclusion.
 func (o succession) vacated(r *Record) bool {
 	if r.Restore.Led == nil {
 		return true
@@ -126,16 +125,16 @@ func (o succession) vacated(r *Record) bool {
 	return voters-out < voters/2+1
 }
 
-// swap puts what the disk has prepared in the place of its data.
+// swap replaces the disk's data with what it has prepared.
 func (o succession) swap(r *Record) Action {
 	return Action{Kind: Swap, Record: r,
 		Why: fmt.Sprintf("slot %s puts %s, which it has prepared, in the place of its data, and continues as %s",
 			o.Claim.Slot, r.Restore.Source(), r.Token())}
 }
 
-// carryOn decides for the survivor once it has entered the generation that it alone founds. What it has prepared is
-// worth something only if its log has not grown since: etcd went on running until then.
-func (o succession) carryOn() Action {
+// continueAlone decides for the survivor once it has entered the generation that it alone founds. What it has prepared
+// is valid only if its log has not grown since, because etcd ran until it entered.
+func (o succession) continueAlone() Action {
 	r, d := o.Disk.Ledger.Record, o.Disk
 	whole := o.prepared(r.ID) && d.Ledger.Prepared.Log != nil
 	switch {
@@ -146,13 +145,13 @@ func (o succession) carryOn() Action {
 			"bring it back, or continue with a backup: %s",
 			o.Claim.Slot, r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ","))))
 	case d.Log == nil:
-		return wait("slot %s continues as %s, and looks where its log ends", o.Claim.Slot, r.Token())
+		return wait("slot %s continues as %s, and looks for the end of its log", o.Claim.Slot, r.Token())
 	}
 	return proposals(o).prepare(r.Restore)
 }
 
-// step makes the disk a replacement in a generation that it was to found.
-func (o succession) step(r *Record, why string) Action {
+// joinInstead makes the disk a replacement in a generation that it was to found.
+func (o succession) joinInstead(r *Record, why string) Action {
 	a := Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins %s again", why, o.Claim.Slot, r.Token())}
 	if o.Disk.WAL {
 		a.Kind = SetAside

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// knowledge is what all sources together (the disk, the member, the peers and the store) tell of the cluster: which
-// generation is the newest and which is ours, its slots and members, who holds which disk, and what we say of ours.
+// knowledge is what all sources together (disk, member, peers and store) say about the cluster: which generation is the
+// newest and which is ours, its slots and members, who holds which disk, and what we say about our own.
 type knowledge struct{ mesh }
 
-// view is what the questions of every subject share. The subjects (founding, resuming, steady, …) are types of it, so
-// that each view converts to any other: founding(o).begin() asks a question of founding.
+// view is what all subjects share. Each subject (founding, resuming, steady, …) is a type with view's fields, so each
+// converts to any other: founding(o).begin() asks a question of founding.
 type view struct{ knowledge }
 
 // look returns the view of an observation.
-func look(obs *Observation) view { return view{knowledge{mesh{obs.heard()}}} }
+func look(obs *Observation) view { return view{knowledge{mesh{obs.withoutOusted()}}} }
 
-// latest returns the newest record that anybody knows, lost nodes and the store among them, or says what contradicts
-// it. A generation descends from those in its line; two records of which neither descends from the other are two
-// clusters, unless one of both was stillborn. The store counts only where a disk knows the cluster, too: what it says
-// where all are blank is another matter, and a strange cluster in it stops nobody.
+// latest returns the newest record that anybody knows, including lost nodes and the store, or says what contradicts it.
+// A generation descends from those in its line. If of two records neither descends from the other, they are two
+// clusters, unless one was stillborn. The store counts only if a disk knows the cluster too: if all disks are blank,
+// founding judges the store, and a foreign cluster in the store stops nobody.
 func (o knowledge) latest() (*Record, string) {
 	mine := o.Disk.Ledger.Record
 	best := mine
@@ -57,9 +57,9 @@ func (o knowledge) latest() (*Record, string) {
 	return best, ""
 }
 
-// stillborn reports whether a founding can never have had a leader and never will: a majority of its
-// disks has promised a newer charter, so they do not start as its founders. This happens when a founder
-// accepts it on promises that were moved, in good right, before they heard of that.
+// stillborn reports whether a founding never had a leader and never will: a majority of its disks has promised a newer
+// charter, so they do not start as its founders. It happens if a founder accepts the charter on promises that the
+// others had rightly moved before they heard of the founding.
 func (o knowledge) stillborn(r *Record) bool {
 	moved := 0
 	for _, s := range r.Charter.Seats {
@@ -76,7 +76,7 @@ func (o knowledge) stillborn(r *Record) bool {
 	return r.Cause == Founding && moved > len(r.Charter.Seats)/2
 }
 
-// outlived reports whether the member here waits for a founding that was stillborn while another was not.
+// outlived reports whether the member here waits in a stillborn founding while another cluster exists.
 func (o knowledge) outlived() bool {
 	mine := o.Disk.Ledger.Record
 	if o.Member.Ready || !o.stillborn(mine) {
@@ -86,7 +86,7 @@ func (o knowledge) outlived() bool {
 	return later != nil && later.ID != mine.ID
 }
 
-// current returns the generation that this node is in: of the disk, or the newest that is known to a node without one.
+// current returns this node's generation: that of its disk, or without a record the newest known.
 func (o knowledge) current() *Record {
 	if mine := o.Disk.Ledger.Record; mine != nil && !o.stillborn(mine) {
 		return mine
@@ -101,8 +101,9 @@ func (o knowledge) consented(id string) bool {
 	return c != nil && r != nil && c.Record == r.ID && c.Proposal == id
 }
 
-// accepted returns the newest set of slots that a generation has agreed on, as far as anybody here knows; nil: it never
-// did. A set of another generation says nothing of this one: a restored database has that of the cluster it is of.
+// accepted returns the newest set of slots that a generation has agreed on, as far as anybody here knows; nil if it
+// never did. Another generation's set does not count: a restored database contains the set of the cluster it was taken
+// from.
 func (o knowledge) accepted(r *Record) *SlotSet {
 	var newest *SlotSet
 	if r == nil {
@@ -123,7 +124,7 @@ func (o knowledge) accepted(r *Record) *SlotSet {
 	return newest
 }
 
-// slots returns the slots that the cluster wants: what it has agreed on last, else those of its record.
+// slots returns the slots that the cluster wants: the set it agreed on last, else those of its record.
 func (o knowledge) slots(r *Record) []string {
 	if s := o.accepted(r); s != nil {
 		return s.Slots
@@ -134,7 +135,7 @@ func (o knowledge) slots(r *Record) []string {
 	return r.Charter.Slots()
 }
 
-// members is the newest member list here: our own, or the leader's.
+// members is the newest member list known here: our own, or the leader's.
 func (o knowledge) members(r *Record) []MemberInfo {
 	if mine := o.Disk.Ledger.Record; o.Member.Running && mine != nil && r != nil && mine.ID == r.ID {
 		return o.Member.Members
@@ -155,17 +156,17 @@ func (o knowledge) listed(slot string) (MemberInfo, bool) {
 	return MemberInfo{}, false
 }
 
-// wantedSlot is a slot that the cluster wants, with its member and its holder, as far as they are known.
+// wantedSlot is a slot that the cluster wants, with its member and holder as far as they are known.
 type wantedSlot struct {
 	slot   string
 	ours   bool
 	member MemberInfo
 	listed bool   // the slot has a member
-	holder *Peer  // a live node other than ours; nil for none
-	note   string // why there is none
+	holder *Peer  // a live node other than this one; nil if there is none
+	note   string // why holder is nil
 }
 
-// wantedSlots returns every slot that the cluster wants, ours among them.
+// wantedSlots returns every slot that the cluster wants, including ours.
 func (o knowledge) wantedSlots() []wantedSlot {
 	slots := o.slots(o.Disk.Ledger.Record)
 	all := make([]wantedSlot, 0, len(slots))
@@ -178,8 +179,8 @@ func (o knowledge) wantedSlots() []wantedSlot {
 	return all
 }
 
-// lists returns the member lists of the generation's members that run, as far as they live, and of those that have left
-// it. What one that is gone left for an earlier proposal is old.
+// lists returns the member lists of the generation's live, running members, and of disks that have left it. If a node
+// is gone, the list that it noted for an earlier proposal is outdated and does not count.
 func (o knowledge) lists(r *Record) [][]MemberInfo {
 	open := o.Store.Restore
 	var lists [][]MemberInfo
@@ -201,8 +202,8 @@ func (o knowledge) lists(r *Record) [][]MemberInfo {
 	return lists
 }
 
-// heardAll reports whether every other slot of our cluster has a live holder. Anyone who brought us word of
-// those would have brought word of a rival as well.
+// heardAll reports whether every other slot of our cluster has a live holder. If the gossip has brought news of them,
+// it would have brought news of a rival, too.
 func (o knowledge) heardAll() bool {
 	if o.Config.Seeded && len(o.live()) == 0 {
 		return false
@@ -216,8 +217,8 @@ func (o knowledge) heardAll() bool {
 	return true
 }
 
-// whoRuns completes a sentence on a missing leader with what is known of the members. The last word of a node that was
-// killed lives on in the gossip for seconds: where our member runs, raft tells whether its one does.
+// whoRuns completes a sentence about a missing leader with what is known of the members. The gossip still shows a
+// killed node for seconds; if our own member runs, raft knows whether that node's member does.
 func (o knowledge) whoRuns(r *Record) string {
 	var parts []string
 	for _, slot := range o.slots(r) {
@@ -243,7 +244,7 @@ func (o knowledge) whoRuns(r *Record) string {
 	return " (" + strings.Join(parts, "; ") + ")"
 }
 
-// holder is a node that holds a disk, ourselves or another.
+// holder is a node that holds a disk: this node, or another.
 type holder struct {
 	node  string
 	facts Facts
@@ -262,7 +263,7 @@ func (o knowledge) bearer(disk string) *holder {
 	return nil
 }
 
-// occupant returns the live holder of a slot, us among them: of two, the one that its rival waits for.
+// occupant returns the live holder of a slot, which may be this node; of two, the one for which its rival waits.
 func (o knowledge) occupant(slot string) *holder {
 	var found *holder
 	consider := func(node string, f Facts) {
@@ -272,21 +273,21 @@ func (o knowledge) occupant(slot string) *holder {
 	}
 	consider(o.Node, o.facts(nil))
 	for _, p := range o.live() {
-		if p.Facts != nil && !o.apart(p.Facts) {
+		if p.Facts != nil && !o.otherGeneration(p.Facts) {
 			consider(p.Node, *p.Facts)
 		}
 	}
 	return found
 }
 
-// anew reports whether the operator gave the cluster up, and nobody shows that it lives after all.
-func (o knowledge) anew() bool {
+// givenUp reports whether the operator gave the cluster up, and no live leader contradicts that.
+func (o knowledge) givenUp() bool {
 	return o.Orders.New && !slices.ContainsFunc(o.Peers, func(p Peer) bool {
 		return p.Live && p.Facts != nil && p.Facts.Leader
 	})
 }
 
-// renounce has the disk forget what it promised, or what it was to found.
+// renounce makes the disk forget what it promised, or what it was to found.
 func (o knowledge) renounce(why string) Action {
 	return Action{Kind: Renounce, Mirror: o.Orders.New && (o.Store.Record != nil || o.Store.Managed != ""), Why: why}
 }

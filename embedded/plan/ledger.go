@@ -1,20 +1,23 @@
 package plan
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// After returns the ledger that an action leaves behind on the disk it was decided for. It is what the
-// coordinator writes and what the simulation writes, so that both carry out the same protocol. Kinds that
-// do not touch the ledger return it unchanged.
+// After returns the ledger that an action leaves on the disk it was decided for. Both the coordinator and the
+// simulation write what After returns, so they carry out the same protocol. Kinds that do not touch the ledger return
+// it unchanged.
 //
-// The promises are kept through everything but [Renounce], and [Yield], after which there is no such disk: one that
-// forgot a promise could break it.
+// Only [Renounce], and [Yield], which gives the disk up, drop the promises: a disk that forgot a promise could break
+// it.
 func (l Ledger) After(a Action, disk string) Ledger {
 	switch a.Kind {
 	case Repair:
 		return Ledger{Record: a.Record, Role: RoleJoiner, Join: a.Member, Started: disk}
 	case Adopt:
 		l.Record, l.Role, l.Join, l.Started = a.Record, RoleJoiner, a.Member, disk
-	case SetAside, Vacate: // what was prepared stays until it is discarded, which removes the directory first
+	case SetAside, Vacate: // what was prepared stays noted until Discard has removed the directory
 		l = l.enter(a.Record)
 		l.Role, l.Join, l.Started = RoleReplacement, 0, ""
 	case Promise:
@@ -23,9 +26,7 @@ func (l Ledger) After(a Action, disk string) Ledger {
 		l.Record, l.Role = a.Record, RoleFounder
 	case Accept:
 		l.Record, l.Role, l.Join, l.Started = a.Record, RoleJoiner, a.Member, ""
-		if a.Secured != nil {
-			l.Secured = a.Secured
-		}
+		l.Secured = cmp.Or(a.Secured, l.Secured)
 	case Start:
 		l.Started = disk
 	case Prepare:
@@ -38,17 +39,9 @@ func (l Ledger) After(a Action, disk string) Ledger {
 	case Swap:
 		l.Started, l.Prepared = disk, nil
 	case Note:
-		if a.Set != nil {
-			l.Set = a.Set
-		}
-		if a.Taken != "" {
-			l.Taken = a.Taken
-		}
+		l.Set, l.Taken, l.Secured = cmp.Or(a.Set, l.Set), cmp.Or(a.Taken, l.Taken), cmp.Or(a.Secured, l.Secured)
 		if a.Return {
 			l.Taken = ""
-		}
-		if a.Secured != nil {
-			l.Secured = a.Secured
 		}
 		l = l.remember(a.Aborted)
 	case Leave:

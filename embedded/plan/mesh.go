@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// mesh is what the other nodes say in the gossip, each for itself, and how that goes with our own disk and store.
+// mesh is what the other nodes say about themselves in the gossip, and how that fits our own disk and store.
 type mesh struct{ *Observation }
 
-// heard is the observation without the word of those that are gone and that the gossip still believes to live. A lock
-// is had by one process: the operating system gives it to the next only when the one before has ended, or has released
-// the disk. So who had it in an earlier claim holds the disk no more. A copy of the disk has another lock, but for that
-// of a machine that was cloned with its memory: so our own claim only lets us ask (see [Observation.Ousted]), and
-// another's counts once its member runs, for then it has asked. A lost node's does not: epochs go back with a disk's
-// time.
-func (obs *Observation) heard() *Observation {
+// withoutOusted is the observation with nodes marked as gone that the gossip still believes live, although their disk's
+// lock proves the opposite. Only one process has a lock: the operating system gives it to the next one only when the
+// last one has ended or released the disk. So a node that had the lock in an earlier claim no longer holds the disk. A
+// copy of the disk has another lock, except on a machine that was cloned with its memory. So our own claim only lets us
+// ask (see [Observation.Ousted]). Another node's claim counts once its member runs, because that node has asked then. A
+// lost node's claim does not count: the epoch goes back with a disk that goes back in time.
+func (obs *Observation) withoutOusted() *Observation {
 	claims := []Facts{obs.claimed()}
 	for _, p := range obs.Peers {
 		if p.Live && p.Facts != nil && p.Facts.Running {
@@ -39,19 +39,19 @@ func (obs *Observation) heard() *Observation {
 	return o
 }
 
-// claimed is what our own claim is to others.
+// claimed is our own claim, as others would see it.
 func (obs *Observation) claimed() Facts {
 	return Facts{Disk: obs.Claim.Disk, Lock: obs.Claim.Lock, Epoch: obs.Claim.Epoch}
 }
 
-// ousted reports whether a node that the gossip believes to live had the lock of a later claim.
+// ousted reports whether a node that the gossip believes live has lost its lock to the later claim in by.
 func (p Peer) ousted(by Facts) bool {
 	f := p.Facts
 	return p.Live && f != nil && f.Lock != "" && by.Lock == f.Lock && by.Disk == f.Disk && by.Epoch > f.Epoch
 }
 
-// Ousted returns the nodes that the gossip believes to live, and whose lock we have. Before anything rests on that,
-// each is to say that it holds the disk no more, or its machine that nobody listens there. A start is settled by a
+// Ousted returns the nodes that the gossip believes live, although we have their lock. Before anything relies on that,
+// each must say that it no longer holds the disk, or its machine that nobody listens there. A start is decided by a
 // [Contest].
 func (obs *Observation) Ousted() []string {
 	var nodes []string
@@ -84,7 +84,7 @@ func (o mesh) leader(r *Record) *Peer {
 	return nil
 }
 
-// leaders are the live nodes that say they lead the generation of record and have a member list.
+// leaders are the live nodes that say they lead the generation of record, and have a member list.
 func (o mesh) leaders(record *Record) []Peer {
 	var all []Peer
 	for _, p := range o.live() {
@@ -95,15 +95,15 @@ func (o mesh) leaders(record *Record) []Peer {
 	return all
 }
 
-// holder returns the live holder of a slot: of two, the one that is the listed member, else the one that
-// its rival waits for. Without any it says so.
+// holder returns the live holder of a slot: of two, the one that is the listed member, else the one for which its rival
+// waits. If there is none, the second result says so.
 func (o mesh) holder(slot string, member uint64) (*Peer, string) {
 	var found *Peer
 	var note string
 	for _, p := range o.live() {
 		switch f := p.Facts; {
 		case f == nil || f.Slot != slot:
-		case o.apart(f):
+		case o.otherGeneration(f):
 			note = fmt.Sprintf("slot %s has no live holder, and the disk on %s is of %s", slot, p.Node, f.Record.Token())
 		case f.Running && f.Member == member:
 			return &p, ""
@@ -117,33 +117,33 @@ func (o mesh) holder(slot string, member uint64) (*Peer, string) {
 	return found, ""
 }
 
-// apart reports whether a node's disk is of another generation than ours, which has data: their tokens differ and raft
-// cannot mix them, so it is no rival, and takes no part in what ours does. A stray's running slot must not keep ours
-// from starting.
-func (o mesh) apart(f *Facts) bool {
+// otherGeneration reports whether a node's disk is of another generation than ours, and ours has data. The tokens
+// differ, so raft cannot mix them: the node is no rival, and has no part in our generation. A stray that runs our slot
+// must not keep ours from starting.
+func (o mesh) otherGeneration(f *Facts) bool {
 	mine := o.Disk.Ledger.Record
 	return mine != nil && f.Record != nil && f.Record.ID != mine.ID && (o.Disk.WAL || f.Record.Lineage() != mine.Lineage())
 }
 
-// stranger returns one of strangers, "" if there are none.
-func (o mesh) stranger() string {
-	if all := o.strangers(); len(all) > 0 {
+// otherStore returns one of otherStores, "" if there are none.
+func (o mesh) otherStore() string {
+	if all := o.otherStores(); len(all) > 0 {
 		return all[0].Node
 	}
 	return ""
 }
 
-// strangers returns the live nodes of our cluster whose backup store is not ours, so that what ours knows does not
-// count for all (R8): it has another ID, or what that node has put into it is not in ours, which is a copy then. Nodes
-// that hold no disk of the cluster count for nothing.
-func (o mesh) strangers() (all []Peer) {
+// otherStores returns the live nodes of our cluster that use another backup store, so that the contents of ours do not
+// count for all (R8): theirs has another ID, or their nonce is not in ours, which must be a copy then. Nodes without a
+// disk of the cluster do not count.
+func (o mesh) otherStores() (all []Peer) {
 	mine := o.Disk.Ledger.Record
 	for _, p := range o.live() {
 		f := p.Facts
 		switch {
 		case f == nil || f.Store == "" || f.Record == nil && mine != nil:
 		case mine != nil && f.Record.ID != mine.ID:
-		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // nobody can say
+		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // cannot be known
 		case f.Store != o.Store.ID || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):
 			all = append(all, p)
 		}
@@ -151,8 +151,8 @@ func (o mesh) strangers() (all []Peer) {
 	return all
 }
 
-// removedBy returns a node that knows the member to be removed from our generation: "" if none does. An ID never comes
-// back. It is a word in the gossip: it gives no seat and admits nobody, and data is set aside only on a leader's (see
+// removedBy returns a node that knows that the member was removed from our generation, "" if none does. An ID is never
+// used again. It is only gossip: it denies a seat and an admission, but data is set aside only on a leader's word (see
 // dismissedBy).
 func (o mesh) removedBy(id uint64) string {
 	for _, p := range o.Peers {
@@ -163,8 +163,8 @@ func (o mesh) removedBy(id uint64) string {
 	return ""
 }
 
-// dismissedBy returns a live leader of our generation that says that the member was removed, "" if none does (R6). Two
-// may say for a moment that they lead. It is asked directly before anything is done.
+// dismissedBy returns a live leader of our generation that says that the member was removed, "" if none does (R6). For
+// a moment, two nodes may say that they lead. So the leader is asked directly before anything is done.
 func (o mesh) dismissedBy(id uint64) string {
 	for _, p := range o.live() {
 		if f := p.Facts; f != nil && f.of(o.Disk.Ledger.Record) && f.Leader && id != 0 && slices.Contains(f.Removed, id) {
@@ -177,7 +177,7 @@ func (o mesh) dismissedBy(id uint64) string {
 // of reports whether the node's disk is in that generation.
 func (f Facts) of(r *Record) bool { return r != nil && f.Record != nil && f.Record.ID == r.ID }
 
-// silence says why nothing is known of a node that has no facts.
+// silence says why nothing is known about a node that has no facts.
 func (p Peer) silence() string {
 	if p.Unread != "" {
 		return fmt.Sprintf("what node %s holds is unknown: its state cannot be read here (%s)", p.Node, p.Unread)

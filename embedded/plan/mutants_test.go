@@ -38,7 +38,7 @@ var (
 	byReserve    = test{"TestReserve", `short before: [^\n]*`}
 	byObject     = test{"TestObject", `object: [^\n]*`}
 	byConflicts  = test{"TestConflicts", `conflicts: [^\n]*`}
-	byWord       = test{"TestWord", `the answer is [^\n]*`}
+	byPermit     = test{"TestPermit", `the answer is [^\n]*`}
 	byFacts      = test{"TestFactsOfStalledLeader", `stalled: [^\n]*`}
 	byWithdrawn  = test{"TestWithdrawn", `withdrawn: [^\n]*`}
 	byOutlived   = test{"TestOutlived", `outlived_test.go:\d+: [^\n]*`}
@@ -63,7 +63,7 @@ var mutants = []mutant{
 		if !to.keepsMajority`, byFoundings},
 	{"newer only", "founding.go", `if !to.keepsMajority(p) {`, `if false && !to.keepsMajority(p) {`, byFoundings},
 	{"majority only", "founding.go", `if !to.newer(promises[len(promises)-1]) {`, `if false && !to.newer(promises[len(promises)-1]) {`, byStories},
-	{"a rival that has promised blocks a founding", "founding.go", `case o.stands(rival.facts):`, `case false:`, bySimulation},
+	{"a rival that has promised blocks a founding", "founding.go", `case o.mayStay(rival.facts):`, `case false:`, bySimulation},
 	{"found while hosts take slots", "founding.go", `if o.taking() {
 		return wait("every slot`, `if false {
 		return wait("every slot`, byStories},
@@ -119,10 +119,10 @@ var mutants = []mutant{
 	{"tell nobody of foreign data", "facts.go", `o.Disk.Origin != nil && l.Record == nil`, `false`, byStories},
 	{"take the slot of a lost member", "rivals.go", `case f.past():`, `case f.past() && p.Live:`, byStories},
 	{"forget who held a slot", "rivals.go", `if node != o.Node {`, `if node == "-" {`, byStories},
-	{"found in the place of a missing disk", "next.go", `case o.bereaved():`, `case false:`, byStories},
+	{"found in the place of a missing disk", "next.go", `case o.missesDisk():`, `case false:`, byStories},
 	{"another disk's data is missing as well", "facts.go", ` && o.Disk.Ledger.Record == nil && !o.Disk.WAL`, ` && !o.Disk.WAL`, byMissing},
 	{"a log without a ledger is missing as well", "facts.go", ` && o.Disk.Ledger.Record == nil && !o.Disk.WAL`, ` && o.Disk.Ledger.Record == nil`, byStories},
-	{"offer a blank disk in the place of a missing one", "facts.go", ` || o.bereaved():`, `:`, byMissing},
+	{"offer a blank disk in the place of a missing one", "facts.go", ` || o.missesDisk():`, `:`, byMissing},
 	{"start beside a twin", "next.go", `case o.Twin != "" && !o.Member.Running:`, `case o.Twin == "-":`, byStories},
 	{"a founder has no name before it accepts", "address.go", `!f.of(record) && !f.founds(record)`, `!f.of(record)`, byHolders},
 	{"a founder of anything has the name", "address.go", `		f.Promise.equal(r.Charter)`, `		f.Promise != nil`, byHolders},
@@ -132,7 +132,7 @@ var mutants = []mutant{
 	{"resume before listening", "next.go", `case o.Early && `, `case false && o.Early && `, byStories},
 	{"repair with any record", "resume.go", ` && f.CID == o.Disk.ClusterID {`, ` {`, bySimulation},
 	{"replace without asking the holder", "sim_act_test.go", `func() { n.confirm(a) }, `, ``, byVacancy},
-	{"replace without a quorum", "steady.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left after the removal`, `	case q.healthy < 0:`, bySimulation},
+	{"replace without a quorum", "steady.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of the remaining ones`, `	case q.healthy < 0:`, bySimulation},
 	{"promote without a quorum", "steady.go", `	case q.healthy <= q.voters/2:
 		return nil, fmt.Sprintf("slot %s waits to be promoted`, `	case q.healthy < 0:
 		return nil, fmt.Sprintf("slot %s waits to be promoted`, byStories},
@@ -172,7 +172,7 @@ var mutants = []mutant{
 	{"anyone who is silent holds it up", "contest.go", `case a.Facts == nil && (p.Facts != nil && obs.same(p.Facts) || c.askers[p.Node].same(c.ours)):`, `case a.Facts == nil:`, byFirst},
 	{"silence of one that has asked lets it start", "contest.go", ` || c.askers[p.Node].same(c.ours)):`, `):`, byFirst},
 	{"start beside a twin that was heard since", "contest.go", `if obs.Twin != "" {`, `if obs.Twin == "-" {`, byFirst},
-	{"start another slot's data", "next.go", `case resuming(o).another() != "":`, `case resuming(o).another() == "-":`, byCopied},
+	{"start another slot's data", "next.go", `case resuming(o).otherMember() != "":`, `case resuming(o).otherMember() == "-":`, byCopied},
 	{"a lost node says whose data it is", "resume.go", `for _, p := range o.live() {
 		if p.Facts == nil || !p.Facts.Running`, `for _, p := range o.Peers {
 		if p.Facts == nil || !p.Facts.Running`, byStories},
@@ -230,7 +230,7 @@ var mutants = []mutant{
 	{"a founder that cannot prepare leaves before there is a leader", "generation.go", `	case obstacle != "" && o.leader(r) != nil:`, `	case obstacle != "":`, byStories},
 	{"a founder gives its seat up before the store was asked", "generation.go", `	case o.Starting:`, `	case o.Starting && slot == "":`, byStories},
 	{"the ledger after a swap", "ledger.go", `l.Started, l.Prepared = disk, nil`, `l.Prepared = nil`, bySimulation},
-	{"prepare what a strange store proposes", "restoring.go", ` || o.stranger() != "" {
+	{"prepare what a strange store proposes", "restoring.go", ` || o.otherStore() != "" {
 		return nil
 	}
 	return s.Restore`, ` {
@@ -266,7 +266,7 @@ var mutants = []mutant{
 	{"a command that has had its chance stays", "restoring.go", `r.Over && o.Config.Foreign && o.proposes(known)`, `r.Over && o.Config.Never`, byStories},
 	{"restore by itself although a volume is elsewhere", "founding.go", `		obstacle = o.witness(nil)`, `		obstacle = ""`, byStories},
 	{"restore by itself into other slots", "founding.go", `case obstacle == "" && !slices.Equal(r.Charter.Slots(), o.Config.Slots):`, `case obstacle == "-":`, byStories},
-	{"restore by itself beside a founder", "founding.go", `	case o.half(r) != "":`, `	case o.half(r) == "-":`, byStories},
+	{"restore by itself beside a founder", "founding.go", `	case o.promisedBy(r) != "":`, `	case o.promisedBy(r) == "-":`, byStories},
 	{"restore by itself unasked", "founding.go", `	if !o.Config.Automatic || !shared {`, `	if o.Config.Never {`, byStories},
 	{"mirror over a strange cluster", "steady.go", `case s.Record == nil || mine.descends(s.Record):`, `case s.Record == nil || mine.ID != s.Record.ID:`, byStories},
 	{"data of the parent as the child's", "facts.go", `if !o.changing() { // else`, `if true { // else`, bySimulation},
@@ -278,7 +278,7 @@ var mutants = []mutant{
 	{"recover beside a leader", "survey.go", `		case f.Leader:`, `		case f.Leader && f.Log != nil:`, byStories},
 	{"recover beside a follower", "survey.go", `		case f.Log == nil:`, `		case f.Log == nil && f.Leader:`, byStories},
 	{"recover although the lost are back", "survey.go", `case slices.Contains(lost, v.Slot) && v.Here && !v.Left:`, `case slices.Contains(lost, v.Slot) && v.Here && v.Left:`, byStories},
-	{"a recovery has many founders", "charter.go", `	if r.Cause == Recovered {`, `	if r.Cause == "-" {`, bySimulation},
+	{"a recovery has many founders", "charter.go", `r.Restore != nil && r.Cause == Recovered {`, `r.Cause == "-" {`, bySimulation},
 	{"a recovery seats whoever is here", "recover.go", `		if v.Slot == p.Survivor {
 			made.Disk,`, `		if made.Disk = v.Disk; v.Slot == p.Survivor {
 			made.Disk,`, bySimulation},
@@ -292,12 +292,12 @@ var mutants = []mutant{
 	{"weigh another survivor's backup by our own data", "recover.go", `richer.Text != "" && chosen.Disk == o.Claim.Disk {`, `richer.Text != "" {`, byStories},
 	{"recover by itself although no backup was asked for", "newest.go", `return "the store has not been asked for the newest backup yet"`, `return ""`, byStories},
 	{"recover by itself although the backups are not known", "newest.go", `return "the newest backup is not known: " + s.Unknown`, `return ""`, byStories},
-	{"weigh without the unknown", "recover.go", `	case o.unweighed() != "":`, `	case o.unweighed() == "-":`, byStories},
+	{"weigh without the unknown", "recover.go", `	case o.backupUnknown() != "":`, `	case o.backupUnknown() == "-":`, byStories},
 	{"a backup of a later generation by its revision", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Revision, revision) > 0`, byStories},
 	{"a backup of the same generation holds no more", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Generation, generation) > 0`, byStories},
 	{"recover beside data that nobody has looked at", "survey.go", `v.Idle && !v.Here:`, `v.Idle && v.Here:`, bySurvey},
 	{"recover although a drained member would do", "survey.go", `if !s.majority() || idle == nil {`, `if idle != nil || s.majority() {`, bySurvey},
-	{"recover into a store that is not all's", "survey.go", `	if n := o.stranger(); n != "" {`, `	if n := o.stranger(); n == "-" {`, bySurvey},
+	{"recover into a store that is not all's", "survey.go", `	if n := o.otherStore(); n != "" {`, `	if n := o.otherStore(); n == "-" {`, bySurvey},
 	{"nobody votes who is not seen", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if false {`, byStories},
 	{"a leader's list may be old", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if o.Node != "" {`, byStories},
 	{"the dropped do not vote any more", "fence.go", `may = slices.Concat(may, set.From, f.slots)`, `may = slices.Concat(may, f.slots)`, byStories},
@@ -312,40 +312,40 @@ var mutants = []mutant{
 	{"never promote", "steady.go", `case listed && m.Learner && f.Running && f.Member == m.ID:`, `case listed && m.Learner && f.Running && f.Member == 0:`, bySimulation},
 	{"start on unfit data", "resume.go", `if d.Unfit != "" {`, `if d.Unfit == "-" {`, byStories},
 	{"set nothing aside that is unfit", "next.go", `o.Disk.Ledger.Record != nil && !o.changing() && o.dismissedBy`, `o.Disk.Ledger.Record != nil && o.Disk.Unfit == "" && !o.changing() && o.dismissedBy`, byStories},
-	{"start an older etcd than the cluster's", "resume.go", `	if why := o.outdated(r); why.Text != "" {
+	{"start an older etcd than the cluster's", "resume.go", `	if why := o.tooOld(r); why.Text != "" {
 		return wait("%s", why)
 	}
-	peers := r.`, `	if why := o.outdated(r); why.Text == "-" {
+	peers := r.`, `	if why := o.tooOld(r); why.Text == "-" {
 		return wait("%s", why)
 	}
 	peers := r.`, byStories},
 	{"start with other host names", "scheme.go", `case was == is && wasHost == isHost, secure`, `case was == is && wasHost != "-" && isHost != "-", secure`, byStories},
 	{"heed the port of a peer URL", "scheme.go", `rest = rest[:i]`, `_ = i`, byStories},
-	{"found with the other scheme", "resume.go", `case o.unlike(r) != "":`, `case o.unlike(r) == "-":`, byStories},
-	{"resume with the other scheme", "resume.go", `	if why := o.unlike(r); why != "" {
+	{"found with the other scheme", "resume.go", `case o.urlConflict(r) != "":`, `case o.urlConflict(r) == "-":`, byStories},
+	{"resume with the other scheme", "resume.go", `	if why := o.urlConflict(r); why != "" {
 		return wait("%s", why)
 	}
-	if why := o.outdated(r); why.Text != "" {
+	if why := o.tooOld(r); why.Text != "" {
 		return wait("%s", why)
 	}
-	peers := r.`, `	if why := o.outdated(r); why.Text != "" {
+	peers := r.`, `	if why := o.tooOld(r); why.Text != "" {
 		return wait("%s", why)
 	}
 	peers := r.`, byStories},
-	{"join with the other scheme", "resume.go", `	if why := o.unlike(r); why != "" {
+	{"join with the other scheme", "resume.go", `	if why := o.urlConflict(r); why != "" {
 		return wait("%s", why)
 	}
-	if why := o.outdated(r); why.Text != "" {
+	if why := o.tooOld(r); why.Text != "" {
 		return wait("%s", why)
 	}
-	peers := map`, `	if why := o.outdated(r); why.Text != "" {
+	peers := map`, `	if why := o.tooOld(r); why.Text != "" {
 		return wait("%s", why)
 	}
 	peers := map`, byStories},
-	{"join with an older etcd than the cluster's", "resume.go", `	if why := o.outdated(r); why.Text != "" {
+	{"join with an older etcd than the cluster's", "resume.go", `	if why := o.tooOld(r); why.Text != "" {
 		return wait("%s", why)
 	}
-	peers := map`, `	if why := o.outdated(r); why.Text == "-" {
+	peers := map`, `	if why := o.tooOld(r); why.Text == "-" {
 		return wait("%s", why)
 	}
 	peers := map`, byStories},
@@ -358,7 +358,7 @@ var mutants = []mutant{
 	{"go down although it leaves no majority", "disruption.go", `need := voters/2 + 1`, `need := voters / 2`, byLocks},
 	{"go down although another has the lock", "sim_lock_test.go", `l != nil && (l.Slot != n.disk.slot || l.Node != n.name) || `, `l != nil && l.Node == "-" || `, byLocks},
 	{"start although drained", "next.go", `case o.Drained && !o.Member.Running:`, `case o.Drained && o.Member.Removed:`, byLocks},
-	{"never give the lock back", "disruption.go", `	if !o.locks() {`, `	if o.Claim.Held {`, byLocks},
+	{"never give the lock back", "disruption.go", `	if !o.hasLock() {`, `	if o.Claim.Held {`, byLocks},
 	{"judge without asking for the lock", "disruption.go", `case o.lockedBy() != "":`, `case o.lockedBy() == "-":`, byDisruption},
 	{"campaign as a learner", "campaign.go", `case !c.Running || !c.Voter:`, `case !c.Running:`, byBallot},
 	{"campaign while draining", "campaign.go", `	case c.Departing:`, `	case c.Departing && c.Ending:`, byBallot},
@@ -389,16 +389,16 @@ var mutants = []mutant{
 	{"a stalled leader is heard", "campaign.go", `c.Suspect != 0 && c.silent() && c.Answer.stuck():`, `c.Suspect != 0 && c.Answer.stuck():`, byBallot},
 	{"a leader that answers is stalled", "campaign.go", `s.Lead == s.ID && s.missing(stuckBeats)`, `s.Lead == s.ID`, byBallot},
 	{"a slow follower is a stalled leader", "campaign.go", `s.Running && s.Lead == s.ID && s.missing`, `s.Running && s.missing`, byBallot},
-	{"campaign on one witness's word", "campaign.go", `	return without > len(c.Voters)/2
+	{"campaign on one witness's word", "campaign.go", `	return with > len(c.Voters)/2
 }
 
-// majority`, `	return without > 1
+// unled`, `	return with > 1
 }
 
-// majority`, byBallot},
-	{"a voter that hears the leader misses it", "campaign.go", `r.Said.Lead == c.Suspect && r.Said.silent()`, `r.Said.Lead == c.Suspect`, byBallot},
-	{"a voter without a leader misses this one", "campaign.go", `r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.silent()`, `r.Said.Voter && r.Said.silent()`, byBallot},
-	{"a learner misses the leader", "campaign.go", `r.Said.Voter && r.Said.Lead == c.Suspect`, `r.Said.Lead == c.Suspect`, byBallot},
+// unled`, byBallot},
+	{"a voter that hears the leader misses it", "campaign.go", `s.Lead == c.Suspect && s.silent()`, `s.Lead == c.Suspect`, byBallot},
+	{"a voter without a leader misses this one", "campaign.go", `s.Lead == c.Suspect && s.silent()`, `s.silent()`, byBallot},
+	{"a learner misses the leader", "campaign.go", `r.Said.Running && r.Said.Voter && says(`, `r.Said.Running && says(`, byBallot},
 	{"all who miss the leader campaign at once", "campaign.go", `return c.Silence - silentBeats*c.Beat`, `return c.Silence`, byBallot},
 	{"a silent voter consents to a refusal", "campaign.go", `		return slices.ContainsFunc(c.Rivals, near)
 `, `		return !c.silent() && slices.ContainsFunc(c.Rivals, near)
@@ -451,13 +451,13 @@ var mutants = []mutant{
 	{"two joins at once", "steady.go", `case q.learner != nil && q.learner.Slot != slot:`, `case q.learner != nil && q.learner.Slot == "-":`, byResizes},
 	{"grow while a voter is away", "steady.go", `case m.ID == 0 && len(q.away) > 0:`, `case m.ID == 0 && len(q.away) > 9:`, byResizes},
 	{"grow before a lost disk is replaced", "shrink.go", `	mend(true)
-	all = append(all, o.bury(q, wanted))
+	all = append(all, o.removeLost(q, wanted))
 	mend(false)
 `, `	mend(false)
-	all = append(all, o.bury(q, wanted))
+	all = append(all, o.removeLost(q, wanted))
 	mend(true)
 `, byStories},
-	{"remove without a majority", "shrink.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left
+	{"remove without a majority", "shrink.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of the remaining ones
 `, `	case q.healthy < 0:
 `, byStories},
 	{"remove while a join is under way", "shrink.go", `		case q.learner != nil:
@@ -467,10 +467,10 @@ var mutants = []mutant{
 		return refuse(`, `	case len(q.away) > 1:
 		return refuse(`, byStories},
 	{"what serves goes while one that stays lags", "shrink.go", `case o.lagging(wanted) != "":`, `case o.lagging(wanted) == "-":`, byStories},
-	{"what serves goes before what is dead", "shrink.go", `	all = append(all, o.bury(q, wanted))
+	{"what serves goes before what is dead", "shrink.go", `	all = append(all, o.removeLost(q, wanted))
 	mend(false)
-	return append(all, o.dismiss(q, wanted))`, `	mend(false)
-	return append(all, o.dismiss(quorum{voters: q.voters, learner: q.learner}, wanted), o.bury(q, wanted))`, byResizes},
+	return append(all, o.removeServing(q, wanted))`, `	mend(false)
+	return append(all, o.removeServing(quorum{voters: q.voters, learner: q.learner}, wanted), o.removeLost(q, wanted))`, byResizes},
 	{"the leader leaves first", "shrink.go", `	case len(out) > 0:
 		return step{action:`, `	case len(out) > 0 && slices.Contains(wanted, o.Claim.Slot):
 		return step{action:`, byResizes},
@@ -497,12 +497,12 @@ var mutants = []mutant{
 	{"the leader first", "upkeep.go", `(o.Member.Leader || !h.Facts.Leader && s.slot < o.Claim.Slot)`, `!o.Member.Leader && s.slot < o.Claim.Slot`, byUpkeep},
 	{"no order of followers", "upkeep.go", `!h.Facts.Leader && s.slot < o.Claim.Slot)`, `s.slot == "-")`, byStories},
 	{"defragment during a backup", "upkeep.go", `if o.Member.Snapshot && o.Member.Fragmented {`, `if o.Member.Snapshot && !o.Member.Fragmented {`, byUpkeep},
-	{"defragment without the lock", "upkeep.go", `if obstacle := cmp.Or(o.hinders(), o.lockedBy(), o.rests()); obstacle != "" {
-		return nil, fmt.Sprintf(waits`, `if obstacle := cmp.Or(o.hinders(), o.rests()); obstacle != "" {
+	{"defragment without the lock", "upkeep.go", `if obstacle := cmp.Or(o.obstacle(), o.lockedBy(), o.resting()); obstacle != "" {
+		return nil, fmt.Sprintf(waits`, `if obstacle := cmp.Or(o.obstacle(), o.resting()); obstacle != "" {
 		return nil, fmt.Sprintf(waits`, byStories},
 	{"defragment while the lock is held from before", "upkeep.go", `	return cmp.Or(proposals(o).frozen(), o.halted(), o.away(), o.lockedBy())
 }`, `	return cmp.Or(proposals(o).frozen(), o.halted(), o.away())
-}`, byWord},
+}`, byPermit},
 	{"defragment beside a learner", "upkeep.go", `		case i.Learner:
 			return`, `		case i.Learner && o.Member.Learner:
 			return`, byStories},
@@ -513,7 +513,7 @@ var mutants = []mutant{
 		return nil, o.corrupt()
 `, ``, byUpkeep},
 	{"give up data that differs without an order", "upkeep.go", `case o.Orders.Differs && !o.Claim.Short:`, `case m.Alarmed(Corrupt) && !o.Claim.Short:`, byStories},
-	{"give up data that differs while another is away", "upkeep.go", `	obstacle := o.hinders()
+	{"give up data that differs while another is away", "upkeep.go", `	obstacle := o.obstacle()
 	switch {`, `	obstacle := ""
 	switch {`, byStories},
 	{"give up one of two", "upkeep.go", `	case m.Voters() < 3:`, `	case m.Voters() < 2:`, byStories},
@@ -541,12 +541,12 @@ var mutants = []mutant{
 		`case m.Leader && len(full) == 0 && !o.uncompacted():`, byStories},
 	{"rest before the alarm is disarmed", "upkeep.go", `	step, note := o.cureStep()
 `, `	step, note := o.cureStep()
-	if o.rests() != "" {
+	if o.resting() != "" {
 		step = nil
 	}
 `, byStories},
-	{"defragment after a failure at once", "upkeep.go", `case ours && o.rests() != "":`,
-		`case ours && m.Snapshot && o.rests() != "":`, byStories},
+	{"defragment after a failure at once", "upkeep.go", `case ours && o.resting() != "":`,
+		`case ours && m.Snapshot && o.resting() != "":`, byStories},
 	{"delete keys although there is something to gain", "upkeep.go", `case len(o.gaining(full)) > 0:`,
 		`case len(o.gaining(full)) > 9:`, byStories},
 	{"hand over in vain", "upkeep.go", `(!m.Leader || len(full) == 1)`, `(!m.Leader || len(full) > 0)`, byStories},
@@ -560,8 +560,8 @@ var mutants = []mutant{
 		`j.Full && (!tried || u.Roomy(s)) || free >= s.Quota/20`, byJudge},
 	{"give up what many deletions have freed", "upkeep.go", ` || u.Roomy(s) || free >= s.Quota/20)`, ` || u.Roomy(s))`, byJudge},
 	{"the only member as any other", "upkeep.go", `if m.Voters() == 1 {`, `if m.Voters() == 0 {`, byJudge},
-	{"change the members beside a corrupt one", "steady.go", ` && (!corrupt || upkeep(o).heals(next)):`, ` && (!corrupt || true):`, byStories},
-	{"keep a corrupt member", "steady.go", ` && (!corrupt || upkeep(o).heals(next)):`, ` && !corrupt:`, byStories},
+	{"change the members beside a corrupt one", "steady.go", ` && (!corrupt || upkeep(o).replacesCorrupt(next)):`, ` && (!corrupt || true):`, byStories},
+	{"keep a corrupt member", "steady.go", ` && (!corrupt || upkeep(o).replacesCorrupt(next)):`, ` && !corrupt:`, byStories},
 	{"reload without the lock", "reload.go", `cmp.Or(upkeep(o).absent(), o.lockedBy())`, `upkeep(o).absent()`, byStories},
 	{"reload although a member is away", "reload.go", `cmp.Or(upkeep(o).absent(), o.lockedBy())`, `o.lockedBy()`, byStories},
 	{"reload while paused", "reload.go", `cmp.Or(proposals(o).frozen(), o.paused())`, `proposals(o).frozen()`, byReloads},
@@ -569,8 +569,8 @@ var mutants = []mutant{
 	{"reload only among the same minors", "reload.go", `cmp.Or(proposals(o).frozen(), o.paused())`, `cmp.Or(proposals(o).frozen(), upkeep(o).halted())`, byStories},
 	{"reload during a backup", "reload.go", `	if o.Member.Snapshot {`, `	if o.Member.Snapshot && o.Member.Fragmented {`, byStories},
 	{"reload the leader first", "reload.go", `if before := upkeep(o).before(func(f *Facts) bool { return f.Stale }); before != "" {`, `if before := upkeep(o).before(fragmented); before != "" {`, byReloads},
-	{"reload unseen", "reload.go", `cmp.Or(unconnected(seen), o.keeps())`, `cmp.Or(unconnected(nil), o.keeps())`, byReloads},
-	{"reload on the word of the gossip", "reload.go", `cmp.Or(unconnected(seen), o.keeps())`, `o.keeps()`, byReloads},
+	{"reload unseen", "reload.go", `cmp.Or(unconnected(seen), o.obstacle())`, `cmp.Or(unconnected(nil), o.obstacle())`, byReloads},
+	{"reload on the word of the gossip", "reload.go", `cmp.Or(unconnected(seen), o.obstacle())`, `o.obstacle()`, byReloads},
 	{"wait for a voter that is refused for good", "reload.go", `	return 2*here > m.Voters()`, `	return o.Node == "-" && 2*here > m.Voters()`, byReloads},
 	{"reload at once under the lock only", "reload.go", `obstacle != "" || o.severed() {`, `obstacle != "" {`, byStories},
 	{"reload at once while others accept each other", "reload.go", ` || slices.Contains(m.Trusts, m.Issuer) {`, ` {`, byStories},
@@ -628,8 +628,8 @@ var mutants = []mutant{
 `, byStories},
 	{"the older of two leaders", "rollback.go", `leader == nil || f.Term > leader.Facts.Term`, `leader == nil`, byStories},
 	{"set aside on the word of a leader that nobody confirms", "rollback.go", `if !l.Facts.Confirmed {`, `if l.Facts == nil {`, byStories},
-	{"start before the leader is heard", "next.go", `case resuming(o).unheard() != "" && o.Early:`, `case resuming(o).unheard() == "-" && o.Early:`, byStories},
-	{"wait for a leader that is not heard", "next.go", `case resuming(o).unheard() != "" && o.Early:`, `case resuming(o).unheard() != "":`, byStories},
+	{"start before the leader is heard", "next.go", `case resuming(o).unheardLeader() != "" && o.Early:`, `case resuming(o).unheardLeader() == "-" && o.Early:`, byStories},
+	{"wait for a leader that is not heard", "next.go", `case resuming(o).unheardLeader() != "" && o.Early:`, `case resuming(o).unheardLeader() != "":`, byStories},
 	{"wait for a leader that nobody has", "rollback.go", ` && f.Running && f.Confirmed {`, ` {`, byStories},
 	{"begin as a founder that began", "resume.go", `case o.begunBefore(o.Disk.Founder) != "":`, `case o.begunBefore(o.Disk.Founder) == "-":`, byStories},
 	{"begin as a learner that began", "resume.go", `if why := o.begunBefore(id); why != "" {`, `if why := o.begunBefore(id); why == "-" {`, byStories},
@@ -676,7 +676,7 @@ var mutants = []mutant{
 	{"the disks of a later charter are heirs", "ending.go", `own := f.Record.Parent() == ours.ID && is.Member`, `own := is.Member`, byStories},
 	{"resume while the store may answer yet", "resume.go", `	case o.Starting:`, `	case o.Starting && r.ID == "-":`, byStories},
 	{"resume although a record says it is over", "resume.go", `	case pending != "":`, `	case pending == "-":`, byStories},
-	{"a record keeps what a leader would take back", "resume.go", `case o.leader(r) != nil: // it lives`, `case o.leader(r) != nil && r.ID == "-": // it lives`, byStories},
+	{"a record keeps what a leader would take back", "resume.go", `case o.leader(r) != nil: // it is live`, `case o.leader(r) != nil && r.ID == "-": // it lives`, byStories},
 	{"start although a proposal waits for us to leave", "resume.go", `(o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {`, `slices.Contains(p.Lost, o.Claim.Slot) {`, byStories},
 	{"leave for a proposal that is led", "restoring.go", `return p.Led == nil && o.Alone &&`, `return o.Alone &&`, byStories},
 	{"leave at once", "restoring.go", `return p.Led == nil && o.Alone &&`, `return p.Led == nil &&`, byStories},
@@ -688,7 +688,7 @@ var mutants = []mutant{
 	{"the survivor leaves before it has prepared", "recover.go", `case o.departs(p) && (!survivor || o.prepared(p.ID) || o.Unable != ""):`, `case o.departs(p):`, byStories},
 	{"nobody leaves who cannot prepare", "restoring.go", `case o.departs(p) && (excused || o.prepared(p.ID)):`, `case o.departs(p) && (!founder || o.prepared(p.ID)):`, byStories},
 	{"stay after any abort", "ending.go", `return a.ID == id })`, `return a.ID != "" })`, byStories},
-	{"stay by the word of a copy", "ending.go", `	case s.Unknown == "" && o.stranger() != "":`, `	case s.Unknown == "-":`, byStories},
+	{"stay by the word of a copy", "ending.go", `	case s.Unknown == "" && o.otherStore() != "":`, `	case s.Unknown == "-":`, byStories},
 	{"the ledger forgets that it has left", "ledger.go", `		l.Left = a.Left
 `, `		l.Left = nil
 `, bySimulation},
@@ -719,16 +719,16 @@ var mutants = []mutant{
 	{"heed only the first that leads", "mesh.go", `f.Leader && id != 0 && slices.Contains(f.Removed, id) {`, `f.Leader && id != 0 && slices.Contains(f.Removed, id) && o.leader(o.Disk.Ledger.Record).Node == p.Node {`, byStories},
 	{"set aside on anybody's word", "next.go", `o.dismissedBy(o.Disk.Member) != "":`, `o.removedBy(o.Disk.Member) != "":`, byStories},
 	{"set aside without asking the leader", "sim_act_test.go", `func() { n.dismissed(a) }, `, ``, byDismissal},
-	{"a stray blocks a start", "rivals.go", `f.Slot != o.Claim.Slot || o.apart(f) {`, `f.Slot != o.Claim.Slot {`, byStories},
-	{"a stray takes a seat", "knowledge.go", `if p.Facts != nil && !o.apart(p.Facts) {`, `if p.Facts != nil {`, byStories},
-	{"a stray holds a member's slot", "mesh.go", `case o.apart(f):`, `case o.apart(f) && slot == "":`, byStories},
+	{"a stray blocks a start", "rivals.go", `f.Slot != o.Claim.Slot || o.otherGeneration(f) {`, `f.Slot != o.Claim.Slot {`, byStories},
+	{"a stray takes a seat", "knowledge.go", `if p.Facts != nil && !o.otherGeneration(p.Facts) {`, `if p.Facts != nil {`, byStories},
+	{"a stray holds a member's slot", "mesh.go", `case o.otherGeneration(f):`, `case o.otherGeneration(f) && slot == "":`, byStories},
 	{"a stray's store makes ours worthless", "mesh.go", `case mine != nil && f.Record.ID != mine.ID:`, `case mine != nil && f.Record.ID == "":`, byStories},
 	{"a copy of the store counts", "mesh.go", ` || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):`, `:`, byStories},
-	{"a store that does not answer is a copy", "mesh.go", `		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // nobody can say
+	{"a store that does not answer is a copy", "mesh.go", `		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // cannot be known
 `, ``, byConflicts},
 	{"take part in what was aborted", "restoring.go", `if p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {`, `if p != nil && p.ID == "-" {`, byStories},
-	{"change members beside what is open again", "restoring.go", `if p := o.shown(); p != nil && (p.Led`, `if p := o.open(); p != nil && (p.Led`, byStories},
-	{"start what was declared lost by what is open again", "resume.go", `if p := proposals(o).shown(); p != nil`, `if p := proposals(o).open(); p != nil`, byStories},
+	{"change members beside what is open again", "restoring.go", `if p := o.inStore(); p != nil && (p.Led`, `if p := o.open(); p != nil && (p.Led`, byStories},
+	{"start what was declared lost by what is open again", "resume.go", `if p := proposals(o).inStore(); p != nil`, `if p := proposals(o).open(); p != nil`, byStories},
 	{"leave open what was aborted", "ending.go", `	case slices.Contains(o.Disk.Ledger.Aborted, p.ID):
 		return`, `	case lost && slices.Contains(o.Disk.Ledger.Aborted, p.ID):
 		return`, byObject},
@@ -736,13 +736,13 @@ var mutants = []mutant{
 	{"nobody is told that an abort was deleted", "ending.go", `p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
 		all`, `p != nil && p.ID == "-" {
 		all`, byConflicts},
-	{"start on a doubt beside who went on", "resume.go", `	case o.after() != "":`, `	case o.after() == "-":`, byStories},
+	{"start on a doubt beside who went on", "resume.go", `	case o.laterNode() != "":`, `	case o.laterNode() == "-":`, byStories},
 	{"a word alone keeps a member waiting", "resume.go", `o.Store.Unproven <= mine.Generation {`, `mine == nil {`, byStories},
 	{"the word of a lost node keeps a member waiting", "resume.go", `	for _, p := range o.live() {
 		if p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.descends(mine) {`, `	for _, p := range o.Peers {
 		if p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.descends(mine) {`, byStories},
 	{"never note an abort", "steady.go", `if a := succession(o).unnoted(); a != nil {`, `if a := succession(o).unnoted(); a != nil && l.Record == nil {`, byStories},
-	{"note what a copy says", "ending.go", `s.Record.ID != l.Record.ID || o.stranger() != "" {`, `s.Record.ID != l.Record.ID {`, byStories},
+	{"note what a copy says", "ending.go", `s.Record.ID != l.Record.ID || o.otherStore() != "" {`, `s.Record.ID != l.Record.ID {`, byStories},
 	{"nobody is told of a stray", "ending.go", `if f == nil || f.Record == nil || f.Record.ID == mine.ID ||`, `if f == nil || f.Record == nil || f.Record.ID != mine.ID ||`, byConflicts},
 	{"nobody is told of a strange store", "ending.go", `o.Store.Unknown == "" && r != nil && r.Lineage() != mine.Lineage() {`, `o.Store.Unknown == "" && r != nil && r.ID == "" {`, byConflicts},
 	{"serve on without a seat", "generation.go", `	case o.Member.Running && o.leader(r) == nil:`, `	case o.Member.Running && o.leader(r) == nil && slot == "":`, byStories},
@@ -765,11 +765,11 @@ var mutants = []mutant{
 	{"continue instead of voters that could serve", "recover.go", `	case p.Led == nil && !f.deserted():`, `	case p.Led == nil && !f.deserted() && f.need < 0:`, byStories},
 	{"continue instead without waiting", "recover.go", `case p.Led == nil && !mine, !o.mayConclude(p):`, `case p.Led == nil && !mine, p.Led != nil && !o.mayConclude(p):`, byStories},
 	{"any disk continues instead", "restoring.go", `p.Parent() == s.Record.ID && p.Disk == o.Claim.Disk {`, `p.Parent() == s.Record.ID {`, byStories},
-	{"a disk that is back takes part in nothing", "resume.go", `return proposals(o).beside(succession(o).pass(next))`, `return succession(o).pass(next)`, byStories},
+	{"a disk that is back takes part in nothing", "resume.go", `return proposals(o).beside(succession(o).moveOn(next))`, `return succession(o).moveOn(next)`, byStories},
 	{"a survivor without data takes part in nothing", "generation.go", `		return proposals(o).beside(wait("slot %s was to continue`, `		return Action.but(wait("slot %s was to continue`, byStories},
 	{"join whom the store does not know", "founding.go", `o.Store.Record != nil && o.Store.Record.Lineage() != known.Lineage():`, `o.Store.Record != nil && o.Store.Record.Lineage() == "-":`, byStories},
-	{"a store that not all share is no veto to promise", "founding.go", `		return o.bereft(shared)`, `		if shared {
-			return o.bereft(shared)
+	{"a store that not all share is no veto to promise", "founding.go", `		return o.onlyStoreKnows(shared)`, `		if shared {
+			return o.onlyStoreKnows(shared)
 		}
 		o.Store.Record = nil`, byStories},
 	{"a store that not all share is no veto to commit", "founding.go", `case o.Store.Record != nil && o.Store.Record.ID != r.ID:`, `case shared && o.Store.Record != nil && o.Store.Record.ID != r.ID:`, byStories},
@@ -790,12 +790,12 @@ var mutants = []mutant{
 	{"a version that is not agreed on is too old", "adopt.go", `return !known || m == Minor{3, 0}`, `return !known || m == Minor{2, 0}`, byStories},
 	{"take over under two names", "adopt.go", `f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() != r.ID {`, `f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() == "-" {`, byStories},
 	{"take over beside another cluster", "adopt.go", `case known != nil && known.Lineage() != r.ID:`, `case known != nil && known.Lineage() == "-":`, byStories},
-	{"take over against the store", "adopt.go", `case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID && !o.over(r):`, `case s != nil && s.Lineage() == "-":`, byStories},
+	{"take over against the store", "adopt.go", `case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID && !o.replaceable(r):`, `case s != nil && s.Lineage() == "-":`, byStories},
 	{"what was not given back gives way", "adopt.go", `s.Record != nil && s.Returned && s.Record`, `s.Record != nil && s.Record`, byStories},
 	{"who comes again gives way to itself", "adopt.go", `s.Returned && s.Record.Lineage() != r.ID`, `s.Returned`, byStories},
 	{"who lives with what was given back is not heard", "adopt.go", `return !p.Live && p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.Lineage() != r.ID`, `return p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.Lineage() != r.ID`, byStories},
-	{"lost nodes never veto a takeover", "adopt.go", `if o.over(r) || s.Unknown == "" && s.Record != nil && s.Record.Lineage() == r.ID {`, `if s.ID != "-" || o.over(r) {`, byStories},
-	{"lost nodes veto the next takeover", "adopt.go", `if o.over(r) || s.Unknown == "" && s.Record != nil && s.Record.Lineage() == r.ID {`, `if o.over(r) && s.ID != "-" {`, byStories},
+	{"lost nodes never veto a takeover", "adopt.go", `if o.replaceable(r) || s.Unknown == "" && s.Record != nil && s.Record.Lineage() == r.ID {`, `if s.ID != "-" || o.replaceable(r) {`, byStories},
+	{"lost nodes veto the next takeover", "adopt.go", `if o.replaceable(r) || s.Unknown == "" && s.Record != nil && s.Record.Lineage() == r.ID {`, `if o.replaceable(r) && s.ID != "-" {`, byStories},
 	{"take over without the store", "adopt.go", `	if unknown != "" {`, `	if unknown == "-" {`, byStories},
 	{"take over beside a queued command", "adopt.go", `s.Unknown == "" && len(s.Requests) > 0 {`, `s.Unknown == "-" {`, byStories},
 	{"make a record that is not whole", "adopt.go", `if err := r.Valid(); err != nil {`, `if err := r.Valid(); err == nil && r.ID == "-" {`, byStories},
@@ -814,7 +814,7 @@ var mutants = []mutant{
 	{"let a restore be while mixed", "ending.go", `case m.Led() && adopting(look(&o)).forbidden(p) != "":`, `case false:`, bySeen},
 	{"no recovery while mixed", "adopt.go", `if p.Survivor != "" || len(slots) == 0 {`, `if len(slots) == 0 {`, bySeen},
 	{"carry out a foreign command while mixed", "restoring.go", `mixed != "" && q.Backup != "" {`, `mixed == "-" {`, bySeen},
-	{"go down unseen", "adopt.go", `!o.halts(r) || m.Leader || !m.Led() || o.leader(r) != nil {`, `!o.halts(r) || m.Leader || o.leader(r) != nil {`, bySight},
+	{"go down unseen", "adopt.go", `!o.mayReturn(r) || m.Leader || !m.Led() || o.leader(r) != nil {`, `!o.mayReturn(r) || m.Leader || o.leader(r) != nil {`, bySight},
 	{"what a lost node has noted", "adopt.go", `return p.Live && p.Facts != nil && p.Facts.of(r) && p.Facts.Taken`, `return p.Facts != nil && p.Facts.of(r) && p.Facts.Taken`, bySeen},
 	{"who was seen runs it for ever", "adopt.go", `(p.Live || !away)`, `(p.Live || !away || away)`, bySeen},
 	{"taken for good", "adopt.go", `return !o.returning() && (`, `return (`, bySeen},
@@ -844,7 +844,7 @@ var mutants = []mutant{
 		return r.adopted()`, `	case Adopted:
 		return nil`, byValid},
 	{"an adoption in any record", "valid.go", `if (r.Cause == Adopted) != (r.Adopted != nil) {`, `if r.Cause == Adopted && r.Adopted == nil {`, byValid},
-	{"change a URL before all have promised", "secure.go", `return (runs || !begun) && !o.says(`, `return runs && !runs && !o.says(`, bySecures},
+	{"change a URL before all have promised", "secure.go", `return (runs || !begun) && !o.holderSays(`, `return runs && !runs && !o.holderSays(`, bySecures},
 	{"a configuration is a promise", "secure.go", `f.Secured == o.pattern() })`, `f.PeerURL == o.pattern() })`, bySecures},
 	{"start with less than was promised", "scheme.go", `case promised != nil && promised.PeerURL != o.Config.PeerURL:`, `case promised != nil && promised.PeerURL == "":`, bySecures},
 	{"http ends with the promise", "secure.go", `Secured: &Secured{PeerURL: o.pattern()},`, `Secured: &Secured{o.pattern(), true},`, bySecures},
@@ -854,15 +854,15 @@ var mutants = []mutant{
 	{"the next generation remembers the promise", "ledger.go", `l.Left, l.Aborted, l.Secured = nil, nil, nil`, `l.Left, l.Aborted = nil, nil`, bySchemes},
 	{"who joins notes nothing", "secure.go", `			return &Secured{pattern, true}, ""`, `			return nil, ""`, byStories},
 	{"a restore goes back to http", "restore.go", `return cmp.Or(r.PeerURL, old.PeerURL)`, `return old.PeerURL`, byStories},
-	{"promise before all serve https", "secure.go", `len(left) == len(m.Members) && o.still() != "":`, `o.still() == "-":`, byStories},
-	{"promise again only where nobody is lost", "secure.go", `len(left) == len(m.Members) && o.still() != "":`, `o.still() != "":`, byStories},
+	{"promise before all serve https", "secure.go", `len(left) == len(m.Members) && o.notServing() != "":`, `o.notServing() == "-":`, byStories},
+	{"promise again only where nobody is lost", "secure.go", `len(left) == len(m.Members) && o.notServing() != "":`, `o.notServing() != "":`, byStories},
 	{"what a lost node served", "secure.go", `p.Live && f.Running && f.PeerURL == o.pattern()`, `f.Running && f.PeerURL == o.pattern()`, byStories},
 	{"http ends by a list that nobody confirms", "secure.go", `!m.Ready || !m.Led() || m.Learner`, `!m.Ready || m.Learner`, byStories},
 	{"the promise of another member", "secure.go", `p.Facts.Member == m.ID && p.Facts.of(`, `p.Facts.Slot == m.Slot && p.Facts.of(`, byStories},
 	{"begin while a voter is away", "secure.go", `(!begun || o.returns(q))`, `o.returns(q)`, byStories},
 	{"wait for nobody", "secure.go", `(!begun || o.returns(q))`, `!begun`, byStories},
 	{"wait for who is lost", "secure.go", `(!begun || o.returns(q))`, `(!begun || q.healthy > 0)`, byStories},
-	{"wait for a promise that nobody remembers", "secure.go", `return (runs || !begun) && !o.says(`, `return (runs || !runs) && !o.says(`, byStories},
+	{"wait for a promise that nobody remembers", "secure.go", `return (runs || !begun) && !o.holderSays(`, `return (runs || !runs) && !o.holderSays(`, byStories},
 	{"change a URL without a majority", "secure.go", `case q.healthy <= q.voters/2:`, `case q.healthy <= q.voters/9:`, byStories},
 	{"change URLs beside a learner", "secure.go", `case q.learner != nil:`, `case q.learner != nil && !begun:`, byStories},
 	{"change URLs while a member goes down", "secure.go", `cmp.Or(o.unpromised(begun), o.lockedBy())`, `o.unpromised(begun)`, byStories},
@@ -875,7 +875,7 @@ var mutants = []mutant{
 	{"without http by another member's URL", "secure.go", `return m.ID == id && m.PeerURL == PeerURL(pattern, o.Claim.Slot)`, `return m.PeerURL == PeerURL(pattern, o.Claim.Slot)`, byStories},
 	{"join by the record's URLs", "resume.go", `cmp.Or(m.PeerURL, PeerURL(r.Charter.PeerURL, m.Slot))`, `PeerURL(r.Charter.PeerURL, m.Slot)`, bySchemes},
 	{"believe a restore with other URLs", "valid.go", `case p.PeerURL != "" && p.PeerURL != r.Charter.PeerURL:`, `case p.PeerURL == "-":`, byValid},
-	{"believe a promise of nothing", "valid_disk.go", `if l.Secured.PeerURL == "" || l.Record == nil {`, `if l.Secured.PeerURL == "-" {`, byValid},
+	{"believe a promise of nothing", "valid_disk.go", `(l.Secured.PeerURL == "" || !known):`, `l.Secured.PeerURL == "-":`, byValid},
 }
 
 // TestMutants shows that the tests see what each guard is for: without the guard, they fail.

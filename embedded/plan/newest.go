@@ -6,7 +6,7 @@ import (
 )
 
 // BackupStand is what the newest verified backup of the cluster holds, by generation and then by revision. Backups that
-// tell no generation do not count.
+// do not name a generation do not count.
 type BackupStand struct {
 	Unknown    string `json:"unknown,omitempty"` // not empty: the backups could not be listed, and why
 	Name       string `json:"name,omitempty"`    // "": there is no such backup
@@ -14,16 +14,15 @@ type BackupStand struct {
 	Revision   int64  `json:"revision,omitempty"`
 }
 
-// Beyond reports whether the backup holds more than data of a generation that has applied a revision. The whole log
-// behind that may hold more: so of a survivor this errs on the side of the backup, and never takes a poorer survivor
-// for the richer.
+// Beyond reports whether the backup holds more than data of a generation that has applied a revision. The log behind
+// the data may hold more than is applied. So for a survivor this errs on the side of the backup.
 func (s BackupStand) Beyond(generation uint64, revision int64) bool {
 	return s.Name != "" && cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0
 }
 
-// poorer says that the newest backup holds more than the member here, that could be gone on from, and how to continue
-// from that: nothing if it does not, or if that is not known.
-func (o proposals) poorer(lost []string) Said {
+// backupBeyond says that the newest backup holds more than the member here, and how to continue from it. It says
+// nothing if the backup does not hold more, or is not known.
+func (o proposals) backupBeyond(lost []string) Said {
 	s, r := o.Store.Newest, o.Disk.Ledger.Record
 	if s == nil || s.Unknown != "" || r == nil || !s.Beyond(r.Generation, o.Member.Revision) {
 		return Said{}
@@ -35,8 +34,8 @@ func (o proposals) poorer(lost []string) Said {
 		command("restore %s --lost %s", s.Name, strings.Join(lost, ",")))
 }
 
-// unweighed says why it is not known whether the newest backup holds more than the member here: "" if it is known.
-func (o proposals) unweighed() string {
+// backupUnknown says why it is not known whether the newest backup holds more than the member here, "" if it is known.
+func (o proposals) backupUnknown() string {
 	switch s := o.Store.Newest; {
 	case s == nil:
 		return "the store has not been asked for the newest backup yet"

@@ -2,8 +2,8 @@ package plan
 
 import "fmt"
 
-// Next decides. The order of the checks is the order of R6 and R1 of docs/protocol.md: who we are, whether somebody
-// else is us, what we have, and only then what might be founded.
+// Next decides. The order of the checks is that of R6 and R1 in docs/protocol.md: who we are, whether another process
+// is also us, what we have, and only then what might be founded.
 func Next(obs Observation) Action {
 	o := look(&obs)
 	switch {
@@ -17,7 +17,7 @@ func Next(obs Observation) Action {
 	case o.Drained && !o.Member.Running:
 		return wait("slot %s is drained by an operator: %s, or a restart of this process, starts etcd again", o.Claim.Slot,
 			Command("undrain"))
-	case o.bereaved():
+	case o.missesDisk():
 		return wait("%s: its file system is probably not mounted; mount it, and slot %s resumes with its data; only if "+
 			"that disk is lost for good, run %s: the slot then begins with a blank one",
 			o.Claim.Missing, o.Claim.Slot, setVolumeAside)
@@ -56,23 +56,23 @@ func Next(obs Observation) Action {
 	case o.Disk.WAL && o.Disk.Ledger.Record != nil && !o.changing() && o.dismissedBy(o.Disk.Member) != "":
 		return resuming(o).setAside(o.dismissedBy(o.Disk.Member))
 	case o.Disk.Ledger.Left != nil && o.Disk.Ledger.Record != nil && !o.changing():
-		return proposals(o).beside(succession(o).remain())
-	case resuming(o).another() != "":
+		return proposals(o).beside(succession(o).awaitOutcome())
+	case resuming(o).otherMember() != "":
 		return wait("the etcd data on slot %s is not that of its own member: it is that of %s; was the directory copied? "+
 			"nothing is touched; if it may be set aside, run %s",
-			o.Claim.Slot, resuming(o).another(), setVolumeAside)
+			o.Claim.Slot, resuming(o).otherMember(), setVolumeAside)
 	}
 	if a, stop := claiming(o).rivalry(); stop {
 		return a
 	}
 	switch {
-	// a disk on which it was founded just now is no copy
+	// A disk on which this process has just founded the cluster is no copy.
 	case o.Early && o.Disk.Ledger.Record != nil && !o.Disk.Fresh && !o.heardAll():
 		return wait("slot %s listens for a moment whether another node runs it%s", o.Claim.Slot,
 			o.whoRuns(o.Disk.Ledger.Record))
-	case resuming(o).unheard() != "" && o.Early:
+	case resuming(o).unheardLeader() != "" && o.Early:
 		return wait("slot %s listens for a moment for the leader that node %s has, which may know how far this disk had come",
-			o.Claim.Slot, resuming(o).unheard())
+			o.Claim.Slot, resuming(o).unheardLeader())
 	case o.changing():
 		return succession(o).change()
 	case o.Disk.Origin != nil && o.Disk.Ledger.Record == nil:

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// small draws strings and numbers from few, so that things meet.
+// small draws strings and numbers from a few, so that values coincide.
 var (
 	slot   = rapid.SampledFrom([]string{"", "a", "b", "c"})
 	name   = rapid.SampledFrom([]string{"", "n1", "n2", "n3", "d1", "d2"})
@@ -65,7 +65,7 @@ func aborts(t *rapid.T) Abort {
 	return Abort{ID: rapid.SampledFrom([]string{"", "q", "r"}).Draw(t, "aborted"), Why: "because"}
 }
 
-// ends draws what an observation says of how generations end.
+// ends draws the parts of an observation about how generations end.
 func ends(t *rapid.T, o *Observation) {
 	some := func() bool { return rapid.IntRange(0, 3).Draw(t, "some") == 0 }
 	for range rapid.IntRange(0, 2).Draw(t, "concluded") {
@@ -113,7 +113,7 @@ func peers(t *rapid.T) Peer {
 	return p
 }
 
-// A leader whose disk stalls may have been succeeded long ago.
+// A leader whose disk stalls may have been replaced long ago.
 func TestFactsOfStalledLeader(t *testing.T) {
 	o := Observation{Claim: Claim{Held: true, Slot: "a"}, Member: Member{Running: true, Status: Status{Leader: true}}}
 	if !o.Facts(nil).Leader {
@@ -161,7 +161,7 @@ func observations(t *rapid.T) Observation {
 	return o
 }
 
-// needs says which fields of an action a kind must have, and which it may have.
+// needs lists the fields of an action that a kind must have, and may have.
 var needs = map[Kind]struct{ must, may []string }{
 	Wait:     {},
 	Acquire:  {may: []string{"Avoid", "Known"}},
@@ -199,8 +199,7 @@ var needs = map[Kind]struct{ must, may []string }{
 	Raise:    {must: []string{"Alarm"}},
 }
 
-// checkNext asks twice and compares: the answer is the same, the question is untouched, and the fields
-// are those of the kind.
+// checkNext asks twice: the answers are the same, the observation is untouched, and the fields are those of the kind.
 func checkNext(t interface {
 	Fatalf(format string, args ...any)
 }, o Observation) {

@@ -2,19 +2,19 @@ package plan
 
 import "slices"
 
-// Restored data brings back the keys that holdfast keeps in etcd, as they were when the backup was made. So each says
-// of which generation it is, and holds in no other one. What versions that did not say it have written holds.
+// Restored data brings back the keys that holdfast keeps in etcd, as they were when the backup was made. So each key
+// names its generation, and does not count in any other. A key from a version that did not name it counts.
 
-// Holds reports whether a lock is of the generation that begins with r. A lock is for one life of a member.
+// Holds reports whether a lock counts in the generation that begins with r. A lock never outlives its generation.
 func (l Lock) Holds(r *Record) bool { return r == nil || l.Record == "" || l.Record == r.ID }
 
-// Holds reports whether a pause holds in the generation that begins with r. A recovery continues from the members' own
-// data, so what an operator has said before it holds still; a restore begins without.
+// Holds reports whether a pause counts in the generation that begins with r. A recovery continues from the members' own
+// data, so an earlier pause still counts. A restore begins unpaused.
 func (p Pause) Holds(r *Record) bool {
 	return r == nil || p.Record == "" || p.Record == r.ID || r.Cause == Recovered && slices.Contains(r.Line, p.Record)
 }
 
-// Within leaves out what the member has of earlier generations than the one that begins with r.
+// Within drops what the member has from generations before the one that begins with r.
 func (m Member) Within(r *Record) Member {
 	if p := m.Paused; p != nil && !p.Holds(r) {
 		m.Paused = nil

@@ -2,7 +2,7 @@ package plan
 
 import "testing"
 
-// TestOutlived is about words in the database that a generation has begun with.
+// TestOutlived checks which keys in the database count in the generation that began with it.
 func TestOutlived(t *testing.T) {
 	first := Record{ID: "one", Generation: 1}
 	restored := Record{ID: "two", Generation: 2, Line: []string{"one"}, Cause: Restored}

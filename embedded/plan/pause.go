@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A pause holds back all that changes the cluster and that nobody has asked for: Replace, Resize, Remove, Defrag,
-// Reload (but of a member without a leader), Compact, Disarm, and a recovery without an operator. The rest continues,
-// above all what follows, fences and stops, and what brings to its end what was begun: a learner that was admitted
-// before the pause joins and is promoted, for until it votes the cluster is a member short. A slot whose old member was
-// removed, and whose learner was not added yet, waits: a majority of those left is as many as before.
+// A pause holds back every change of the cluster that nobody asked for: Replace, Resize, Remove, Defrag, Reload (except
+// of a member without a leader), Compact, Disarm, and a recovery without an operator. Everything else continues, above
+// all what follows, fences and stops. What has begun is finished: a learner that was admitted before the pause still
+// joins and is promoted, because the cluster is a member short until then. If a slot's old member was removed but its
+// learner was not added yet, the slot waits: the remaining members need no larger majority than before.
 
-// paused says who has paused what is done by itself; "" while nobody has, as far as applied here.
+// paused says who has paused the cluster, as applied here; "" if nobody has.
 func (o knowledge) paused() string {
 	p := o.Member.Paused
 	if p == nil {
@@ -25,7 +25,7 @@ func (o knowledge) paused() string {
 		Command("resume"))
 }
 
-// Resumed decides as [Next] does for a cluster that is not paused: what the operator would see happen after a resume.
+// Resumed decides as [Next] would without a pause: what would happen after a resume.
 func Resumed(o Observation) Action {
 	o.Member.Paused = nil
 	return Next(o)

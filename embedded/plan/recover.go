@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// recovering does what an open recovery needs of a node that has nothing else to do (R4, R5). Every voter leaves. Only
-// the survivor prepares, and only it concludes: it alone founds the new generation, and all other slots join it.
+// recovering does what an open recovery needs from a node that has nothing else to do (R4, R5). Every voter leaves.
+// Only the survivor prepares and concludes: it alone founds the new generation, and all other slots join it.
 func (o proposals) recovering(p *Restore, a Action) Action {
 	survivor := o.Claim.Disk == p.Disk
 	if p == o.Orders.Alone {
 		return o.withoutStore(p, a)
 	}
-	if p.Led != nil || o.continued() == p {
-		return o.instead(p, a)
+	if p.Led != nil || o.fromThisDisk() == p {
+		return o.continueInstead(p, a)
 	}
 	switch {
 	case o.departs(p) && (!survivor || o.prepared(p.ID) || o.Unable != ""):
@@ -34,8 +34,8 @@ func (o proposals) recovering(p *Restore, a Action) Action {
 	return o.conclude(p, r)
 }
 
-// withoutStore does what an operator has ordered where majority and store are lost together (R16): every other voter is
-// named lost, and this disk enters the next generation by itself. Its record is put into the store later.
+// withoutStore carries out the operator's order after majority and store were lost together (R16): every other voter is
+// named lost, and this disk enters the next generation alone. Its record is put into the store later.
 func (o proposals) withoutStore(p *Restore, a Action) Action {
 	if !o.prepared(p.ID) {
 		return o.prepare(p)
@@ -47,17 +47,17 @@ func (o proposals) withoutStore(p *Restore, a Action) Action {
 	case !o.Alone:
 		return a.but(o.progress(p), o.awaited(p))
 	}
-	r := o.born(p, o.Disk.Ledger.Record, s.Slots)
+	r := o.recoveryRecord(p, o.Disk.Ledger.Record, s.Slots)
 	return Action{Kind: Enter, Record: r,
 		Why: fmt.Sprintf("%s: every other voter was named lost, and the backup store does not answer: slot %s founds %s, "+
 			"which cannot be taken back",
 			o.progress(p), o.Claim.Slot, r.Token())}
 }
 
-// instead does what is needed to continue from a disk that was declared lost for the present generation, and is back.
-// That disk prepares. The leader of the present generation concludes, once it has consented; without one the disk does,
-// when all voters of that are out.
-func (o proposals) instead(p *Restore, a Action) Action {
+// continueInstead continues from a disk that was declared lost for the present generation, and is back. That disk
+// prepares. If the present generation has a leader, that leader consents and then concludes. Without a leader the disk
+// concludes, once all voters of that generation are out.
+func (o proposals) continueInstead(p *Restore, a Action) Action {
 	s := o.Store
 	mine := o.Claim.Disk == p.Disk
 	switch {
@@ -80,13 +80,13 @@ func (o proposals) instead(p *Restore, a Action) Action {
 	}
 	var slots []Survivor
 	for _, slot := range f.slots {
-		slots = append(slots, Survivor{Slot: slot, Member: f.stands[slot].member})
+		slots = append(slots, Survivor{Slot: slot, Member: f.states[slot].member})
 	}
-	return o.conclude(p, o.born(p, s.Record, slots))
+	return o.conclude(p, o.recoveryRecord(p, s.Record, slots))
 }
 
-// born makes the record of a recovery: the survivor's is the only seat with a disk.
-func (o proposals) born(p *Restore, old *Record, slots []Survivor) *Record {
+// recoveryRecord makes the record of a recovery: only the survivor's seat has a disk.
+func (o proposals) recoveryRecord(p *Restore, old *Record, slots []Survivor) *Record {
 	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: p.Pattern(old.Charter)}
 	seat := Seat{Slot: p.Survivor, Disk: p.Disk}
 	if h := o.bearer(p.Disk); h != nil {
@@ -121,11 +121,11 @@ func (o proposals) recovered(p *Restore) (*Record, Said) {
 	if f := fencing(o).fence(old, p); !f.deserted() {
 		return nil, Said{Text: f.undeserted(old, p)}
 	}
-	return o.born(p, old, s.Slots), Said{}
+	return o.recoveryRecord(p, old, s.Slots), Said{}
 }
 
-// recovery is what a member without a leader does where no recovery is proposed yet: it sees to it that the store knows
-// the generation, and proposes by itself where that is wanted and the loss is proven.
+// recovery decides for a member without a leader while no recovery is proposed. It makes sure that the store has the
+// generation's record. It proposes a recovery if the configuration allows that and the loss is proven.
 func (o proposals) recovery(a Action) Action {
 	m, s := o.Member, o.Store
 	if !m.Running || o.Member.Led() || m.Learner || o.Disk.Log == nil {
@@ -154,7 +154,8 @@ func (o proposals) recovery(a Action) Action {
 	way := say("if the disks of %s are gone for good, run %s, which continues from slot %s", strings.Join(lost, ", "),
 		command("recover --lost %s", strings.Join(lost, ",")), chosen.Slot)
 	unproven := survey.Missing(survey.gone())
-	if richer := o.poorer(lost); richer.Text != "" && chosen.Disk == o.Claim.Disk { // R16: never by itself
+	// R16: never without an operator.
+	if richer := o.backupBeyond(lost); richer.Text != "" && chosen.Disk == o.Claim.Disk {
 		return a.but(richer, say("%s says how to continue from slot %s all the same", Command("recover"), chosen.Slot))
 	}
 	switch {
@@ -169,8 +170,8 @@ func (o proposals) recovery(a Action) Action {
 		return a.but("recovery is automatic, and waits: "+o.paused(), way)
 	case chosen.Disk != o.Claim.Disk:
 		return a.but(fmt.Sprintf("recovery is automatic: node %s, whose log is the most advanced, proposes it", chosen.Node))
-	case o.unweighed() != "":
-		return a.but("recovery is automatic, and waits: "+o.unweighed(), way)
+	case o.backupUnknown() != "":
+		return a.but("recovery is automatic, and waits: "+o.backupUnknown(), way)
 	}
 	return Action{Kind: Propose, Request: &Request{By: "cluster.recovery: automatic", Lost: lost, Survivor: chosen.Slot,
 		Disk: chosen.Disk, Log: chosen.Log},

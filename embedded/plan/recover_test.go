@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSurvey: what `holdfast recover` refuses, and the sentence that says why.
+// TestSurvey: what `holdfast recover` refuses, and the reason it gives.
 func TestSurvey(t *testing.T) {
 	record := FoundingRecord(Charter{Cluster: "main", Generation: 1, Seats: []Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}, {Slot: "c", Disk: "d3"}}})
 	list := []MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}

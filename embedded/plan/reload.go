@@ -6,25 +6,26 @@ import (
 	"slices"
 )
 
-// A member reads the authorities that it trusts only when it starts. When others stand in the files by then it is
-// stale, and is restarted in the same process: under the disruption lock, the followers in the order of their slots,
-// the one that leads at last.
+// A member reads the authorities that it trusts only when it starts. If its files name others later, it is stale and is
+// restarted in the same process, under the disruption lock: first the followers in the order of their slots, then the
+// leader.
 //
-// It changes no member list, so members of different minors of etcd do not hinder it: a restart of one after the other
-// is what an upgrade is. A learner that hears from its leader waits until it is promoted, as the others wait for it.
+// A reload does not change the member list, so different minor versions of etcd do not prevent it: an upgrade is also
+// one restart after the other. A learner that hears its leader waits until it is promoted, and the others wait for the
+// learner.
 //
-// One after the other needs members that find each other again. Where an authority has ended, the certificates that
-// follow may come before the restarts: connections that stand live on, and new ones are refused. A voter that was away
-// then cannot come back, so nobody waits for it, and a majority that will find each other restarts at once
-// ([Observation.Severed]).
+// Restarting one by one works only if the members find each other again. If an authority has expired, the new
+// certificates may arrive before the restarts: existing connections stay open, and new ones are refused. A voter that
+// is away then cannot come back, so nobody waits for it. Instead, the members of a majority that will find each other
+// restart at once ([Observation.Severed]).
 
-// reloading asks when a member is restarted with the authorities that it is told to trust.
+// reloading decides when a member is restarted with its newly configured authorities.
 type reloading view
 
-// stale lets a member be restarted that trusts other authorities than it is told to.
+// stale restarts a member that trusts other authorities than its files name.
 func (o reloading) stale() (*Action, string) {
 	const waits = "the trusted authorities have changed; the reload waits: %s"
-	if obstacle := o.keeps(); obstacle != "" {
+	if obstacle := o.obstacle(); obstacle != "" {
 		return nil, fmt.Sprintf(waits, obstacle)
 	}
 	if o.severed() {
@@ -40,8 +41,8 @@ func (o reloading) stale() (*Action, string) {
 		""
 }
 
-// keeps says what must be over before a member is stopped for its authorities.
-func (o reloading) keeps() string {
+// obstacle says what prevents stopping a member for its authorities now.
+func (o reloading) obstacle() string {
 	if obstacle := cmp.Or(proposals(o).frozen(), o.paused()); obstacle != "" || o.severed() {
 		return obstacle
 	}
@@ -54,9 +55,9 @@ func (o reloading) keeps() string {
 	return ""
 }
 
-// Severed reports whether this member would refuse a new connection even of itself, for it presents a certificate of an
-// authority that it does not trust, and after a restart it finds a majority of the voters. Only what they say of
-// themselves is evidence: that nobody says otherwise is none, for the gossip may be cut as well.
+// Severed reports whether this member would refuse a new connection even from itself, because it presents a certificate
+// of an authority that it does not trust, and would find a majority of the voters after a restart. Only the voters' own
+// facts are evidence for that. Silence is none, because the gossip may be cut as well.
 func (obs Observation) Severed() bool { return reloading(look(&obs)).severed() }
 
 func (o reloading) severed() bool {
@@ -70,7 +71,7 @@ func (o reloading) severed() bool {
 		case !p.Live || f == nil || !f.Running || !f.of(o.Disk.Ledger.Record):
 		case o.finds(f):
 			found = append(found, f.Member)
-		case !f.Stale: // it will not know this authority, which may be this node's mistake
+		case !f.Stale: // it will not trust this authority, which may be this node's mistake
 			return false
 		}
 	}
@@ -83,26 +84,26 @@ func (o reloading) severed() bool {
 	return 2*here > m.Voters()
 }
 
-// finds reports whether this member and another that runs refuse each other's new connections now, and will not after a
-// restart: the other one trusts the authority that signed for this one, or presents the same and is to be restarted as
-// well. Stale alone is no evidence of that: its clients' authority may have changed, or it was given another one.
+// finds reports whether this member and another running one refuse each other's new connections now, and will not after
+// a restart: the other one trusts the authority of our certificate, or presents a certificate of that authority and
+// will be restarted, too. Stale alone is no evidence: only its clients' authority may have changed, or it may have
+// another one.
 func (o reloading) finds(f *Facts) bool {
 	m := o.Member
 	return !slices.Contains(m.Trusts, f.Issuer) &&
 		(slices.Contains(f.Trusts, m.Issuer) || f.Stale && f.Issuer == m.Issuer)
 }
 
-// Unready says why a member that has the disruption lock for it must not be restarted now, "" if nothing is in the
-// way. seen is what the leader has just told ([Facts.Seen]), nil if nobody has.
+// Unready says why a member that holds the disruption lock must not reload now, "" if nothing prevents it. seen is what
+// the leader has just reported ([Facts.Seen]), nil if it has not.
 func (obs Observation) Unready(seen []MemberInfo) string {
 	o := reloading(look(&obs))
-	return cmp.Or(unconnected(seen), o.keeps())
+	return cmp.Or(unconnected(seen), o.obstacle())
 }
 
-// alone decides for a stale member without a leader. It serves nothing, and may be without a leader because the
-// authorities have changed or ended, so it needs neither a lock nor anybody's word; but an election is no loss, and a
-// restart in it would only make it longer. A restore or a recovery reads the data of such a member: that is not
-// disturbed.
+// alone decides for a stale member without a leader. It serves nothing, and changed or expired authorities may be the
+// cause, so it needs neither a lock nor permission. During a mere election it does not restart, which would only
+// prolong the election. It does not restart during a restore or a recovery either, because they read its data.
 func (o reloading) alone() (a *Action, note string) {
 	const changed = "the trusted authorities have changed"
 	switch m, frozen := o.Member, proposals(o).frozen(); {
@@ -110,7 +111,7 @@ func (o reloading) alone() (a *Action, note string) {
 		return nil, ""
 	case frozen != "":
 		return nil, fmt.Sprintf("%s; the reload waits: %s", changed, frozen)
-	case o.Disk.Log == nil: // told only when there was no leader for a while
+	case o.Disk.Log == nil: // only known after a while without a leader
 		return nil, changed + ": without a leader for a while, the member is restarted with them"
 	}
 	return &Action{Kind: Reload,

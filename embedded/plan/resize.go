@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// resizing asks which slots the cluster wants, who wants others, and which disks have nothing to do in it.
+// resizing asks which slots the cluster wants, which nodes want others, and which disks the cluster does not need.
 type resizing view
 
-// Slots returns the slots of the newest generation that anybody here knows, nil where none is known or two contradict
+// Slots returns the slots of the newest generation that anybody here knows, nil if none is known or if two contradict
 // each other.
 func (obs Observation) Slots() []string {
 	o := look(&obs)
@@ -24,16 +24,16 @@ type wish struct {
 	slots   []string
 	nodes   []string
 	staying int // voters whose slots are in the set
-	agreed  int // nodes of these that want it
+	agreed  int // of the nodes, those whose own slots are in the set
 }
 
-// steady reports whether more than half of those that stay want it too. Of two sets only one can have that, whichever
-// is the cluster's: else nodes that came in with an old configuration would have themselves removed, and then be added
-// again.
+// steady reports whether more than half of the voters that would stay want the set, too. Of two sets, only one can have
+// such a majority, whichever the cluster has now. Otherwise nodes that joined with an old configuration could have
+// themselves removed, and would then be added again.
 func (w wish) steady() bool { return w.staying == 0 || w.agreed > w.staying/2 }
 
-// wishes returns what the live holders of the voters want, and how many voters there are. Others have no say: a node
-// that merely stands by may have any configuration.
+// wishes returns the sets of slots that the live holders of the voters want, and the number of voters. Other nodes do
+// not count, because a standby may have any configuration.
 func (o resizing) wishes(r *Record) (all []wish, voters int) {
 	for _, m := range o.members(r) {
 		if m.Learner {
@@ -59,7 +59,7 @@ func (o resizing) wishes(r *Record) (all []wish, voters int) {
 	return all, voters
 }
 
-// wanting returns which node holds a member's disk, and the slots that it wants.
+// wanting returns the node that holds a member's disk, and the slots that the node wants.
 func (o resizing) wanting(r *Record, m MemberInfo) (node string, wants []string) {
 	if o.Member.Running && o.Member.ID == m.ID {
 		return o.Node, o.Config.Slots
@@ -72,7 +72,7 @@ func (o resizing) wanting(r *Record, m MemberInfo) (node string, wants []string)
 	return "", nil
 }
 
-// demand says how far a set of slots is from being agreed on.
+// demand says what a set of slots lacks to be agreed on.
 func (o resizing) demand(r *Record, set []string) string {
 	all, voters := o.wishes(r)
 	var wanted wish
@@ -96,8 +96,8 @@ func (o resizing) demand(r *Record, set []string) string {
 		strings.Join(set, ","), len(nodes), voters, by, voters/2+1, more)
 }
 
-// Disagreement says that this node's configuration wants other slots than the cluster has, and what is missing for that
-// to count; "" if it does not.
+// Disagreement says that this node's configuration wants other slots than the cluster has, and what that change lacks;
+// "" if they are the same.
 func (obs Observation) Disagreement() string {
 	o := resizing(look(&obs))
 	r := o.current()
@@ -108,9 +108,9 @@ func (obs Observation) Disagreement() string {
 		strings.Join(o.slots(r), ","), o.demand(r, o.Config.Slots))
 }
 
-// agree makes what more than half of all voters' holders want, and of those that stay, what the cluster wants (R15). A
-// minority changes nothing, be it one that comes back with an old configuration, or the first node of a change that
-// goes from node to node.
+// agree makes the cluster want the slots that more than half of all voters' holders want, and more than half of those
+// that would stay (R15). A minority changes nothing, whether it comes back with an old configuration or is the first
+// node of a change.
 func (o resizing) agree() step {
 	r := o.Disk.Ledger.Record
 	now, serial := o.accepted(r), uint64(0)
@@ -145,8 +145,8 @@ func (o resizing) agree() step {
 	return step{note: strings.Join(notes, "; ")}
 }
 
-// seats are the slots that are members' as the leader lists them, else as any live member does; and those that may be
-// besides: from which the newest set set out.
+// seats returns the slots that have a member, by the leader's list, or else by any live member's. perhaps are slots
+// that may have one as well: those that had a member when the newest set was agreed on.
 func (o resizing) seats(r *Record) (listed, perhaps []string) {
 	lists, perhaps := o.lists(r), r.Charter.Slots()
 	if s := o.accepted(r); s != nil {
@@ -164,8 +164,9 @@ func (o resizing) seats(r *Record) (listed, perhaps []string) {
 	return slices.Compact(listed), perhaps
 }
 
-// gone reports whether a slot is no longer in the cluster, or not yet: neither agreed on nor a member's. Where
-// that is not known its disk may be needed for a quorum; but those that are known to be needed come first.
+// gone reports whether a slot is no longer, or not yet, in the cluster: neither agreed on nor a member's. If that is
+// not known, the disk may be needed for a quorum, and gone is true only while a slot that is known to be needed has no
+// holder.
 func (o resizing) gone(r *Record, slot string) bool {
 	listed, perhaps := o.seats(r)
 	needed := append(slices.Clone(listed), o.slots(r)...)
@@ -178,7 +179,7 @@ func (o resizing) gone(r *Record, slot string) bool {
 	return slices.ContainsFunc(needed, func(s string) bool { return o.occupant(s) == nil })
 }
 
-// unwanted names the slots of this node's configuration that the cluster does not have.
+// unwanted returns the slots of this node's configuration that the cluster does not have, each with the reason.
 func (o resizing) unwanted() map[string]string {
 	r := o.current()
 	if r == nil {
@@ -194,8 +195,8 @@ func (o resizing) unwanted() map[string]string {
 	return avoid
 }
 
-// known names the slots that the cluster has, or may still have, and this node's configuration does not: their disks
-// may be needed for a quorum, whatever is wanted by now.
+// known returns the slots that the cluster has or may still have, but this node's configuration does not name. Their
+// disks may be needed for a quorum, whatever the configuration wants.
 func (o resizing) known() []string {
 	r := o.current()
 	if r == nil {
@@ -212,21 +213,20 @@ func (o resizing) known() []string {
 	return known
 }
 
-// idle reports whether the disk that is held has nothing to do in the cluster, so that this node does better without
-// it. Where no member runs it stays: if all let go, nobody would know of the cluster any more, and all would claim
-// again.
+// idle reports whether the cluster does not need the held disk, so that this node can release it. While no member runs,
+// the disk stays: if all nodes released theirs, nobody would know of the cluster, and all would claim them again.
 func (o resizing) idle(r *Record) bool {
 	listed, _ := o.seats(r)
 	if p := proposals(o).open(); p != nil && slices.Contains(p.founders(o.Store.Record), o.Claim.Slot) {
-		return false // it may have said already that it has prepared
+		return false // it may have announced already that it has prepared
 	}
 	return len(listed) > 0 && o.gone(r, o.Claim.Slot)
 }
 
-// retire gives up a disk that has nothing to do in the cluster. What was set aside on it stays. A host's blank one goes
-// without a trace, so that the host is free for another slot.
+// retire releases a disk that the cluster does not need, with what was set aside on it. A blank disk of a host with any
+// slot is given up without a trace, so that the host is free for another slot.
 func (o resizing) retire(r *Record) Action {
-	if claiming(o).loose() && (!o.Disk.HasLedger || claiming(o).moot()) {
+	if claiming(o).uncommitted() && (!o.Disk.HasLedger || claiming(o).moot()) {
 		return Action{Kind: Yield, Slot: o.Claim.Slot,
 			Why: fmt.Sprintf("slot %s is not in the cluster (%s): the blank disk here leaves it", o.Claim.Slot,
 				strings.Join(o.slots(r), ","))}

@@ -6,53 +6,49 @@ import (
 	"time"
 )
 
-// Restore is the proposal to continue with a backup as a new generation (R13): a restore; or with what one member of a
-// cluster without a majority holds (R4): a recovery. It is put into the store with a condition, so that at most one is
-// open, and never changes. While a restore is open the old generation serves and every disk prepares; once a majority
-// has, it is concluded. Of a recovery only the survivor's disk prepares, and then concludes. A [Record] with this ID is
-// the outcome, which cannot be taken back. An open proposal can be aborted instead. Its fields are those of the object
-// in the store.
+// Restore is a proposal to end a generation: a restore continues with a backup (R13), and a recovery continues with
+// what one member of a cluster without a majority holds (R4). It is put into the store on a condition, so that at most
+// one is open, and never changes. A restore is concluded once a majority of the disks has prepared; the old generation
+// serves meanwhile. For a recovery, only the survivor's disk prepares and concludes. The outcome is a [Record] with
+// this ID, which is final, or an abort. The fields are those of the object in the store.
 type Restore struct {
 	Cluster    string   `json:"cluster"`
-	Generation uint64   `json:"generation"` // that it would begin: its parent's and one
-	Attempt    int      `json:"attempt"`    // counts the proposals for this generation from 1; those before were aborted
-	ID         string   `json:"id"`         // random: 16 hexadecimal digits; the record's, if it comes to that
-	Line       []string `json:"line"`       // as in Record; its last is the parent
+	Generation uint64   `json:"generation"` // that it would begin: the parent's plus one
+	Attempt    int      `json:"attempt"`    // counts the proposals for this generation from 1; earlier ones were aborted
+	ID         string   `json:"id"`         // random: 16 hexadecimal digits; also the record's ID, if it is concluded
+	Line       []string `json:"line"`       // as in Record; the last is the parent
 
 	Backup   string `json:"backup,omitempty"` // name in the store
-	Digest   string `json:"digest,omitempty"` // SHA-256 of the database, in hex: the trailer that a verified backup has
+	Digest   string `json:"digest,omitempty"` // SHA-256 of the database, in hex: a verified backup's trailer
 	Revision int64  `json:"revision"`         // of the backup; of a survivor, as far as it was known
 	Bump     int64  `json:"bump"`             // added to Revision; everything up to the sum counts as compacted
 
-	// PeerURL is the pattern of the peer URLs that it would begin with, "" for those of its parent's record: the members
-	// may have gone from http to https since (R24).
+	// PeerURL is the pattern of the new generation's peer URLs, "" for that of the parent's record. The members may have
+	// gone from http to https since that record (R24).
 	PeerURL string `json:"peer_url,omitempty"`
-	// Slots are those of the generation that it would begin, sorted; absent in proposals of versions that never changed
-	// them.
+	// Slots are those of the new generation, sorted; absent in proposals of versions that never changed them.
 	Slots []string `json:"slots,omitempty"`
 
 	By      string `json:"by"`                // who asked, for people
 	Command string `json:"command,omitempty"` // the foreign command that asked, which then never runs again
-	// Led is the leader that the operator was shown: that leader, or a later one of the generation, has to consent
-	// (R16). nil: the generation is said to have none, and its voters leave it.
+	// Led is the leader that the operator was shown: it, or a later leader of the generation, has to consent (R16). If
+	// nil, the proposal says that the generation has no leader, and its voters leave.
 	Led *Stand `json:"led,omitempty"`
-	// Overruled are the disks whose objection to an earlier proposal the operator has seen: they meet no second one
+	// Overruled are the disks whose objection to an earlier proposal the operator has seen. They do not object again
 	// (R18).
 	Overruled []string `json:"overruled,omitempty"`
-	// Lasts is how long it stays open after the store got it, by the store's own time; 0 for no end. So one that
-	// everybody has left does not roll the cluster back hours later. No decision depends on it: the store's condition
-	// arbitrates.
+	// Lasts is how long the proposal stays open after it was stored, by the store's time; 0 for no limit. So a forgotten
+	// proposal does not roll the cluster back hours later. No decision depends on it: the store's condition decides.
 	Lasts time.Duration `json:"lasts,omitempty"`
-	// Survivor is the slot whose disk the generation continues from, of a recovery (R4); "" for a restore, which
-	// continues from Backup. Log is where its log ended when it was proposed.
+	// Survivor is the slot from whose disk a recovery continues (R4); "" for a restore, which continues from Backup. Log
+	// is where that disk's log ended when it was proposed.
 	Survivor string  `json:"survivor,omitempty"`
 	Disk     string  `json:"disk,omitempty"` // of the survivor
 	Log      *LogEnd `json:"log,omitempty"`
-	// Origin is the ID of the generation that the survivor's data is of, where that is not the parent's: the survivor
-	// was declared lost for a generation in between, and the cluster continues from its disk instead (R19). "" for the
-	// parent.
+	// Origin is the generation of the survivor's data, if it is not the parent: the survivor was declared lost for a
+	// generation in between, and now the cluster continues from its disk instead (R19). "" for the parent.
 	Origin string `json:"origin,omitempty"`
-	// Lost are the slots whose voters the operator declares dead (R5).
+	// Lost are the slots whose voters the operator declared lost (R5).
 	Lost []string `json:"lost,omitempty"`
 }
 
@@ -64,7 +60,7 @@ func (r Restore) Title() string {
 	return "restore of " + r.Backup
 }
 
-// Source is what the generation continues with.
+// Source is what the new generation continues with.
 func (r Restore) Source() string {
 	if r.Survivor != "" {
 		return "the replayed data of slot " + r.Survivor
@@ -72,10 +68,10 @@ func (r Restore) Source() string {
 	return "backup " + r.Backup
 }
 
-// Pattern is the pattern of the peer URLs of the generation that it would begin after old.
+// Pattern is the pattern of the new generation's peer URLs, if it follows old.
 func (r Restore) Pattern(old Charter) string { return cmp.Or(r.PeerURL, old.PeerURL) }
 
-// founders are the slots of the generation that it would begin after old.
+// founders are the new generation's slots, if it follows old.
 func (r Restore) founders(old *Record) []string {
 	if len(r.Slots) > 0 || old == nil {
 		return r.Slots
@@ -83,13 +79,13 @@ func (r Restore) founders(old *Record) []string {
 	return old.Charter.Slots()
 }
 
-// Founders are the slots with which a restore continues from a generation: those of its voters, as far as they are
-// known, so that any majority of the new members leaves the old ones without one; else those that it wants. What was
-// under way of a change of the slots starts over in the new generation.
+// Founders are the slots with which a restore of a generation continues: those of its known voters, so that any
+// majority of the new members leaves the old generation without one. If no voter is known, they are the slots that it
+// wants. A change of the slots that was in progress starts over in the new generation.
 func (obs Observation) Founders(old *Record) []string {
 	o := look(&obs)
 	var slots []string
-	lists := o.lists(old) // without a leader some may be old, and then too many slots are better than too few
+	lists := o.lists(old) // without a leader, some lists may be old; too many slots are better than too few
 	if o.Member.Running || o.leader(old) != nil {
 		lists = [][]MemberInfo{o.members(old)}
 	}
@@ -108,16 +104,16 @@ func (obs Observation) Founders(old *Record) []string {
 // Parent is the ID of the generation that it would end.
 func (r Restore) Parent() string { return Record{Line: r.Line}.Parent() }
 
-// Request is a restore or a recovery that was asked for and is not proposed yet: by a command that another program has
-// left in the store, or by the configuration (restore.automatic, cluster.recovery).
+// Request is a restore or a recovery that was requested and is not proposed yet: by another program's command in the
+// store, or by the configuration (restore.automatic, cluster.recovery).
 type Request struct {
-	Command string // its name, "" for the configuration's
+	Command string // its name, "" from the configuration
 	Backup  string // its name, "" for the newest
 	By      string
-	Lost    []string // the slots whose voters count as dead
+	Lost    []string // the slots whose voters count as lost
 	Problem string   // not empty: it cannot be carried out, and why
-	Over    bool     // it never will be, for Problem: it is to be deleted
-	// Of a recovery, as in Restore.
+	Over    bool     // it never can be, because of Problem, and is to be deleted
+	// For a recovery, as in Restore.
 	Survivor string
 	Disk     string
 	Log      *LogEnd

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// proposals asks what an open restore or recovery needs of this node, and whether one is to be proposed.
+// proposals asks what an open restore or recovery needs from this node, and whether to propose one.
 type proposals view
 
-// beside does what a restore or a recovery needs of a node that has nothing else to do: whatever is urgent (a removal,
-// a rival, a strange disk, a start) has come before, and what waits can wait a little longer.
+// beside does what a restore or a recovery needs from a node that has nothing else to do. Anything urgent (a removal, a
+// rival, a foreign disk, a start) was decided before, and what a node waits for can wait a little longer.
 func (o proposals) beside(a Action) Action {
 	if a.Kind != Wait || succession(o).contradicted() {
 		return a
@@ -20,7 +20,7 @@ func (o proposals) beside(a Action) Action {
 	if d, ok := o.discard(); ok {
 		return d
 	}
-	if n := o.stranger(); p == nil && n != "" && o.Store.Unknown == "" && o.Store.Restore != nil {
+	if n := o.otherStore(); p == nil && n != "" && o.Store.Unknown == "" && o.Store.Restore != nil {
 		return a.but(say("a %s is proposed, and waits because node %s uses another backup store", o.Store.Restore.Title(), n))
 	}
 	switch {
@@ -35,9 +35,9 @@ func (o proposals) beside(a Action) Action {
 	return o.restoring(p, a)
 }
 
-// restoring does what an open restore needs of this node: every disk prepares; where there is no leader every voter
-// leaves; and then somebody concludes: the leader that consented, else any node that has prepared and has waited long
-// enough.
+// restoring does what an open restore needs from this node. Every disk prepares, and without a leader every voter
+// leaves. Then one node concludes: the leader that consented, or without a leader any node that has prepared and waited
+// long enough.
 func (o proposals) restoring(p *Restore, a Action) Action {
 	if p.Led != nil && !o.heardConsent(p.ID) {
 		return a.but(say("a %s is proposed by %s, and nothing begins before an operator confirms it on a node "+
@@ -50,7 +50,8 @@ func (o proposals) restoring(p *Restore, a Action) Action {
 	switch {
 	case o.departs(p) && (excused || o.prepared(p.ID)):
 		return succession(o).leave(p)
-	case r != nil && o.mayConclude(p) && (o.prepared(p.ID) || excused && p.Led != nil): // a leader may have no seat, and nobody else may conclude
+	// A leader may have no seat, and nobody else may conclude.
+	case r != nil && o.mayConclude(p) && (o.prepared(p.ID) || excused && p.Led != nil):
 		return o.conclude(p, r)
 	case !founder:
 		return a.but(o.progress(p))
@@ -74,15 +75,15 @@ func (o proposals) conclude(p *Restore, r *Record) Action {
 }
 
 // heardConsent reports whether the leader of the generation that would end has consented, as applied here or as any of
-// its members says. To prepare on a false word costs room on a disk and nothing else; who follows, and who concludes,
-// has applied it (R17).
+// its members says. Preparing because of a false claim only costs room on the disk. A node that follows or concludes
+// has applied the consent itself (R17).
 func (o proposals) heardConsent(id string) bool {
 	return o.consented(id) || slices.ContainsFunc(o.live(),
 		func(p Peer) bool { return p.Facts != nil && p.Facts.Consent == id })
 }
 
-// mayConclude reports whether it is for this node to conclude: the leader's alone once it has consented, and without a
-// leader anybody's who has waited as long as a living leader needs to object.
+// mayConclude reports whether this node may conclude: after a consent only the leader, and without a leader any node
+// that has waited as long as a living leader needs to object.
 func (o proposals) mayConclude(p *Restore) bool {
 	if p.Led != nil {
 		return o.Member.Leader && o.Member.Led() && o.consented(p.ID)
@@ -90,7 +91,7 @@ func (o proposals) mayConclude(p *Restore) bool {
 	return o.Alone && !o.Member.Led()
 }
 
-// awaited says for what the conclusion waits.
+// awaited says what the conclusion waits for.
 func (o proposals) awaited(p *Restore) string {
 	if p.Led != nil {
 		return "the leader, which has consented, concludes it"
@@ -98,21 +99,21 @@ func (o proposals) awaited(p *Restore) string {
 	return "it is concluded when no leader has objected for long enough"
 }
 
-// open returns the proposal that this node takes part in. One that was aborted, as the disk remembers, is over for good,
-// whatever the store says: anyone who can delete there could open it again (R16).
+// open returns the proposal that this node takes part in. If the disk remembers that it was aborted, it is over for
+// good, whatever the store says: anyone who can delete there could open it again (R16).
 func (o proposals) open() *Restore {
-	p := o.shown()
+	p := o.inStore()
 	if p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
 		return nil
 	}
 	return p
 }
 
-// shown returns the proposal that is open as the store says: the one to end our own generation, or for a blank disk the
-// newest, in a store that all members share. A node whose store does not answer does not hinder the others.
-func (o proposals) shown() *Restore {
+// inStore returns the proposal that the store shows as open, if all members share the store. It must be one to end our
+// own generation, or for a blank disk the newest. A node whose store does not answer does not hinder the others.
+func (o proposals) inStore() *Restore {
 	s := o.Store
-	if p := o.continued(); p != nil {
+	if p := o.fromThisDisk(); p != nil {
 		return p
 	}
 	if s.Unknown != "" || s.Record == nil || s.Restore == nil ||
@@ -123,16 +124,16 @@ func (o proposals) shown() *Restore {
 	if known == nil {
 		known, _ = o.latest()
 	}
-	if known != nil && known.ID != s.Record.ID || succession(o).contradicted() || o.stranger() != "" {
+	if known != nil && known.ID != s.Record.ID || succession(o).contradicted() || o.otherStore() != "" {
 		return nil
 	}
 	return s.Restore
 }
 
-// continued returns the proposal to continue from the data of this disk where the store does not say that as an open
-// proposal of ours: an operator's order, with majority and store lost together; or one to begin the generation after
-// the newest from a disk that was declared lost for that, and is back (R19).
-func (o proposals) continued() *Restore {
+// fromThisDisk returns a proposal to continue from this disk's data that is not an ordinary open proposal of our
+// generation. It is an operator's order after majority and store were lost together, or the beginning of the generation
+// after the newest from a disk that was declared lost for the newest, and is back (R19).
+func (o proposals) fromThisDisk() *Restore {
 	mine, s := o.Disk.Ledger.Record, o.Store
 	if mine == nil {
 		return nil
@@ -146,10 +147,10 @@ func (o proposals) continued() *Restore {
 	return nil
 }
 
-// frozen says that a restore or a recovery is under way, so that the member list must stay as it is: what concludes it
-// counts on the members that it saw. Where the store does not answer us, the word of the others counts.
+// frozen says that a restore or a recovery is in progress, so that the member list must stay as it is: the conclusion
+// relies on the members that it counted. If the store does not answer us, what other nodes say counts.
 func (o proposals) frozen() string {
-	if p := o.shown(); p != nil && (p.Led == nil || o.heardConsent(p.ID)) {
+	if p := o.inStore(); p != nil && (p.Led == nil || o.heardConsent(p.ID)) {
 		return o.progress(p)
 	}
 	for _, p := range o.live() {
@@ -162,7 +163,7 @@ func (o proposals) frozen() string {
 	return ""
 }
 
-// prepare builds, next to etcd's data, what a restore or a recovery needs; what was built for another makes way for it.
+// prepare builds what a restore or a recovery needs beside etcd's data, after discarding what was built for another.
 func (o proposals) prepare(r *Restore) Action {
 	if p := o.Disk.Ledger.Prepared; p != nil && p.ID != r.ID || o.Disk.Built != "" && o.Disk.Built != r.ID {
 		return Action{Kind: Discard, Why: fmt.Sprintf("slot %s deletes what it has prepared for another restore, to "+
@@ -177,20 +178,20 @@ func (o proposals) prepare(r *Restore) Action {
 	return a
 }
 
-// discard removes what was prepared for a proposal that was aborted or is over. A store that does not answer, or knows
-// less than the disk, is no evidence of an abort.
+// discard removes what was prepared for a proposal that was aborted or is over. A store that does not answer, or that
+// knows less than the disk, is no evidence of an abort.
 func (o proposals) discard() (Action, bool) {
 	p, s := o.Disk.Ledger.Prepared, o.Store
 	if p == nil && o.Disk.Built == "" {
 		return Action{}, false
 	}
 	if r := o.Disk.Ledger.Record; p != nil && r != nil && r.Generation >= p.Generation {
-		return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared of %s is not needed any more", o.Claim.Slot,
+		return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared from %s is no longer needed", o.Claim.Slot,
 			p.Source())}, true
 	}
 	if r := o.Disk.Ledger.Record; p == nil && r != nil && r.ID == o.Disk.Built && !o.changing() {
 		return Action{Kind: Discard,
-			Why: fmt.Sprintf("slot %s has joined %s another way: what it has begun to build of that is not needed any more",
+			Why: fmt.Sprintf("slot %s has joined %s without it: what it began to build is no longer needed",
 				o.Claim.Slot, r.Token())}, true
 	}
 	wanted := func(id string) bool {
@@ -207,8 +208,7 @@ func (o proposals) discard() (Action, bool) {
 	return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared came to nothing", o.Claim.Slot)}, true
 }
 
-// Refusal says why a command that another program has left in the store is not carried out. Its Text is "" if nothing
-// is in the way.
+// Refusal says why another program's command in the store is not carried out; its Text is "" if nothing prevents it.
 func (obs Observation) Refusal(q Request) Said {
 	if !obs.Config.Foreign && q.Backup != "" {
 		return say("restore.foreign-commands is false: if it is wanted, set that to true, or run %s; if not, delete it "+
@@ -221,20 +221,20 @@ func (obs Observation) Refusal(q Request) Said {
 	return Said{Text: q.Problem}
 }
 
-// ask proposes the restore that a foreign command asks for, if the configuration lets it, and deletes a command that
-// has had its chance: one that lay in wait would roll the cluster back whenever it could. The leader does, or where no
-// leader is seen the live holder with the lowest name; two proposals cannot both be put into the store.
+// ask proposes the restore that a foreign command requests, if the configuration allows it, and deletes a command that
+// has had its chance: if it stayed, it could roll the cluster back at any time. The leader does this, or without a
+// leader the live holder with the lowest name. The store accepts only one of two proposals.
 func (o proposals) ask(a Action) Action {
 	s := o.Store
 	known := o.current()
-	if s.Unknown != "" || s.Record == nil || s.Restore != nil || known == nil || known.ID != s.Record.ID || o.stranger() != "" {
+	if s.Unknown != "" || s.Record == nil || s.Restore != nil || known == nil || known.ID != s.Record.ID || o.otherStore() != "" {
 		return a
 	}
 	for _, r := range s.Requests {
 		switch why := o.Refusal(r); {
 		case r.Over && o.Config.Foreign && o.proposes(known):
 			return Action{Kind: Dismiss, Request: &r,
-				Why: fmt.Sprintf("the command %s is not carried out any more: %s", r.Command, why)}
+				Why: fmt.Sprintf("the command %s will not be carried out: %s", r.Command, why)}
 		case why.Text != "":
 			a = a.but(say("the command %s is not carried out: %s", r.Command, why))
 		case o.proposes(known):
@@ -250,12 +250,13 @@ func (o proposals) anyRuns() bool {
 	return slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && p.Facts.Running })
 }
 
-// proposes reports whether it is for this node to propose.
+// proposes reports whether this node is the one to propose.
 func (o proposals) proposes(r *Record) bool {
 	if o.Member.Running && o.Member.HasLead || o.leader(r) != nil {
 		return o.Member.Leader
 	}
-	if !o.Leaderless && (o.Member.Running || o.Disk.WAL || o.anyRuns()) { // whom they elect would object, and the command never runs again
+	// The leader they elect would object, and the command never runs again.
+	if !o.Leaderless && (o.Member.Running || o.Disk.WAL || o.anyRuns()) {
 		return false
 	}
 	for _, p := range o.live() {
@@ -266,7 +267,7 @@ func (o proposals) proposes(r *Record) bool {
 	return true
 }
 
-// progress says how far a restore or a recovery is, slot by slot.
+// progress says how far a restore or a recovery has come, slot by slot.
 func (o proposals) progress(p *Restore) string {
 	var done, rest []string
 	need := 1

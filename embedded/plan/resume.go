@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// resuming asks whether and as what etcd starts on a disk that has accepted a record: with its data, as a founder, as a
+// resuming asks whether etcd starts on a disk that has accepted a record, and how: with its data, as a founder, as a
 // learner, or not yet.
 type resuming view
 
-// resume starts etcd on the data it has, unless somebody knows better (R6).
+// resume starts etcd on its data, unless another node or the store knows a reason not to (R6).
 func (o resuming) resume() Action {
 	d := o.Disk
 	r := d.Ledger.Record
@@ -27,17 +27,17 @@ func (o resuming) resume() Action {
 	next, _, pending := succession(o).ended()
 	switch {
 	case next != nil:
-		return proposals(o).beside(succession(o).pass(next))
-	case o.leader(r) != nil: // it lives: one more of its members changes nothing for anybody
+		return proposals(o).beside(succession(o).moveOn(next))
+	case o.leader(r) != nil: // it is live: one more of its members changes nothing
 	case pending != "" && o.Orders.Join:
 		return succession(o).follow(o.Store.Record)
 	case pending != "":
 		return wait("%s; this disk holds data of %s and does not start; to set it aside and join %s, run %s here", pending,
 			r.Token(), o.Store.Record.Token(), Command("rejoin"))
-	case o.after() != "":
-		return wait("slot %s does not start: node %s says that %s has ended, and what the backup store says of that is not "+
-			"proven to this disk (%s); to start all the same, take that node away; to set the data aside and join, run %s",
-			o.Claim.Slot, o.after(), r.Token(), o.Store.Doubt, setVolumeAside)
+	case o.laterNode() != "":
+		return wait("slot %s does not start: node %s says that %s has ended, and what the backup store says about that is "+
+			"not proven to this disk (%s); to start anyway, take that node away; to set the data aside and join, run %s",
+			o.Claim.Slot, o.laterNode(), r.Token(), o.Store.Doubt, setVolumeAside)
 	case o.Starting:
 		return wait("slot %s waits a moment for the backup store, which may know that %s is over: %s", o.Claim.Slot,
 			r.Token(), o.Store.Unknown)
@@ -47,7 +47,7 @@ func (o resuming) resume() Action {
 			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another "+
 				"disk: it is set aside and the slot joins again", o.Claim.Slot, l.Join, d.Member)}
 	}
-	if p := proposals(o).shown(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
+	if p := proposals(o).inStore(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
 		return proposals(o).beside(wait("slot %s does not start while a %s is open", o.Claim.Slot, p.Title()))
 	}
 	if a, ok := o.rollback(); ok {
@@ -56,21 +56,21 @@ func (o resuming) resume() Action {
 	if d.Unfit != "" {
 		return wait("slot %s does not start: %s", o.Claim.Slot, d.Unfit)
 	}
-	if why := o.unlike(r); why != "" {
+	if why := o.urlConflict(r); why != "" {
 		return wait("%s", why)
 	}
-	if why := o.outdated(r); why.Text != "" {
+	if why := o.tooOld(r); why.Text != "" {
 		return wait("%s", why)
 	}
 	peers := r.Charter.Peers()
-	peers[o.Claim.Slot] = o.ownURL(r) // which may have been added later
+	peers[o.Claim.Slot] = o.ownURL(r) // the slot may have been added after the record
 	return Action{Kind: Start, Record: r, Member: d.Member, Peers: peers,
 		Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
 }
 
-// another says whose data lies on the disk, if it is that of another slot's member, "" if nothing shows that: as where
-// etcd's directory was copied from another node, to bring this one back. Two processes would run that member.
-func (o resuming) another() string {
+// otherMember names the member of another slot whose data is on the disk, "" if nothing shows that. It happens if
+// etcd's directory was copied from another node to bring this one back. Two processes would run that member.
+func (o resuming) otherMember() string {
 	d, r := o.Disk, o.Disk.Ledger.Record
 	if !d.WAL || r == nil || o.changing() {
 		return ""
@@ -87,7 +87,7 @@ func (o resuming) another() string {
 		}
 		for _, m := range p.Facts.Members {
 			if of(m.Slot, m.ID) && slices.Contains(o.slots(r), m.Slot) {
-				return fmt.Sprintf("member %x, which is slot %s, as node %s says", m.ID, m.Slot, p.Node)
+				return fmt.Sprintf("member %x, which is slot %s according to node %s", m.ID, m.Slot, p.Node)
 			}
 		}
 	}
@@ -97,10 +97,10 @@ func (o resuming) another() string {
 	return ""
 }
 
-// after names a live node that says it is in a generation which follows ours, where the store speaks of one as well and
-// cannot prove it: its signatures may be older than the authorities. A word keeps a stopped member waiting (R17). "":
-// none.
-func (o resuming) after() string {
+// laterNode names a live node that says it is in a generation after ours, if the store also has one that it cannot
+// prove: its signatures may be older than the authorities. Such a claim keeps a stopped member waiting (R17). "" if
+// there is none.
+func (o resuming) laterNode() string {
 	mine := o.Disk.Ledger.Record
 	if o.Store.Unknown == "" || o.Store.Unproven <= mine.Generation {
 		return ""
@@ -113,8 +113,8 @@ func (o resuming) after() string {
 	return ""
 }
 
-// setAside answers the news that a quorum has removed the member whose data this is: etcd's own, with leader "", or
-// that of the leader, which is asked directly before. That is final, so it needs no look at rivals, and makes way for
+// setAside gives up the data of a member that the cluster has removed: etcd itself said so (leader is ""), or the
+// leader, which is asked directly first. A removal is final, so rivals do not matter, and the slot becomes free for
 // them.
 func (o resuming) setAside(leader string) Action {
 	then := fmt.Sprintf("slot %s joins again", o.Claim.Slot)
@@ -147,14 +147,14 @@ func (o resuming) known() (r *Record, by string) {
 	return nil, ""
 }
 
-// rewrite writes the ledger again.
+// rewrite restores the ledger.
 func (o resuming) rewrite(r *Record, by string) Action {
 	return Action{Kind: Repair, Record: r, Member: o.Disk.Member,
 		Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which %s knows: writing it again", r.Token(), by)}
 }
 
-// repair answers etcd data without a ledger: it is taken up only if its cluster ID is that of a record
-// which somebody else knows.
+// repair decides about etcd data without a ledger: it is used only if another node or the store knows a record with its
+// cluster ID.
 func (o resuming) repair() Action {
 	if r, by := o.known(); r != nil {
 		return o.rewrite(r, by)
@@ -164,15 +164,15 @@ func (o resuming) repair() Action {
 		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, setVolumeAside)
 }
 
-// enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the
-// founder it promised to be, as the learner it was admitted as, or by waiting for an admission.
+// enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the founder it promised
+// to be, as the learner it was admitted as, or by waiting for an admission.
 func (o resuming) enter() Action {
 	l := o.Disk.Ledger
 	r := l.Record
-	if o.anew() {
+	if o.givenUp() {
 		return o.renounce("the operator gave up " + r.Token())
 	}
-	// it never voted: what anybody ever heard vetoes its founding
+	// The disk has never voted, so any evidence of another cluster vetoes its founding.
 	if l.Started == "" && l.Role == RoleFounder && r.Cause == Founding {
 		later, conflict := o.latest()
 		switch {
@@ -195,15 +195,15 @@ func (o resuming) enter() Action {
 	case o.begunBefore(o.Disk.Founder) != "":
 		return Action{Kind: Vacate, Record: r,
 			Why: fmt.Sprintf("%s; slot %s joins again", o.begunBefore(o.Disk.Founder), o.Claim.Slot)}
-	case o.unlike(r) != "":
-		return wait("%s", o.unlike(r))
+	case o.urlConflict(r) != "":
+		return wait("%s", o.urlConflict(r))
 	default:
 		return Action{Kind: Start, Record: r, Member: o.Disk.Founder, Peers: r.Charter.Peers(),
 			Why: fmt.Sprintf("every disk has promised: slot %s starts as a founder of %s", o.Claim.Slot, r.Token())}
 	}
 }
 
-// replacedAs says whether the founder that this disk was to be is no longer a member.
+// replacedAs says why the founder that this disk was to be is no longer a member, "" if it still is.
 func (o resuming) replacedAs(r *Record) string {
 	if by := o.removedBy(o.Disk.Founder); by != "" {
 		return fmt.Sprintf("node %s knows that the cluster removed the founder of slot %s", by, o.Claim.Slot)
@@ -214,14 +214,14 @@ func (o resuming) replacedAs(r *Record) string {
 		}
 		for _, m := range p.Facts.Members {
 			if m.Slot == o.Claim.Slot && m.ID != o.Disk.Founder {
-				return fmt.Sprintf("node %s knows slot %s as another member", p.Node, o.Claim.Slot)
+				return fmt.Sprintf("node %s lists another member for slot %s", p.Node, o.Claim.Slot)
 			}
 		}
 	}
 	return ""
 }
 
-// await waits for a leader to admit this disk.
+// await waits until a leader admits this disk.
 func (o resuming) await(r *Record) Action {
 	leader := o.leader(r)
 	if resizing(o).idle(r) {
@@ -233,9 +233,9 @@ func (o resuming) await(r *Record) Action {
 			o.Claim.Slot, r.Token(), strings.Join(o.slots(r), ", "), o.whoRuns(r))
 	}
 	for _, ad := range leader.Facts.Admitted {
-		// else of a generation before
+		// If it is not listed, the admission is of an earlier generation.
 		listed := slices.ContainsFunc(leader.Facts.Members, func(m MemberInfo) bool { return m.ID == ad.ID })
-		spent := ad.ID == o.Disk.Ledger.Join || o.begunBefore(ad.ID) != "" // and lost: a member begins once
+		spent := ad.ID == o.Disk.Ledger.Join || o.begunBefore(ad.ID) != "" // and lost its data: a member begins once
 		if ad.Disk == o.Claim.Disk && ad.Slot == o.Claim.Slot && listed && !spent && o.removedBy(ad.ID) == "" {
 			secured, why := o.joins(r, leader.Facts.Members, ad.ID)
 			if why != "" {
@@ -252,7 +252,7 @@ func (o resuming) await(r *Record) Action {
 	return wait("slot %s has no member data: waiting for leader %s to admit it as a learner", o.Claim.Slot, leader.Node)
 }
 
-// join starts the learner that was admitted, or waits for an admission again if it is no longer wanted.
+// join starts the admitted learner, or waits for another admission if that learner was removed.
 func (o resuming) join(r *Record, id uint64) Action {
 	if by := o.removedBy(id); by != "" {
 		return Action{Kind: Vacate, Record: r,
@@ -267,10 +267,10 @@ func (o resuming) join(r *Record, id uint64) Action {
 		return wait("slot %s is admitted as learner %x and waits to see a leader of %s%s", o.Claim.Slot, id, r.Token(),
 			o.whoRuns(r))
 	}
-	if why := o.unlike(r); why != "" {
+	if why := o.urlConflict(r); why != "" {
 		return wait("%s", why)
 	}
-	if why := o.outdated(r); why.Text != "" {
+	if why := o.tooOld(r); why.Text != "" {
 		return wait("%s", why)
 	}
 	peers := map[string]string{}

@@ -9,7 +9,7 @@ import (
 // claiming asks which volume may be claimed, and who else holds the slot.
 type claiming view
 
-// acquire asks for a volume. Which one is the provider's business; we only know which slots would clash.
+// acquire asks for a volume. The provider chooses it; we only know which slots would clash.
 func (o claiming) acquire() Action {
 	a := Action{Kind: Acquire, Why: "no volume is held: claiming one", Known: resizing(o).known()}
 	switch {
@@ -30,9 +30,9 @@ func (o claiming) acquire() Action {
 	return a
 }
 
-// taken names the slots that others hold. Those of lost nodes count, too: a host that stands by must not
-// take the slot of one that only restarts, for its own blank disk would cost the cluster a good one. Only
-// of a lost blank disk nothing is lost, so its slot is free once no other is.
+// taken returns the slots that others hold, each with the reason. Lost nodes count, too: a standby must not take the
+// slot of a host that only restarts, because the standby's blank disk would cost the cluster a good one. A lost blank
+// disk is no loss, so its slot is free if no other slot is.
 func (o claiming) taken() map[string]string {
 	taken, blank := map[string]string{}, map[string]string{}
 	for _, p := range o.Peers {
@@ -69,7 +69,7 @@ func (o claiming) taken() map[string]string {
 	return taken
 }
 
-// heldBefore returns, by slot, the other nodes that held a member's disk last, as running members remember.
+// heldBefore returns, by slot, the other nodes that last held a member's disk, as running members remember them.
 func (o claiming) heldBefore() map[string]string {
 	before := map[string]string{}
 	for _, p := range o.live() {
@@ -90,19 +90,19 @@ func (f Facts) past() bool {
 	return f.Phase != PhaseNone && f.Phase != PhaseBlank
 }
 
-// Evidence reports whether the facts bear witness of a cluster, or of a founding that may have become one.
+// Evidence reports whether the facts show a cluster, or a founding that may have become one.
 func (f Facts) Evidence() bool {
 	return f.Record != nil || f.Promise != nil || f.CID != 0 || f.past()
 }
 
-// rivalry looks for another live holder of our slot. The disk lock keeps two processes from one volume;
-// this keeps two volumes from one name.
+// rivalry looks for another live holder of our slot. The disk lock keeps two processes from one volume; rivalry keeps
+// two volumes from one name.
 func (o claiming) rivalry() (Action, bool) {
 	me := o.facts(nil)
-	pristine := o.loose() && !o.Disk.HasLedger
+	pristine := o.uncommitted() && !o.Disk.HasLedger
 	if node := o.heldBefore()[me.Slot]; pristine && node != "" {
 		return Action{Kind: Yield, Slot: me.Slot,
-			Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves it to that", node,
+			Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves the slot to it", node,
 				me.Slot)}, true
 	}
 	if pristine && slices.Contains(o.Foreign(), me.Slot) {
@@ -112,7 +112,7 @@ func (o claiming) rivalry() (Action, bool) {
 	}
 	for _, p := range o.Peers {
 		f := p.Facts
-		if f == nil || f.Slot != o.Claim.Slot || o.apart(f) {
+		if f == nil || f.Slot != o.Claim.Slot || o.otherGeneration(f) {
 			if p.Live && f != nil && f.Running && o.same(f) {
 				return wait("node %s runs member %x as slot %s (disk %s), and its data is here as well: slot %s does not "+
 					"start; stop one of the two", p.Node, f.Member, f.Slot, f.Disk, me.Slot), true
@@ -123,7 +123,7 @@ func (o claiming) rivalry() (Action, bool) {
 			if pristine && f.past() {
 				return Action{Kind: Yield, Slot: me.Slot,
 					Why: fmt.Sprintf("node %s held slot %s when it was last seen, with its data: the blank "+
-						"disk here leaves it to that", p.Node, f.Slot)}, true
+						"disk here leaves the slot to it", p.Node, f.Slot)}, true
 			}
 			continue
 		}
@@ -147,14 +147,14 @@ func (o claiming) rivalry() (Action, bool) {
 	return Action{}, false
 }
 
-// loose reports whether the disk has taken part in nothing but foundings, on a host that may have any slot.
-func (o claiming) loose() bool { return o.Config.Yields && o.phase() == PhaseBlank }
+// uncommitted reports whether the disk has taken part in nothing but foundings, on a host that may have any slot.
+func (o claiming) uncommitted() bool { return o.Config.Yields && o.phase() == PhaseBlank }
 
-// moot reports whether all that the disk has is promises that nobody needs any more: a leader serves the newest
-// cluster, or the store has the record of one, and the disk is none of its founders. Without this a host that lost a
-// founding's race would never be free again.
+// moot reports whether all that the disk has are promises that nobody needs: a leader serves the newest cluster, or the
+// store has a cluster's record, and this disk is none of its founders. Without moot, a host that lost the race of a
+// founding would never be free again.
 func (o claiming) moot() bool {
-	if !o.loose() || o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" {
+	if !o.uncommitted() || o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" {
 		return false
 	}
 	known, conflict := o.latest()
@@ -164,7 +164,7 @@ func (o claiming) moot() bool {
 	case known != nil && o.leader(known) != nil:
 	case o.Store.Record == nil || known != nil && known.ID != o.Store.Record.ID:
 		return false
-	default: // it counts where all use it (R8)
+	default: // the store counts if all use it (R8)
 		if shared, unknown := founding(o).shared(nil); !shared || unknown != "" {
 			return false
 		}
@@ -173,10 +173,10 @@ func (o claiming) moot() bool {
 	return !slices.ContainsFunc(known.Charter.Seats, func(s Seat) bool { return s.Disk == o.Claim.Disk })
 }
 
-// stronger says which of two holders of one slot may continue: the one that runs; the one with more to lose, be it data
-// of another program's cluster that was not taken over yet, or the promise of a founding that a disk or the store has
-// accepted; then the later claim; then the lower node name. Blank disks have claims that cannot be compared (each host
-// counts its own), so there the name decides at once.
+// stronger says which of two holders of one slot goes first: the one that runs; then the one with more to lose, whose
+// disk may be foreign data that was not taken over, or a promise of a founding that a disk or the store has accepted;
+// then the later claim; then the lower node name. Claims of blank disks cannot be compared, because each host counts
+// its own, so there the name decides at once.
 func (o mesh) stronger(a Facts, aNode string, b Facts, bNode string) bool {
 	rank := func(f Facts) int {
 		switch {

@@ -5,21 +5,22 @@ import (
 	"slices"
 )
 
-// A disk that went back in time (R21): a snapshot of the machine or of the volume was rolled back, or an old copy was
-// put in its place. It has forgotten what it acknowledged, and perhaps its vote. Etcd does not survive that: it panics
-// when the leader counts on an entry that is not there.
+// A disk went back in time (R21) if a snapshot of the machine or the volume was rolled back, or an old copy was put in
+// its place. It has forgotten what it acknowledged, and perhaps its vote. etcd does not survive that: it panics when
+// the leader relies on an entry that is not there.
 //
-// The leader knows how far each member has acknowledged its log in its term ([MemberInfo.Acked]). A member notes the
-// term, fsync'd, before it acknowledges anything in it, and in one term nobody takes an entry back. So a disk that
-// shows less than that is another one than it was. That is a proof, and nothing else is: a leader that did not hear
-// from the member in its own term knows nothing of it, and without a leader a disk resumes with what it has, for all
-// may have been rolled back together.
+// The leader knows how far each member has acknowledged its log in the leader's term ([MemberInfo.Acked]). A member
+// fsyncs the term before it acknowledges anything in it, and within a term no entry is taken back. So a disk that shows
+// less than that has gone back in time. Nothing else proves it. A leader that has not heard from the member in its own
+// term knows nothing about it. Without a leader, a disk resumes with what it has, because all disks may have been
+// rolled back together.
 
 // RolledBack is the reason of a [SetAside] of data that went back in time.
 const RolledBack = "rolled-back"
 
-// rollback answers a disk whose log ends below what a leader of its generation has seen it acknowledge. It never
-// starts beside that leader. Once the leader is asked directly and confirmed, it makes way for a replacement.
+// rollback decides about a disk whose log ends below what a leader of its generation has seen it acknowledge. The disk
+// never starts beside that leader. The leader must be confirmed by a majority, and is asked directly, before the disk
+// gives way to a replacement.
 func (o resuming) rollback() (a Action, ok bool) {
 	d, r := o.Disk, o.Disk.Ledger.Record
 	l, acked := o.acknowledged(d.Member)
@@ -43,8 +44,8 @@ func (d Disk) behind(term, index uint64) bool {
 	return d.Term < term || d.Term == term && d.Log.Index < index
 }
 
-// acknowledged returns the leader of our generation in the newest term that is heard, if it has seen the member
-// acknowledge anything in that term, and how far.
+// acknowledged returns the live leader of our generation with the newest term, if it has seen the member acknowledge
+// anything in that term, and the index.
 func (o resuming) acknowledged(member uint64) (leader *Peer, index uint64) {
 	for _, p := range o.live() {
 		f := p.Facts
@@ -63,8 +64,8 @@ func (o resuming) acknowledged(member uint64) (leader *Peer, index uint64) {
 	return leader, leader.Facts.Members[i].Acked
 }
 
-// begunBefore says which leader has heard of a member that this disk, which has no log, is about to begin as: "" for
-// none. A member begins once; one that began and is now without a log has lost it, or its ledger went back in time.
+// begunBefore says which leader has heard of a member that this disk, which has no log, is about to begin as; "" for
+// none. A member begins once: if it began and has no log now, the log is lost or the ledger went back in time.
 func (o resuming) begunBefore(member uint64) string {
 	l, _ := o.acknowledged(member)
 	if l == nil {
@@ -74,9 +75,9 @@ func (o resuming) begunBefore(member uint64) string {
 		"the disk was wiped, or went back in time", l.Node, member, o.Claim.Slot)
 }
 
-// unheard returns a live node that has a leader of our generation, while that leader itself is not heard yet, "" for
-// none: it may know how far the disk here had come.
-func (o resuming) unheard() string {
+// unheardLeader returns a live node that has a leader of our generation which this node does not hear yet, "" for none.
+// That leader may know how far this disk had come.
+func (o resuming) unheardLeader() string {
 	r := o.Disk.Ledger.Record
 	if r == nil || !o.Disk.WAL || o.leader(r) != nil {
 		return ""
@@ -89,8 +90,8 @@ func (o resuming) unheard() string {
 	return ""
 }
 
-// Quiet returns the facts as they are worth telling everybody: without how far the connected members have come, which
-// every write changes. A member that starts is not connected; besides, it asks the leader directly.
+// Quiet returns the facts for the gossip, without the acknowledged index of connected members, which changes with every
+// write. A starting member is not connected, and it also asks the leader directly.
 func (f Facts) Quiet() Facts {
 	f.Members = slices.Clone(f.Members)
 	for i := range f.Members {

@@ -2,8 +2,8 @@ package plan
 
 import "testing"
 
-// TestQuiet: how far the members have come changes with every write. The gossip is told of those that are away; who
-// asks the leader directly is told of all.
+// TestQuiet: how far the members have come changes with every write. The gossip only shows it for members that are
+// away; the leader's direct answer shows it for all.
 func TestQuiet(t *testing.T) {
 	o := Observation{
 		Claim: Claim{Held: true, Slot: "a", Disk: "d1"},

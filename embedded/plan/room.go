@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// Room is what a file system has, in bytes. Size 0: it is not known.
+// Room is the space of a file system in bytes. Size 0: unknown.
 type Room struct {
 	Free int64 `json:"free"`
 	Size int64 `json:"total"`
 }
 
 const (
-	// segment is what etcd's log takes of a volume at once, before it needs it (SegmentSizeBytes). When that fails,
+	// segment is how much etcd's log reserves on a volume at once, before it needs it (SegmentSizeBytes). If that fails,
 	// etcd ends the process at the next change of the file, even if there is room again by then.
 	segment     = 64 << 20
 	mostReserve = 1 << 30
 )
 
-// Reserve is how many bytes of a member's volume must stay free for etcd to keep running: 2 % of it, at least two files
-// of the log and at most 1 GiB: the next file, and what is written until the alarm is up. It is never more than a
-// quarter of a small volume.
+// Reserve is how many bytes of a member's volume must stay free so that etcd can keep running. It is 2 % of the volume,
+// at least two log files and at most 1 GiB: for the next file, and for what is written until the alarm is raised. It is
+// never more than a quarter of a small volume.
 func (r Room) Reserve() int64 { return min(max(r.Size/50, 2*segment), mostReserve, r.Size/4) }
 
-// Enough is how many bytes must be free for writes to continue: half the reserve more, so that they do not stop at
-// once. What etcd itself takes of a small volume leaves little more than that.
+// Enough is how many bytes must be free for writes to continue: one and a half times the reserve, so that they do not
+// stop again at once. On a small volume, etcd itself leaves little more than that.
 func (r Room) Enough() int64 { return r.Reserve() + r.Reserve()/2 }
 
-// Short reports whether the reserve is not free. before is the last answer: what was short stays so until there is
-// enough, and while nothing is known.
+// Short reports whether the reserve is not free. before is the last answer: a short volume stays short until there is
+// enough, and while the space is unknown.
 func (r Room) Short(before bool) bool {
 	switch {
 	case r.Size == 0:
@@ -39,13 +39,13 @@ func (r Room) Short(before bool) bool {
 	return r.Free < r.Reserve()
 }
 
-// needs says that less than this is free, in words that stay the same while the disk fills.
+// needs says that fewer than these bytes are free, in words that stay the same while the disk fills.
 func (r Room) needs(bytes int64) string {
 	return fmt.Sprintf("less than %d MiB of %d MiB free", bytes>>20, r.Size>>20)
 }
 
-// raise has etcd refuse writes while its volume still has room for what a refusal takes: where there is none, the next
-// write to the log ends the process. A pause does not hold it back, for it keeps this member alive.
+// raise makes etcd refuse writes while its volume still has room for what a refusal writes. Without that room, the next
+// write to the log would end the process. A pause does not hold it back, because it keeps this member running.
 func (o upkeep) raise() *Action {
 	r := o.Claim.Room
 	return &Action{Kind: Raise, Alarm: NoSpace,
@@ -54,7 +54,7 @@ func (o upkeep) raise() *Action {
 			o.Claim.Slot, r.needs(r.Reserve()))}
 }
 
-// short names the volumes without the reserve, as their holders say. Of a member that is away nothing is known: see
+// short names the volumes without the reserve, as their holders report. Nothing is known about an absent member: see
 // away.
 func (o upkeep) short() []string {
 	var short []string
@@ -71,8 +71,8 @@ func (o upkeep) short() []string {
 	return short
 }
 
-// shortage says which volumes have no room, and so why NOSPACE is not disarmed. "" if all have. Nothing done to a
-// database makes room on its disk soon, and a defragmentation first takes room: the cure would only use up what is
+// shortage says which volumes are too full, and thus why NOSPACE is not disarmed; "" if none is. Nothing done to a
+// database soon frees space on its disk, and a defragmentation first needs some: the cure would only use up what is
 // left.
 func (o upkeep) shortage() string {
 	short := o.short()

@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// Command is a command of holdfast that an operator may give, without the program's name: "volume set-aside". In a
-// sentence it stands with its program in backquotes.
+// Command is a holdfast command for an operator, without the program's name: "volume set-aside". In a sentence it
+// appears in backquotes, with the program's name.
 type Command string
 
-// setVolumeAside sets aside what is on a volume.
+// setVolumeAside sets a volume's content aside.
 const setVolumeAside Command = "volume set-aside"
 
-// Forget has all nodes forget a lost one.
+// Forget makes all nodes forget a lost one.
 func Forget(node string) Command { return command("gossip forget %s", node) }
 
-// command makes a Command.
 func command(format string, args ...any) Command { return Command(fmt.Sprintf(format, args...)) }
 
 // Line is what the operator types.
@@ -24,13 +23,13 @@ func (c Command) Line() string { return "holdfast " + string(c) }
 // String implements fmt.Stringer.
 func (c Command) String() string { return "`" + c.Line() + "`" }
 
-// Said is a sentence for the operator and the commands that it names, so that nobody has to look for them in it.
+// Said is a sentence for the operator with the commands in it, so that nobody has to parse the sentence for them.
 type Said struct {
 	Text     string
 	Commands []Command
 }
 
-// say makes a sentence of its parts, and takes the commands from those that are one or name some.
+// say formats a sentence, and collects the commands from those arguments that are a Command or a Said.
 func say(format string, args ...any) Said {
 	s := Said{Text: fmt.Sprintf(format, args...)}
 	for _, a := range args {
@@ -47,13 +46,13 @@ func say(format string, args ...any) Said {
 // String implements fmt.Stringer.
 func (s Said) String() string { return s.Text }
 
-// wait waits, and says for what.
+// wait returns a Wait with its reason.
 func wait(format string, args ...any) Action {
 	s := say(format, args...)
 	return Action{Kind: Wait, Why: s.Text, Commands: s.Commands}
 }
 
-// but adds obstacles, of which empty ones are none. Each is a string or a Said.
+// but adds obstacles, each a string or a Said, and skips empty ones.
 func (a Action) but(obstacles ...any) Action {
 	a.Obstacles, a.Commands = a.Obstacles[:len(a.Obstacles):len(a.Obstacles)], a.Commands[:len(a.Commands):len(a.Commands)]
 	for _, o := range obstacles {
@@ -64,5 +63,5 @@ func (a Action) but(obstacles ...any) Action {
 	return a
 }
 
-// Text is the action's reason as one sentence, its obstacles included.
+// Text is the action's reason and its obstacles as one sentence.
 func (a Action) Text() string { return strings.Join(append([]string{a.Why}, a.Obstacles...), "; ") }

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// unlike says why etcd here must not be started in a generation, whose record has the peer URLs that it began with; ""
-// if nothing speaks against it. With TLS there and without it in the configuration, or the reverse, its members would
-// not understand a word from this one, unless they are on the way from the one to the other (R24). With other host
-// names this node would find none of them: it resolves those that its configuration makes. The port is only where to
-// listen.
-func (o resuming) unlike(r *Record) string {
+// urlConflict says why etcd must not be started here in a generation with this record, "" if nothing prevents it. If
+// only one of record and configuration has TLS, this member and the others could not talk, unless they are going from
+// http to https (R24). With another host name this node would not find the others: it resolves only the names that its
+// configuration makes. The port only says where to listen.
+func (o resuming) urlConflict(r *Record) string {
 	was, wasHost, known := hostURL(r.Charter.PeerURL)
 	is, isHost, said := hostURL(o.Config.PeerURL)
 	promised := o.Disk.Ledger.Secured
@@ -31,7 +30,7 @@ func (o resuming) unlike(r *Record) string {
 	case was == is && wasHost == isHost, secure != "" && (o.Config.FromHTTP != "" || o.secured(r, secure)):
 		return ""
 	}
-	then, cure := "its member would not be understood", "its members keep TLS for good: set tls.mode to files, ca or "+
+	then, cure := "its member could not talk to the others", "its members keep TLS for good: set tls.mode to files, ca or "+
 		"auto, with the authorities that they have"
 	switch {
 	case was == is:

@@ -7,25 +7,24 @@ import (
 	"strings"
 )
 
-// securing asks how the members of a generation that began with http go on to https, while they serve (R24): each disk
-// promises to serve TLS for good, then the leader changes the URLs, and only then a disk may do without http.
+// securing asks how the members of a generation that began with http go to https while they serve (R24): each disk
+// promises to serve TLS for good, then the leader changes the URLs, and only then may a disk do without http.
 //
-// It rests on what stays true: a promise is on the disk before it is told, and members apply one log, so that of two
-// lists one is the beginning of the other. Of two members that have promised, at least one finds the other where its
-// list has it, however old that is; and a connection carries raft's messages both ways, no matter which end has dialled
-// it.
+// It relies on what stays true. A promise is on the disk before it is announced. Members apply the same log, so of two
+// applied lists one is a prefix of the other. Of two members that have promised, at least one finds the other at the
+// URL in its list, however old the list is. A connection carries raft's messages both ways, whichever end dialled it.
 type securing view
 
-// Secured is what a disk remembers of that, of its own generation only.
+// Secured is how far a disk has come from http to https, in its own generation only.
 type Secured struct {
-	// PeerURL is the pattern of URLs with TLS that the disk's member serves from now on, whatever the configuration says.
+	// PeerURL is the https pattern that the disk's member serves from now on, whatever the configuration says.
 	PeerURL string `json:"peer_url"`
-	// Changed: every member had such a URL in the list that was applied here, so that http need not be served any more.
+	// Changed: every member had an https URL in a list applied here, so http need not be served any more.
 	Changed bool `json:"changed,omitempty"`
 }
 
-// SecureURL returns the pattern of peer URLs that a configuration has in the place of a record's: with TLS where that
-// has none, and with the same host names. "" where the record's stays.
+// SecureURL returns the pattern of peer URLs that a configuration has instead of the record's, if only the
+// configuration has TLS and the host names are the same; "" if the record's pattern stays.
 func SecureURL(r Record, configured string) string {
 	was, wasHost, known := hostURL(r.Charter.PeerURL)
 	is, isHost, said := hostURL(configured)
@@ -43,21 +42,21 @@ func (o securing) pattern() string {
 	return ""
 }
 
-// left are the members whose URLs are still to be changed, by slot.
-func (o securing) left() []MemberInfo {
+// unchanged are the members whose URLs are still to be changed, by slot.
+func (o securing) unchanged() []MemberInfo {
 	left := slices.DeleteFunc(slices.Clone(o.Member.Members),
 		func(m MemberInfo) bool { return m.PeerURL == PeerURL(o.pattern(), m.Slot) })
 	slices.SortFunc(left, func(a, b MemberInfo) int { return cmp.Compare(a.Slot, b.Slot) })
 	return left
 }
 
-// beside takes the next step of a member that has nothing else to do.
+// beside takes the next step for a member that has nothing else to do.
 func (o securing) beside(a Action) Action {
 	m := o.Member
 	if a.Kind != Wait || !m.Running || !m.Ready || !m.Led() || m.Learner || o.pattern() == "" || len(m.Members) == 0 {
 		return a
 	}
-	slot, s, left := o.Claim.Slot, o.Disk.Ledger.Secured, o.left()
+	slot, s, left := o.Claim.Slot, o.Disk.Ledger.Secured, o.unchanged()
 	switch {
 	case len(left) == 0 && (s == nil || !s.Changed):
 		return Action{Kind: Note, Secured: &Secured{o.pattern(), true},
@@ -65,8 +64,9 @@ func (o securing) beside(a Action) Action {
 				"that it need not serve http", slot)}
 	case len(left) == 0:
 		return a
-	case s == nil && len(left) == len(m.Members) && o.still() != "": // later all had promised, and a ledger is lost
-		return a.but(fmt.Sprintf("the members keep http: %s", o.still()))
+	// Once a URL is changed, all had promised: then this ledger was lost.
+	case s == nil && len(left) == len(m.Members) && o.notServing() != "":
+		return a.but(fmt.Sprintf("the members keep http: %s", o.notServing()))
 	case s == nil:
 		return Action{Kind: Note, Secured: &Secured{PeerURL: o.pattern()},
 			Why: fmt.Sprintf("every member serves %s beside http: noting on the disk of slot "+
@@ -77,25 +77,25 @@ func (o securing) beside(a Action) Action {
 	return o.change(a, left)
 }
 
-// still names the members that no live node says it runs with TLS.
-func (o securing) still() string {
+// notServing names the members that no live node reports as running with TLS.
+func (o securing) notServing() string {
 	return o.lacking("is not seen to serve https", func(m MemberInfo) bool {
-		return !o.says(m, func(p Peer, f Facts) bool { return p.Live && f.Running && f.PeerURL == o.pattern() })
+		return !o.holderSays(m, func(p Peer, f Facts) bool { return p.Live && f.Running && f.PeerURL == o.pattern() })
 	})
 }
 
-// unpromised names the members whose disks have not promised. A promise counts, no matter which node tells it, and
-// when. Once the first URL was changed all had, and nobody was added: one of whom nobody knows any more has promised as
-// well.
+// unpromised names the members whose disks have not promised. A promise counts whichever node reports it, and whenever.
+// Once the first URL is changed, all members had promised and nobody was added: even one that nobody knows any more had
+// promised.
 func (o securing) unpromised(begun bool) string {
 	return o.lacking("has not noted that it serves https", func(m MemberInfo) bool {
-		runs := o.says(m, func(p Peer, f Facts) bool { return p.Live && f.Running })
-		return (runs || !begun) && !o.says(m, func(_ Peer, f Facts) bool { return f.Secured == o.pattern() })
+		runs := o.holderSays(m, func(p Peer, f Facts) bool { return p.Live && f.Running })
+		return (runs || !begun) && !o.holderSays(m, func(_ Peer, f Facts) bool { return f.Secured == o.pattern() })
 	})
 }
 
-// says reports whether a node that has the disk of a member says something of it.
-func (o securing) says(m MemberInfo, what func(Peer, Facts) bool) bool {
+// holderSays reports whether a node with the disk of a member reports something about it.
+func (o securing) holderSays(m MemberInfo, what func(Peer, Facts) bool) bool {
 	return slices.ContainsFunc(o.Peers, func(p Peer) bool {
 		return p.Facts != nil && p.Facts.Member == m.ID && p.Facts.of(o.Disk.Ledger.Record) && what(p, *p.Facts)
 	})
@@ -116,17 +116,18 @@ func (o securing) lacking(what string, lacks func(MemberInfo) bool) string {
 	return fmt.Sprintf("slot %s %s", strings.Join(slots, ", "), what)
 }
 
-// change changes the URL of one member, where the cluster can bear that its connections are made again. Before the
-// first one all voters are there. After it there is no way back, and one that is lost holds up nobody.
+// change changes the URL of one member when the cluster can bear that its connections are made again. Before the first
+// change, all voters must be there. After it there is no way back, and a lost member delays nobody.
 func (o securing) change(a Action, left []MemberInfo) Action {
 	q, begun := steady(o).quorum(), len(left) < len(o.Member.Members)
-	if cmp.Or(proposals(o).frozen(), upkeep(o).halted()) != "" { // which the leader says already
+	if cmp.Or(proposals(o).frozen(), upkeep(o).halted()) != "" { // the leader reports these already
 		return a
 	}
 	waits := cmp.Or(o.unpromised(begun), o.lockedBy())
 	switch {
 	case waits != "":
-	case !begun && o.Member.Alarmed(Corrupt): // else who is to be cured is not admitted, and the change waits for the cure
+	// Otherwise the corrupt member's replacement is not admitted, and the change waits for the replacement.
+	case !begun && o.Member.Alarmed(Corrupt):
 		waits = "the alarm CORRUPT is up"
 	case q.learner != nil:
 		waits = fmt.Sprintf("learner %x of slot %s is under way", q.learner.ID, q.learner.Slot)
@@ -144,7 +145,7 @@ func (o securing) change(a Action, left []MemberInfo) Action {
 			len(o.Member.Members)-len(left)+1, len(o.Member.Members))}
 }
 
-// lockedBy says who is about to be down on purpose.
+// lockedBy says who holds the disruption lock, even if it is this slot.
 func (o securing) lockedBy() string {
 	if l := o.Member.Lock; l != nil {
 		return l.String()
@@ -152,7 +153,7 @@ func (o securing) lockedBy() string {
 	return ""
 }
 
-// returns reports whether a voter that is not connected runs, so that it soon will be.
+// returns reports whether a voter that is not connected runs, so that it will be connected soon.
 func (o securing) returns(q quorum) bool {
 	return slices.ContainsFunc(q.away, func(slot string) bool {
 		m, _ := o.listed(slot)
@@ -161,10 +162,10 @@ func (o securing) returns(q quorum) bool {
 	})
 }
 
-// admits returns the URL with which the leader adds a member, or says why it adds none: while the URLs are of two kinds
-// all members must have promised, which nobody who joins has.
+// admits returns the URL with which the leader adds a member, or says why it adds none. While some URLs are http and
+// some https, all members must have promised, and a new one has not.
 func (o securing) admits(slot string, f *Facts) (peerURL, obstacle string) {
-	r, left := o.Disk.Ledger.Record, len(o.left())
+	r, left := o.Disk.Ledger.Record, len(o.unchanged())
 	switch scheme, _, said := hostURL(f.PeerURL); {
 	case o.pattern() == "" || left == len(o.Member.Members):
 		return PeerURL(r.Charter.PeerURL, slot), ""
@@ -177,8 +178,8 @@ func (o securing) admits(slot string, f *Facts) (peerURL, obstacle string) {
 	return PeerURL(o.pattern(), slot), ""
 }
 
-// joins returns what a disk notes that accepts an admission: with a URL of TLS it has nobody to serve http to. A
-// configuration that cannot serve the URL accepts nothing.
+// joins returns what a disk notes when it accepts an admission. With an https URL, nobody expects it to serve http. If
+// the configuration cannot serve the URL, the admission is not accepted.
 func (o resuming) joins(r *Record, list []MemberInfo, id uint64) (s *Secured, obstacle string) {
 	for _, m := range list {
 		is, _, _ := hostURL(m.PeerURL)
@@ -197,7 +198,8 @@ func (o resuming) joins(r *Record, list []MemberInfo, id uint64) (s *Secured, ob
 	return nil, ""
 }
 
-// ownURL is the peer URL with which a member starts on its data; etcd has the true one there, and looks at the scheme.
+// ownURL is the peer URL with which a member starts on its data. etcd reads the real one from the data, and only uses
+// the scheme.
 func (o resuming) ownURL(r *Record) string {
 	if s := SecureURL(*r, o.Config.PeerURL); s != "" && o.Config.FromHTTP == "" {
 		return PeerURL(s, o.Claim.Slot)
@@ -205,8 +207,8 @@ func (o resuming) ownURL(r *Record) string {
 	return PeerURL(r.Charter.PeerURL, o.Claim.Slot)
 }
 
-// secured reports whether the configuration may do without http: as the disk has noted, or as a leader's list says that
-// has the URL of this member. The rest of that list was changed before, or is changed by who has promised.
+// secured reports whether the configuration may do without http: the disk has noted so, or a leader's list has this
+// member with an https URL. The rest of that list was changed before, or members that have promised will change it.
 func (o resuming) secured(r *Record, pattern string) bool {
 	if s := o.Disk.Ledger.Secured; s != nil && s.Changed {
 		return true

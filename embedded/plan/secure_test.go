@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A learner begins with each member's URL as the leader lists it, and of an older leader, who tells none, as founded.
+// A learner begins with each member's URL as the leader lists it. If an older leader lists none, it is the record's.
 func TestJoinBetweenSchemes(t *testing.T) {
 	r := FoundingRecord(Charter{Cluster: "main", Generation: 1, PeerURL: plainURL, Seats: []Seat{{Slot: "a", Disk: "d1", Epoch: 1}, {Slot: "b", Disk: "d2", Epoch: 1}}})
 	o := Observation{Node: "n2", Config: Config{Cluster: "main", Slots: []string{"a", "b"}, PeerURL: secureURL, FromHTTP: "2380"},
@@ -18,7 +18,8 @@ func TestJoinBetweenSchemes(t *testing.T) {
 	}
 }
 
-// What a disk has promised ends with its generation: the next has other URLs. An admission in the same one changes nothing.
+// A disk's promise ends with its generation, because the next one has other URLs. An admission in the same one keeps
+// it.
 func TestSecuredEnds(t *testing.T) {
 	r := FoundingRecord(Charter{Cluster: "main", Generation: 1, PeerURL: plainURL, Seats: []Seat{{Slot: "a", Disk: "d1", Epoch: 1}}})
 	l := Ledger{Record: &r, Role: RoleFounder, Started: "d1", Secured: &Secured{PeerURL: secureURL}}

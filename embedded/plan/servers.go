@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Server is a voter of the cluster and the node that runs it, for those who look for the cluster from outside.
+// Server is a voter and the node that runs it, for programs that look for the cluster from outside.
 type Server struct {
 	Slot    string
 	Node    string
@@ -16,18 +16,19 @@ type Server struct {
 	PeerURL string   // or its pattern, with {slot}
 }
 
-// Servers is what the peers say of who serves, to one who takes no part (R10).
+// Servers is what the peers say about who serves, for a process that takes no part (R10).
 type Servers struct {
-	// Known: a leader's member list is among what they say. Only then the absence of a slot from Voters means anything.
+	// Known: the peers include a leader's member list. Only then does it mean anything that a slot is missing from
+	// Voters.
 	Known   bool
 	Record  *Record
-	Members []MemberInfo // that leader's list, or the one before while there is none
+	Members []MemberInfo // that leader's list, or the previous one while there is none
 	Voters  []string     // slots of Members that vote, sorted
-	Running []Server     // of the voters: those whose node says that it runs this very member, by slot
+	Running []Server     // of the voters: those whose node says that it runs this member, by slot
 }
 
-// Serving tells from the gossip who serves. before is the last answer: while there is no leader of a generation, or
-// more than one node that says so, its word stands. Two clusters that claim one name tell nothing new either.
+// Serving derives who serves from the gossip. before is the last answer, which stands while no node, or more than one,
+// says that it leads the generation, and while two clusters claim one name.
 func Serving(peers []Peer, before Servers) Servers {
 	obs := Observation{Peers: peers}
 	o := look(&obs)
@@ -41,7 +42,7 @@ func Serving(peers []Peer, before Servers) Servers {
 		return s
 	}
 	o.Disk.Ledger.Record = s.Record
-	o.Member = Member{Running: true, Members: s.Members} // as one who has applied this list would see it
+	o.Member = Member{Running: true, Members: s.Members} // as a node that has applied this list would see it
 	holders := Holders(obs)
 	for _, m := range s.Members {
 		if m.Learner || m.Slot == "" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// serves makes a node that runs a member of the record, and knows the list.
+// serves makes a node that runs a member of the record, and knows the member list.
 func serves(node, slot string, id uint64, record *Record, list ...MemberInfo) Peer {
 	return Peer{Node: node, Live: true, Facts: &Facts{Version: 1, Slot: slot, Epoch: 1, Disk: "disk-" + slot, Phase: PhaseData, Record: record,
 		Member: id, Running: true, Members: list, Clients: []string{"http://" + node}}}

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// step is something the leader can do for the member list, or a note on what is in the way of it.
+// step is something the leader can do for the member list, or a note on what prevents it.
 type step struct {
 	action *Action
 	note   string
 }
 
-// quorum is what the leader knows of the voters and of a join that is under way.
+// quorum is what the leader knows about the voters and about a join in progress.
 type quorum struct {
 	voters, healthy int
 	away            []string // slots of voters that are not connected
@@ -44,27 +44,27 @@ func (o steady) quorum() quorum {
 	return q
 }
 
-// steps returns what the leader can do for the member list, the most urgent first: one thing at a time, and each makes
-// the cluster stronger or leaves it as strong as it was. A lost member is replaced, and one that is lost and not wanted
-// removed, before the cluster grows; and it grows before it gives up members that serve.
+// steps returns what the leader can do for the member list, the most urgent first. Each changes one thing, and leaves
+// the cluster at least as strong. First a lost member is replaced, or removed if it is not wanted. Then the cluster
+// grows. Only then does it give up members that serve.
 func (o steady) steps() []step {
 	q, wanted := o.quorum(), o.slots(o.Disk.Ledger.Record)
-	all := []step{resizing(o).agree(), o.undo(q)}
+	all := []step{resizing(o).agree(), o.removeLearner(q)}
 	mend := func(listed bool) {
 		for _, slot := range o.untried(wanted) {
 			if _, is := o.listed(slot); is == listed && slot != o.Claim.Slot {
-				a, note := o.mend(slot, q)
+				a, note := o.advance(slot, q)
 				all = append(all, step{a, note})
 			}
 		}
 	}
 	mend(true)
-	all = append(all, o.bury(q, wanted))
+	all = append(all, o.removeLost(q, wanted))
 	mend(false)
-	return append(all, o.dismiss(q, wanted))
+	return append(all, o.removeServing(q, wanted))
 }
 
-// untried puts those slots last whose learner was undone: else the one that came to nothing would be the next again.
+// untried moves slots whose learner was removed to the end, so that the same failed join does not always come next.
 func (o steady) untried(slots []string) []string {
 	undone := func(slot string) int {
 		m, _ := o.listed(slot)
@@ -75,9 +75,9 @@ func (o steady) untried(slots []string) []string {
 	return sorted
 }
 
-// undo takes back a join that cannot be finished. A learner has no vote, so that nothing is lost with it but the copy
-// that it had, and only one at a time can be under way: one that lives and never catches up would keep all others out.
-func (o steady) undo(q quorum) step {
+// removeLearner removes a learner that cannot finish joining. It has no vote, so only its copy of the data is lost.
+// Only one join can be in progress, so a live learner that never catches up would keep all others out.
+func (o steady) removeLearner(q quorum) step {
 	m := q.learner
 	if m == nil || q.healthy <= q.voters/2 {
 		return step{}
@@ -112,7 +112,7 @@ func (o steady) waiting(but string) string {
 	return ""
 }
 
-// unwantedVoters are the voters beside this one whose slots the cluster does not want, by slot.
+// unwantedVoters are the voters other than this one whose slots the cluster does not want, by slot.
 func (o steady) unwantedVoters(wanted []string) []MemberInfo {
 	var out []MemberInfo
 	for _, m := range o.Member.Members {
@@ -124,15 +124,15 @@ func (o steady) unwantedVoters(wanted []string) []MemberInfo {
 	return out
 }
 
-// bury removes a lost member whose slot is not wanted: the quorum gets smaller, and what serves stays.
-func (o steady) bury(q quorum, wanted []string) step {
+// removeLost removes a lost member whose slot is not wanted. The quorum gets smaller, and no serving member is touched.
+func (o steady) removeLost(q quorum, wanted []string) step {
 	for _, m := range o.unwantedVoters(wanted) {
 		switch {
 		case m.Connected:
 		case q.learner != nil:
 			return step{note: fmt.Sprintf("not removing slot %s: learner "+
 				"%x of slot %s is under way", m.Slot, q.learner.ID, q.learner.Slot)}
-		case q.healthy <= q.voters/2: // of all voters, hence also of those that are left
+		case q.healthy <= q.voters/2: // of all voters, hence also of the remaining ones
 			return step{note: fmt.Sprintf("not removing slot %s: only %d "+
 				"of %d voters are connected", m.Slot, q.healthy, q.voters)}
 		default:
@@ -144,10 +144,11 @@ func (o steady) bury(q quorum, wanted []string) step {
 	return step{}
 }
 
-// dismiss removes a member that serves and whose slot is not wanted, and the leader last: that hands over to one that
-// stays, which continues. All that stay must be there and in sync, so that the smaller cluster is at its full strength at
-// once: one that starts again and again is connected for moments.
-func (o steady) dismiss(q quorum, wanted []string) step {
+// removeServing removes a serving member whose slot is not wanted. The leader goes last: it hands over to a member that
+// stays, which then removes it. All members that stay must be connected and in sync, so that the smaller cluster is at
+// full strength at once. Being connected is not enough, because a member that keeps restarting is connected for
+// moments.
+func (o steady) removeServing(q quorum, wanted []string) step {
 	out := o.unwantedVoters(wanted)
 	if len(out) == 0 && (slices.Contains(wanted, o.Claim.Slot) || q.voters < 2) {
 		return step{}
@@ -182,7 +183,7 @@ func (o steady) dismiss(q quorum, wanted []string) step {
 			"the next leader removes it", slot, strings.Join(wanted, ","))}}
 }
 
-// lagging names a slot that is to stay and whose member is not in sync, "" for none.
+// lagging names a slot that is to stay but whose member is not in sync, "" for none.
 func (o steady) lagging(wanted []string) string {
 	for _, m := range o.Member.Members {
 		if m.ID != o.Member.ID && slices.Contains(wanted, m.Slot) && !o.Member.InSync(m) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// perform lays out the durable steps of an action. Between any two of them the node may crash and the
-// world continue. Every action ends with the news of it in the gossip.
+// perform lays out the durable steps of an action. Between any two of them the node may crash and the world may change.
+// Every action ends with its announcement in the gossip.
 func (n *node) perform(a Action) {
 	d := n.disk
 	write := func() { n.write(d, a) }
@@ -66,7 +66,7 @@ func (n *node) perform(a Action) {
 	}
 }
 
-// abort drops the rest of the action; the next decision sees what came of it.
+// abort drops the rest of the action; the next decision sees the result.
 func (n *node) abort() {
 	n.todo = nil
 	n.contest.End()
@@ -82,7 +82,7 @@ func (n *node) write(d *disk, a Action) {
 	n.w.written(d, old, a)
 }
 
-// mirror puts the record in the store, if it must be there, and there only if there is none.
+// mirror puts the record into the store, if it must be there and the store has none.
 func (n *node) mirror(a Action) {
 	if !a.Mirror || n.store.none {
 		return
@@ -109,8 +109,8 @@ func (n *node) setAside(d *disk) {
 	n.removed, n.proc = false, nil
 }
 
-// start opens etcd's data or makes it. A joiner takes the ID that the member list has for its slot just
-// then; the coordinator stops it at once, and says nothing, if that is not the ID it was admitted as.
+// start opens or makes etcd's data. A joiner takes the ID that the member list has for its slot at that moment. If that
+// is not the ID it was admitted as, the coordinator stops it at once, before it is announced.
 func (n *node) start(d *disk, a Action) {
 	w := n.w
 	defer n.contest.End()
@@ -153,7 +153,7 @@ func (n *node) start(d *disk, a Action) {
 	switch {
 	case a.Join:
 		n.proc.members = slices.Clone(c.members)
-	case d.data.list != nil: // as it applied it last
+	case d.data.list != nil: // as last applied
 		n.proc.members = slices.Clone(d.data.list)
 	default:
 		n.proc.members = slices.Clone(c.record.founders())
@@ -194,11 +194,11 @@ func (c *cluster) listedFor(w *world, n *node) uint64 {
 	return 0
 }
 
-// confirm asks the holder directly, and gives up unless it says itself that its disk is vacant.
+// confirm asks the holder directly, and gives up unless it says that its disk is vacant.
 func (n *node) confirm(a Action) {
 	w := n.w
 	i := slices.IndexFunc(w.boxes, func(m *node) bool { return m.name == a.Node })
-	if i < 0 { // a drill's, which is over
+	if i < 0 { // a drill's node, and the drill is over
 		n.abort()
 		return
 	}
@@ -231,8 +231,8 @@ func (n *node) admit(a Action) {
 	n.admitted = append(slices.Clone(n.admitted), Admission{Slot: a.Slot, Disk: a.Disk, ID: id})
 }
 
-// TestStaleVacancy: the gossip says that a follower's disk is vacant, which was so long ago; the follower
-// is out of reach just now. Its membership must not be given away.
+// TestStaleVacancy: the gossip says that a follower's disk is vacant, which was true long ago, and the follower is out
+// of reach now. Its membership must not be given away.
 func TestStaleVacancy(t *testing.T) {
 	w := newWorld(1, life{slots: 3, nodes: 3}, newTally())
 	if _, ok := w.recover(); !ok {

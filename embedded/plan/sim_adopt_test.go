@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// How a cluster that another program runs becomes ours, machine by machine, and goes back (R22).
+// A cluster that another program runs is taken over, machine by machine, and given back (R22).
 
 // alienID is the cluster ID of the cluster that is taken over.
 const alienID = 0xa11e
 
-// settle has every slot's data on its machine, in a cluster that another program founded and runs.
+// settle puts every slot's data on its machine, in a cluster that another program founded and runs.
 func (w *world) settle() {
 	from := Origin{Program: EtcdManager, Path: "data/t", Token: "t", Cluster: alienID}
 	for i, slot := range w.goal {
@@ -37,7 +37,7 @@ func (w *world) settle() {
 // simPeerURL is the pattern of every node in the simulation.
 const simPeerURL = "https://{slot}.main:2380"
 
-// bootAlien starts the other program on the disk that it had, or leaves the machine to holdfast where there is none.
+// bootAlien starts the other program on its own disk, or leaves the machine to holdfast if there is none.
 func (n *node) bootAlien() {
 	d := n.own
 	if d.gone || d.holder != nil || d.data == nil || d.data.c != n.w.alien || slices.Contains(d.data.c.removed, d.data.id) {
@@ -50,8 +50,8 @@ func (n *node) bootAlien() {
 	n.w.started(n)
 }
 
-// hand gives a machine from one program to the other. It goes back only while others are not ours: a node may
-// have noted the end of the takeover then, and an operator pauses the cluster first.
+// hand gives a machine from one program to the other. holdfast gives it back only while other machines are not taken
+// over: a node may have noted the end of the takeover otherwise, and an operator pauses the cluster first.
 func (w *world) hand() {
 	n := w.someNode()
 	if n.alien {
@@ -72,8 +72,8 @@ func (w *world) hand() {
 	w.tally.event("given back")
 }
 
-// bury has the operator remove, with etcdctl, the members of the other program whose data is lost: while it runs
-// others nothing is removed by itself.
+// bury makes the operator remove, with etcdctl, the other program's members whose data is lost: while that program runs
+// some members, no node removes any.
 func (w *world) bury() {
 	c := w.alien
 	if c.leader == nil {
@@ -89,7 +89,7 @@ func (w *world) bury() {
 	}
 }
 
-// origin is what a disk says of the cluster of the other program, nil if it has none of its data.
+// origin is what a disk says about the other program's cluster, nil if it has no data of it.
 func (n *node) origin() *Origin {
 	d := n.disk
 	if d.data == nil || !d.data.alien {
@@ -103,7 +103,7 @@ func (n *node) origin() *Origin {
 	return from
 }
 
-// aliens are the slots of voters that the other program runs, or would run as soon as its machine is back.
+// aliens are the slots of voters that the other program runs, or would run once its machine is back.
 func (w *world) aliens() []string {
 	var slots []string
 	for _, n := range w.boxes {
@@ -114,8 +114,7 @@ func (w *world) aliens() []string {
 	return slots
 }
 
-// judgeAdoption: nothing is done to the members while the other program runs some, and the note that it does not is
-// true.
+// judgeAdoption: no member is changed while the other program runs some, and the note that it runs none is true.
 func (w *world) judgeAdoption(n *node, o Observation, a Action) {
 	if w.alien == nil {
 		return
@@ -129,8 +128,8 @@ func (w *world) judgeAdoption(n *node, o Observation, a Action) {
 	}
 }
 
-// confirmed asks every member's node directly whether the takeover is over, as the coordinator does: who was heard of may
-// have been given back since.
+// confirmed directly asks every member's node whether the takeover is over, as the coordinator does: a machine may have
+// been given back since.
 func (n *node) confirmed(a Action) bool {
 	w := n.w
 	if !a.Ask {
@@ -148,7 +147,7 @@ func (n *node) confirmed(a Action) bool {
 	return true
 }
 
-// concludingBeside: a restore ends no cluster whose voters another program runs, unless they were named lost.
+// concludingBeside: no restore ends a cluster whose voters another program runs, unless they were named lost.
 func (w *world) concludingBeside(r Record) {
 	if w.alien == nil || r.Parent() != w.alien.record.ID || r.Cause != Restored {
 		return
@@ -168,9 +167,9 @@ func (w *world) surviving(c *cluster) int {
 	return len(slices.DeleteFunc(w.here(), func(d *disk) bool { return d.data == nil || d.data.c != c }))
 }
 
-// robbed reports whether the only voter of the other program's cluster was lost with a disk that nobody had taken over. No
-// node knows that cluster, so the operator has nothing to restore into; its mark in the store vetoes a founding (R22).
-// Nothing else excuses a blank disk there: no other cluster, no record in a store or on a disk.
+// robbed reports whether the only voter of the other program's cluster was lost before it was taken over. No node knows
+// that cluster, so the operator cannot restore it; its mark in the store vetoes a founding (R22). Nothing else excuses
+// a blank disk there: no other cluster, no record in a store or on a disk.
 func (w *world) robbed() bool {
 	c := w.alien
 	if c == nil || w.store != storeShared || len(w.goal) != 1 || len(c.members) != 1 || len(w.clusters) != 1 {
@@ -265,7 +264,7 @@ func TestAdoptedValid(t *testing.T) {
 	})
 }
 
-// TestSight: where another program leads, a member judges by its own connections whether it may go down.
+// TestSight: if another program's member leads, a member decides by its own connections whether it may go down.
 func TestSight(t *testing.T) {
 	r := wholeAdopted()
 	o := Observation{Node: "n1", Config: Config{Cluster: "main", Slots: []string{"a", "b", "c"}, PeerURL: simPeerURL},
@@ -306,7 +305,7 @@ func leading(r *Record) Peer {
 	return Peer{Node: "n2", Live: true, Facts: &Facts{Version: 1, Slot: "b", Disk: "d2", Phase: PhaseData, Record: r, Member: 2, Running: true, Leader: true}}
 }
 
-// TestAdoptedSeen: who runs what, and what waits for it.
+// TestAdoptedSeen: which program runs which member, and what waits for that.
 func TestAdoptedSeen(t *testing.T) {
 	r := wholeAdopted()
 	runs := func(slot string, id uint64, live bool) Peer {
@@ -406,8 +405,8 @@ func TestReturning(t *testing.T) {
 	}
 }
 
-// TestForbidden: a leader aborts a restore that would leave behind what another program runs; a recovery is another
-// matter, and so is a restore for which that was named lost.
+// TestForbidden: a leader aborts a restore that would leave behind members that another program runs. It allows a
+// recovery, and a restore that names them lost.
 func TestForbidden(t *testing.T) {
 	r := wholeAdopted()
 	p := Restore{Cluster: "main", Generation: 2, Attempt: 1, ID: "00000000000000aa", Line: []string{r.ID}, Backup: "b1",

@@ -4,10 +4,10 @@ import (
 	"slices"
 )
 
-// The invariants. Each is checked where it could break.
+// The invariants. Each is checked where it could be violated.
 
-// judge checks a decision against what the node could know: evidence of a cluster that has lived vetoes
-// founding another.
+// judge checks a decision against what the node could know: evidence of a cluster that has lived vetoes another
+// founding.
 func (w *world) judge(n *node, o Observation, a Action) {
 	if o.Member.Paused != nil && slices.Contains([]Kind{Replace, Resize, Remove, Update, Defrag, Compact, Disarm}, a.Kind) {
 		w.fail("I11: %s decides to %s, and sees that the cluster is paused", n.name, a.Kind)
@@ -60,7 +60,7 @@ func (w *world) judge(n *node, o Observation, a Action) {
 	}
 }
 
-// judgeStart: nobody starts a member that it could know to be removed, or a slot that it sees running.
+// judgeStart: no node starts a member that it could know to be removed, or a slot that it sees running.
 func (w *world) judgeStart(n *node, o Observation) {
 	id := o.Disk.Founder
 	if o.Disk.WAL {
@@ -76,8 +76,8 @@ func (w *world) judgeStart(n *node, o Observation) {
 		if mine := o.Disk.Ledger.Record; slices.Contains(f.Removed, id) && p.Live && f.Leader && f.Record.ID == mine.ID {
 			w.fail("R6: %s starts member %x, which leader %s shows as removed", n.name, id, p.Node)
 		}
-		// who had this very disk before has ended, for a disk has one holder here
-		if p.Live && f.Running && f.Slot == o.Claim.Slot && f.Lock != n.disk.lock && !look(&o).apart(f) {
+		// The previous holder of this very disk has ended, because here a disk has one holder.
+		if p.Live && f.Running && f.Slot == o.Claim.Slot && f.Lock != n.disk.lock && !look(&o).otherGeneration(f) {
 			w.fail("R10: %s starts slot %s, which it sees running on %s", n.name, f.Slot, p.Node)
 		}
 		for _, m := range f.Members {
@@ -88,7 +88,7 @@ func (w *world) judgeStart(n *node, o Observation) {
 	}
 }
 
-// born: an ID begins with an empty log once; a second beginning has forgotten its votes.
+// born: an ID begins with an empty log only once; a second beginning has forgotten its votes.
 func (w *world) born(d *disk) {
 	c, id := d.data.c, d.data.id
 	if slices.Contains(c.booted, id) && w.reborn(d) {
@@ -112,8 +112,8 @@ func (w *world) started(n *node) {
 	}
 }
 
-// elected: a leader has every acknowledged entry, and no other founding ever had a leader, unless all
-// disks of one are strange to all disks of the other and nothing that both can see could have told.
+// elected: a leader has every acknowledged entry. No other founding ever had a leader, unless all disks of one are
+// foreign to all disks of the other, and nothing that both can see could have told.
 func (w *world) elected(c *cluster, n *node) {
 	if n.proc.data.match < c.commit && w.forgot(c, n) {
 		return
@@ -154,7 +154,7 @@ func shareDisk(a, b Charter) bool {
 	})
 }
 
-// puttingAside: never the data of a voter.
+// puttingAside: a voter's data is never set aside.
 func (w *world) puttingAside(d *disk) {
 	c := d.data.c
 	if m := c.find(d.data.id); m != nil && d.data.ran && !m.Learner && c.quorate && !d.data.back && !d.holder.store.followed(c.record) {
@@ -173,7 +173,7 @@ func (w *world) written(d *disk, old Ledger, a Action) {
 	case Renounce:
 		return
 	case Enter:
-		if d.holder.proc != nil { // what it acknowledges from now on may be in no generation
+		if d.holder.proc != nil { // what it acknowledges from now on may be lost
 			w.fail("R13: disk %s accepts %s while its old member runs", d.uuid, a.Record.Token())
 		}
 	case Repair, Adopt:
@@ -212,7 +212,7 @@ func (w *world) written(d *disk, old Ledger, a Action) {
 	}
 }
 
-// committed: every disk of an accepted charter has promised it, and the store has it where all share one.
+// committed: every disk of an accepted charter has promised it, and the store has it if all nodes share one.
 func (w *world) committed(d *disk, r Record) {
 	all := append(w.in(w.disks), w.lost...)
 	for _, s := range r.Charter.Seats {
@@ -236,9 +236,9 @@ func (w *world) bereaved() bool {
 	return false
 }
 
-// excuse says why a life could not end well: "" if it should have.
+// excuse says why a life could not end well, "" if it should have.
 func (w *world) excuse() string {
-	operator := w.restores && w.store == storeShared // who would have restored
+	operator := w.restores && w.store == storeShared // would have restored
 	if w.bereaved() && !operator {
 		return "a majority of the voters' disks is lost"
 	}
@@ -297,7 +297,7 @@ func (c *cluster) voters() int {
 	return n
 }
 
-// left counts the voters whose data exists, or who can still begin with it.
+// left counts the voters whose data exists, or that can still begin with it.
 func (w *world) left(c *cluster) int {
 	left := 0
 	for _, d := range w.here() {
@@ -312,7 +312,7 @@ func (w *world) left(c *cluster) int {
 	return left
 }
 
-// here returns every disk of the cluster's that is not lost.
+// here returns every disk of the cluster that is not lost.
 func (w *world) here() []*disk { return w.in(w.disks[:w.rows]) }
 
 // in returns the disks of some rows.
@@ -388,15 +388,15 @@ func (w *world) unknown(d *disk) bool {
 	return !slices.ContainsFunc(stores, func(s *store) bool { return s.record != nil && s.record.ID == d.data.c.record.ID })
 }
 
-// settled reports whether a cluster is founded without the disk, or in a store, so that what this one promised is over.
+// settled reports whether a cluster is founded without the disk, or in a store, so that the disk's promise is moot.
 func (w *world) settled(d *disk) bool {
 	return slices.ContainsFunc(w.stores, func(st *store) bool { return st.record != nil }) || slices.ContainsFunc(w.clusters, func(c *cluster) bool {
 		return c.quorate && !slices.ContainsFunc(c.record.Charter.Seats, func(s Seat) bool { return s.Disk == d.uuid })
 	})
 }
 
-// rivals reports whether a node waits with a disk that it cannot give up for another holder of its slot. One that has
-// only promised can be given up.
+// rivals reports whether a node waits for another holder of its slot, with a disk that it cannot give up. A disk that
+// has only promised can be given up.
 func (w *world) rivals() bool {
 	stays := func(d *disk) bool {
 		return d != nil && (d.data != nil || d.ledger.Record != nil || d.ledger.Prepared != nil)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// askRivals asks who may start the same member, and then begins. Those that may, as far as is heard, answer in a step of
-// their own each, all others in one.
+// askRivals asks the nodes that may start the same member, and then begins. Those that may, by the gossip, answer in a
+// step each; all others answer in one step.
 func (n *node) askRivals() {
 	o, answers, then := n.observe(), map[string]Answer{}, n.todo
 	ask := func(name string) { answers[name] = n.askRival(name, o.Contender()) }
@@ -36,7 +36,7 @@ func (n *node) askRivals() {
 
 func (n *node) askRival(name string, about Contender) Answer {
 	i := slices.IndexFunc(n.w.boxes, func(m *node) bool { return m.name == name })
-	if i < 0 { // a drill's, which is over
+	if i < 0 { // a drill's node, and the drill is over
 		return Answer{Gone: true}
 	}
 	m := n.w.boxes[i]
@@ -53,7 +53,7 @@ func (n *node) askRival(name string, about Contender) Answer {
 	return Answer{Facts: &f, Deaf: deaf}
 }
 
-// copies are what may be copied of a member, while it runs, to a node that claims the copy.
+// copies are the ways to copy a running member to a node that claims the copy.
 var copies = map[string]func(of *disk, w *world) *disk{
 	"a disk": func(of *disk, w *world) *disk {
 		d := of.copy()
@@ -72,8 +72,8 @@ var copies = map[string]func(of *disk, w *world) *disk{
 	},
 }
 
-// copied makes a cluster and copies what one of its members has to the node that stands by. Unless all is heard, the
-// nodes may have heard last that the members are about to run.
+// copied makes a cluster and copies one of its members to the standby. Unless all news is delivered, the nodes may have
+// last heard that the members are about to run.
 func copied(t *testing.T, seed uint64, make func(of *disk, w *world) *disk, heard bool) (w *world, thief, from *node) {
 	w = newWorld(seed, life{slots: 3, nodes: 4, store: storeShared}, newTally())
 	if _, ok := w.recover(); !ok {
@@ -95,7 +95,7 @@ func copied(t *testing.T, seed uint64, make func(of *disk, w *world) *disk, hear
 	return w, thief, from
 }
 
-// among lets the nodes decide and talk for a while.
+// among lets the nodes decide and gossip for a while.
 func (w *world) among(events int) {
 	for range events {
 		if w.broken != "" || w.over != "" {
@@ -112,9 +112,9 @@ func (w *world) among(events int) {
 	}
 }
 
-// TestCopies copies the disk of a member while it runs. While all nodes reach each other the copy never starts, and no
-// node takes the original for gone: also where the copy has its lock, as the clone of a machine with its memory has,
-// and where all that was heard of the original is that it is about to run.
+// TestCopies copies the disk of a member while it runs. While all nodes reach each other, the copy never starts, and no
+// node takes the original for gone. That also holds if the copy has its lock, as the clone of a machine with its memory
+// has, and if the last news of the original is that it is about to run.
 func TestCopies(t *testing.T) {
 	for seed := range uint64(20) {
 		for what, make := range copies {
@@ -138,7 +138,7 @@ func TestCopies(t *testing.T) {
 }
 
 // TestCopiesStart restarts the original and the copy again and again, so that both are about to start. They never run
-// at once, and in the end the slot has a member that runs.
+// at the same time, and in the end the slot has a running member.
 func TestCopiesStart(t *testing.T) {
 	won := map[bool]int{}
 	for seed := range uint64(100) {
@@ -147,7 +147,7 @@ func TestCopiesStart(t *testing.T) {
 				w, thief, from := copied(t, seed, make, true)
 				disks := []*disk{thief.disk, from.disk}
 				for range 8 {
-					for _, d := range disks { // either may run now, and then the other is behind
+					for _, d := range disks { // either may run now, and then the other is outdated
 						if d.data != nil {
 							d.data.back = true
 						}
@@ -187,9 +187,9 @@ func TestCopiesStart(t *testing.T) {
 	}
 }
 
-// TestCopyInAnotherSlot has the data of one member in the place of another's, as where an operator brings a node back
-// with what he has copied from its neighbour. It never starts, with the ledger that was there or without, and does not
-// keep the member whose data it is from starting again.
+// TestCopyInAnotherSlot puts the data of one member in the place of another's, as if an operator brought a node back
+// with a copy from another node. It never starts, with or without its old ledger, and does not keep the original member
+// from starting.
 func TestCopyInAnotherSlot(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, ledger := range []bool{true, false} {

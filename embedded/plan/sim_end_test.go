@@ -6,20 +6,20 @@ import (
 	"testing"
 )
 
-// How a generation ends in the simulation: consent, objection, leaving (R16 to R19), and the drills and strays that
-// must not.
+// How a generation ends in the simulation: consent, objection, leaving (R16 to R19); and drills and strays, which must
+// not end one.
 
-// drillKind is what the nodes are that are not the cluster's.
+// drillKind is what kind of nodes do not belong to the cluster.
 type drillKind int
 
 const (
-	onStore drillKind = iota // a rehearsal that shares the store
-	onCopy                   // one on a copy of the store
+	onStore drillKind = iota // a drill that shares the store
+	onCopy                   // a drill on a copy of the store
 	stray                    // another cluster of the same name, with a store of its own
 )
 
-// drillTicks is how many steps of its own a node waits, without a leader, before it asks whether a living leader had
-// the time to object.
+// drillTicks is how many of its own steps a node waits, without a leader, before it asks whether a living leader had
+// time to object.
 const drillTicks = 3
 
 // drillDisks makes blank disks for the nodes of a drill.
@@ -66,8 +66,8 @@ func (w *world) drill() {
 	}
 }
 
-// rehearse is what happens in a drill: somebody restores what the store knows, as if all were lost; the copy is made
-// again; or an entry among the seeds connects both networks for a while.
+// rehearse is a step of a drill: the operator restores what the store knows, as if all were lost; the copy is made
+// again; or a seed connects both networks for a while.
 func (w *world) rehearse() {
 	st := w.stores[len(w.stores)-1]
 	switch r := w.rng.IntN(10); {
@@ -93,7 +93,7 @@ func (w *world) rehearse() {
 	}
 }
 
-// part ends a drill: its nodes are kept away, and what was heard of them is forgotten.
+// part ends a drill: its nodes are disconnected, and forgotten.
 func (w *world) part() {
 	w.contact = false
 	for _, n := range w.boxes {
@@ -118,7 +118,7 @@ func (st *store) copyOf(s *store) {
 	st.proposals = nil
 	for _, p := range s.proposals {
 		if !p.aborted && !p.concluded {
-			continue // the token of what it would begin is fixed: nobody copies a store in the middle of a restore
+			continue // the token of what it would begin is fixed, so the store is not copied in the middle of a restore
 		}
 		c := *p
 		st.proposals = append(st.proposals, &c)
@@ -135,7 +135,7 @@ func (st *store) concluded() []Record {
 	return all
 }
 
-// followed reports whether the generation of a record was ended in the store.
+// followed reports whether the store has a generation that ended a record's.
 func (st *store) followed(r Record) bool {
 	return slices.ContainsFunc(st.concluded(), func(c Record) bool { return c.descends(&r) })
 }
@@ -150,7 +150,7 @@ func (st *store) ended() []Abort {
 	return all
 }
 
-// objections are the disks that objected, which an operator sees and mostly quotes.
+// objections are the disks that objected; the operator sees them, and mostly quotes them.
 func (st *store) objections(w *world) []string {
 	var all []string
 	for _, p := range st.proposals {
@@ -161,7 +161,7 @@ func (st *store) objections(w *world) []string {
 	return all
 }
 
-// met are the nodes whose nonce is read in the store.
+// met are the nodes whose nonce is found in the store.
 func (n *node) met() []string {
 	var all []string
 	for _, m := range n.w.boxes {
@@ -172,7 +172,7 @@ func (n *node) met() []string {
 	return all
 }
 
-// led reports whether a leader of the member that runs here can commit, and reaches it.
+// led reports whether the member here reaches its leader, and that leader can commit.
 func (n *node) led() bool {
 	if n.proc == nil || !n.proc.hasLead {
 		return false
@@ -185,7 +185,7 @@ func (n *node) led() bool {
 	return slices.Contains(up, l) && len(up) >= quorum
 }
 
-// shown is the leader that an operator is shown on a node.
+// shown is the leader that a node shows to an operator.
 func (n *node) shown() *Stand {
 	if !n.led() {
 		return nil
@@ -193,7 +193,8 @@ func (n *node) shown() *Stand {
 	return &Stand{Node: n.proc.data.c.leader.name}
 }
 
-// confirm lets an operator confirm the open proposal on a node of the cluster: it is committed to the keyspace.
+// confirm lets an operator confirm the open proposal on a node of the cluster: the consent is committed to the
+// keyspace.
 func (w *world) confirm(st *store, n *node) {
 	p, _ := st.open()
 	if p == nil || p.Led == nil || !n.led() || st.reopened(p.ID) || n.drill || n.alien || n.proc.data.c.record.ID != p.Parent() || !n.proc.data.c.propose(w) {
@@ -206,7 +207,7 @@ func (w *world) confirm(st *store, n *node) {
 	c.attend(w, c.leader)
 }
 
-// look reads the store, and objects to what is proposed there.
+// look reads the store, and objects to the open proposal.
 func (n *node) look() {
 	if !n.up || n.deaf() {
 		return
@@ -235,8 +236,8 @@ func (n *node) heard(id string) bool {
 	return ok
 }
 
-// alone counts the steps without a leader since the open proposal was read. When they are enough, every leader that
-// reaches the store has had the time to read it and to abort it: that is what the length of the wait is for.
+// alone counts the steps without a leader since the open proposal was read. After enough steps, every leader that
+// reaches the store has had time to read the proposal and to abort it; that determines the length of the wait.
 func (n *node) alone(o Observation) bool {
 	p := o.Store.Restore
 	if p == nil || o.Store.Unknown != "" || o.Member.Led() {
@@ -257,7 +258,7 @@ func (n *node) alone(o Observation) bool {
 	return n.waited > drillTicks
 }
 
-// leaving lays out the steps of leaving a generation, and of staying after all.
+// leaving lays out the steps of leaving a generation, and of staying after an abort.
 func (n *node) leaving(a Action) {
 	d := n.disk
 	write := func() { n.write(d, a) }
@@ -279,8 +280,8 @@ func (n *node) leaving(a Action) {
 	n.todo = []func(){func() { n.proc, n.removed = nil, false }, write, tell}
 }
 
-// judgeEnd: a member that has a leader leaves only for what was concluded without it.
-// It goes into another generation only with that leader's consent, or when it could not have prevented its end.
+// judgeEnd: a member that has a leader leaves only for a conclusion that came without it. It enters another generation
+// only with that leader's consent, or if it could not have prevented the end.
 func (w *world) judgeEnd(n *node, o Observation, a Action) {
 	if a.Kind == Conclude && a.Record.Restore.Led != nil && !(o.Member.Leader && n.led() && o.Disk.Ledger.Record.ID == a.Record.Parent()) {
 		w.fail("I14: %s, which does not lead, concludes %s", n.name, a.Record.Token())
@@ -308,7 +309,7 @@ func (w *world) judgeEnd(n *node, o Observation, a Action) {
 	w.fail("I15: %s, which has a leader, leaves %s for %s without its consent", n.name, c.record.Token(), next.Token())
 }
 
-// concluding: nobody but its leader ends a generation that can commit and whose leader reaches the store.
+// concluding: only its leader ends a generation that can commit and whose leader reaches the store.
 func (w *world) concluding(n *node, r Record) {
 	if n.store.reopened(r.ID) {
 		w.fail("I16: %s concludes %s, which was aborted", n.name, r.Token())
@@ -331,7 +332,7 @@ func (w *world) concluding(n *node, r Record) {
 	}
 }
 
-// dismissed asks the leader whose word it is directly.
+// dismissed directly asks the leader that reported a removal.
 func (n *node) dismissed(a Action) {
 	if a.Node == "" {
 		return
@@ -350,8 +351,8 @@ func (n *node) dismissed(a Action) {
 	}
 }
 
-// TestFalseDismissal: what is heard of the leader says that a member was removed which was not. Its data must not be
-// set aside on that word, for the leader itself denies it.
+// TestFalseDismissal: the gossip says in the leader's name that a member was removed, which it was not. Its data must
+// not be set aside, because the leader itself denies it.
 func TestFalseDismissal(t *testing.T) {
 	w := newWorld(1, life{slots: 3, nodes: 3}, newTally())
 	if _, ok := w.recover(); !ok {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// cluster is the abstract etcd of one token: one log that only grows, of which each disk has a prefix,
-// and one committed member list. A leader needs a majority of voters that run and reach it, and a log at
-// least as long as theirs.
+// cluster is the abstract etcd of one token: one log that only grows, of which each disk has a prefix, and one
+// committed member list. A leader needs a majority of running voters that reach it, and a log at least as long as
+// theirs.
 type cluster struct {
 	record  Record
 	cid     uint64
@@ -16,18 +16,18 @@ type cluster struct {
 	booted  []uint64 // every ID that ever began with an empty log
 	commit  int
 	quorate bool // has ever had a leader
-	strange bool // a stray's or a drill's
+	strange bool // of a stray or a drill
 	leader  *node
 	added   int
 	term    uint64         // of the newest leader
-	acked   map[uint64]int // to that leader, by member
+	acked   map[uint64]int // in that leader's term, by member
 	last    uint64         // of the newest committed entry
 	set     *SlotSet
 	locks   lockState
 	paused  *Pause // the key
 	consent *Consent
 	minor   int  // agreed on
-	falls   bool // a downgrade is under way
+	falls   bool // a downgrade is in progress
 }
 
 // have gives a disk everything that is committed.
@@ -36,7 +36,7 @@ func (d *data) have(c *cluster) {
 	c.acked[d.id] = d.match
 }
 
-// crown makes a node the leader of a new term, in which nobody has acknowledged anything yet.
+// crown makes a node the leader of a new term, in which nothing has been acknowledged yet.
 func (c *cluster) crown(n *node, by []*node) {
 	c.leader, c.acked = n, map[uint64]int{}
 	c.term++
@@ -98,21 +98,21 @@ func (c *cluster) reachable(w *world, n *node) (up []*node, quorum int) {
 	return up, voters/2 + 1
 }
 
-// tick elects, replicates, applies and turns removed members away.
+// tick elects, replicates, applies, and stops removed members.
 func (c *cluster) tick(w *world) {
 	w.talk(c)
 	if n := c.leader; n != nil {
 		up, quorum := c.reachable(w, n)
 		if !slices.Contains(up, n) || len(up) < quorum {
 			c.leader = nil
-			if n.proc != nil && n.proc.data.c == c && w.chance(50) { // it does not know it yet, and keeps writing
+			if n.proc != nil && n.proc.data.c == c && w.chance(50) { // it does not know of its removal yet, and keeps writing
 				n.proc.data.tail, n.proc.data.term = n.proc.data.tail+w.rng.IntN(6), c.term
 			}
 		}
 	}
 	if c.leader == nil {
 		c.elect(w, nil)
-	} else if w.chance(2) { // somebody campaigns early, on evidence that is wrong
+	} else if w.chance(2) { // a member campaigns early, on wrong evidence
 		c.elect(w, c.leader)
 	}
 	if c.leader != nil {
@@ -132,7 +132,7 @@ func (c *cluster) tick(w *world) {
 	}
 }
 
-// elect makes a leader, of all who can win; another one than old, which lives, if there is one.
+// elect makes a leader of one that can win; if there is a choice, another one than old, which lives.
 func (c *cluster) elect(w *world, old *node) {
 	for _, i := range w.rng.Perm(len(w.boxes)) {
 		n := w.boxes[i]
@@ -161,7 +161,7 @@ func (c *cluster) elect(w *world, old *node) {
 	}
 }
 
-// propose commits one entry on a random quorum and reports whether it did.
+// propose commits one entry on a random quorum, and reports whether it could.
 func (c *cluster) propose(w *world) bool {
 	up, quorum := c.reachable(w, c.leader)
 	if !slices.Contains(up, c.leader) || len(up) < quorum {
@@ -181,7 +181,7 @@ func (c *cluster) propose(w *world) bool {
 	return true
 }
 
-// attend lets one member hear from the others.
+// attend lets one member receive messages from the others.
 func (c *cluster) attend(w *world, n *node) {
 	p := n.proc
 	if slices.Contains(c.removed, p.data.id) {
@@ -218,7 +218,7 @@ func (c *cluster) attend(w *world, n *node) {
 	}
 }
 
-// pause lets an operator, on the leader's machine, pause the cluster or have it continue.
+// pause lets an operator, on the leader's machine, pause or resume the cluster.
 func (c *cluster) pause(w *world, resume bool) {
 	if c.leader == nil || resume == (c.paused == nil) || !c.propose(w) {
 		return
@@ -233,7 +233,7 @@ func (c *cluster) pause(w *world, resume bool) {
 	c.attend(w, c.leader)
 }
 
-// remove, add and promote change the member list through the log, if the node truly leads.
+// remove, add and promote change the member list through the log, if the node really leads.
 func (c *cluster) remove(w *world, by *node, id uint64) bool {
 	if c.leader != by || c.find(id) == nil || !c.propose(w) {
 		return false

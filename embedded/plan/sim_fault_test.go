@@ -1,6 +1,6 @@
 package plan
 
-// fault is one thing that goes wrong, or is mended.
+// fault is one thing that fails, or is repaired.
 func (w *world) fault() {
 	n, m := w.someNode(), w.someNode()
 	r := w.rng.IntN(100)
@@ -52,7 +52,7 @@ func (w *world) fault() {
 	}
 }
 
-// wipe loses the disk that a node holds, with the node; a blank one takes its place.
+// wipe loses the disk that a node holds, and the node's process; a blank disk replaces it.
 func (w *world) wipe(n *node) {
 	d := n.disk
 	if d == nil || w.wipes == 0 {
@@ -93,7 +93,7 @@ func (w *world) loseWAL(n *node) {
 // loseLedger loses the ledger beside etcd's data.
 func (w *world) loseLedger(n *node) {
 	d := n.disk
-	if d == nil || d.data == nil || d.ledger.Started == "" || w.secures { // with the promise only a second mistake does harm
+	if d == nil || d.data == nil || d.ledger.Started == "" || w.secures { // with the promise, only a second mistake does harm
 		return
 	}
 	w.note("%s loses the ledger of disk %s", n.name, d.uuid)

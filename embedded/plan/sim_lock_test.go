@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	lockTicks = 30 // of a cluster with a leader, until the lock ends that nobody refreshes
-	waitTicks = 6  // steps that a process waits that was told to end
+	lockTicks = 30 // ticks, in a cluster with a leader, until an unrefreshed lock expires
+	waitTicks = 6  // steps that a process waits after it was told to stop
 )
 
 // lockState is the disruption lock of a cluster, and the members that are down on purpose.
@@ -20,7 +20,7 @@ type lockState struct {
 	parted map[string]bool
 }
 
-// maintain is one thing that an operator, or anyone who restarts processes, does.
+// maintain is one thing that an operator does, or anyone who restarts processes.
 func (w *world) maintain() {
 	n := w.someNode()
 	switch r := w.rng.IntN(100); {
@@ -59,14 +59,14 @@ func (n *node) drain(force bool) {
 	}
 }
 
-// depart is one look of a process that was told to end.
+// depart is one look of a process that was told to stop.
 func (n *node) depart() {
 	w, o := n.w, n.observe()
 	n.publish(o)
 	n.patience--
 	risk := "no lock"
 	switch {
-	case len(n.todo) > 0: // the action is brought to its end first
+	case len(n.todo) > 0: // the action is finished first
 		do := n.todo[0]
 		n.todo = n.todo[1:]
 		do()
@@ -91,8 +91,8 @@ func (n *node) depart() {
 	n.crash()
 }
 
-// judgeDisruption asks the plan, and the leader, and checks the answer against the truth: anyone who may go down leaves
-// a majority of the voters behind that the one who was asked reaches.
+// judgeDisruption asks the plan and the leader, and checks the answer: if a member may go down, a majority of the
+// voters stays in reach of the leader that was asked.
 func (n *node) judgeDisruption() string { return n.judgeRisk(Observation.Disruption) }
 
 func (n *node) judgeRisk(ask func(Observation, []MemberInfo) string) string {
@@ -132,7 +132,7 @@ func (n *node) judgeRisk(ask func(Observation, []MemberInfo) string) string {
 	return ""
 }
 
-// part notes that a member goes down on purpose; safely, if it was told that it may.
+// part notes that a member goes down on purpose; safely, if it was allowed to.
 func (n *node) part(safely bool) {
 	if n.proc == nil {
 		return
@@ -152,7 +152,7 @@ func (n *node) part(safely bool) {
 	n.w.note("%s (slot %s) goes down on purpose, safely=%v", n.name, n.disk.slot, safely)
 }
 
-// takeLock commits the lock, if nobody else has it and there is a quorum.
+// takeLock commits the lock, if no other slot has it and there is a quorum.
 func (n *node) takeLock(purpose string) bool {
 	if n.proc == nil {
 		return false
@@ -171,7 +171,7 @@ func (n *node) takeLock(purpose string) bool {
 	return true
 }
 
-// giveBack ends the lock that is applied here, when this member has caught up.
+// giveBack returns the lock that is applied here, once this member has caught up.
 func (n *node) giveBack() {
 	if n.proc == nil || n.proc.lock == nil || n.proc.lock.Slot != n.disk.slot {
 		return
@@ -201,7 +201,7 @@ func (c *cluster) serves(w *world, slot string) bool {
 	return false
 }
 
-// refresh has a running member in reach renew the lock of a drained one.
+// refresh makes a running member in reach refresh the lock of a drained one.
 func (n *node) refresh() {
 	w := n.w
 	for _, m := range w.boxes {
@@ -215,7 +215,7 @@ func (n *node) refresh() {
 	}
 }
 
-// age lets the lock end when its time is over, and then anyone who relied on it has no claim any more.
+// age lets the lock expire; then its holder no longer has a claim to it.
 func (s *lockState) age(w *world) {
 	if s.lock == nil {
 		return
@@ -228,7 +228,7 @@ func (s *lockState) age(w *world) {
 	}
 }
 
-// near are the members that a running one reaches.
+// near are the members that a running member reaches.
 func (n *node) near() (ids []uint64) {
 	for _, m := range n.proc.members {
 		if r := n.proc.data.c.runner(n.w, m.ID); r != nil && r != n && n.w.reach(n, r) {
@@ -238,9 +238,9 @@ func (n *node) near() (ids []uint64) {
 	return ids
 }
 
-// TestLockSimulation lives lives of operators who drain, restart and stop members that are told to wait for each other,
-// among crashes, partitions and locks that end. Never do two go down on purpose at the same time, as long as nobody
-// forces it or has no patience; and in the end nobody holds the lock any more.
+// TestLockSimulation simulates operators who drain, restart and stop members that are told to wait for each other,
+// among crashes, partitions and expiring locks. No two members go down on purpose at the same time, unless an operator
+// forces it or is impatient. In the end, nobody holds the lock any more.
 func TestLockSimulation(t *testing.T) {
 	s := sweepLives(t, 6000, 40, nil, maintained)
 	came(t, s, s.events, "drained", "drain refused", "stopped in turn", "stopped at once", "stopped at risk",

@@ -8,8 +8,8 @@ import (
 type node struct {
 	w        *world
 	i        int
-	drill    bool  // not of the cluster: on another network, at first
-	alien    bool  // another program runs etcd here, and no holdfast
+	drill    bool  // not of the cluster: at first on another network
+	alien    bool  // another program runs etcd here; holdfast does not run
 	own      *disk // of the other program
 	name     string
 	up       bool
@@ -20,7 +20,7 @@ type node struct {
 	seq      uint64 // of facts
 	facts    *Facts
 	proc     *proc
-	removed  bool // etcd ended because it was removed
+	removed  bool // etcd stopped because the member was removed
 	admitted []Admission
 	store    *store
 	remote   bool   // the store is out of its reach
@@ -28,20 +28,20 @@ type node struct {
 	bad      map[string]bool
 	wants    []string        // cluster.slots
 	minor    int             // of the etcd in its holdfast
-	read     uint64          // when the store answered last
-	had      bool            // a leader, then
+	read     uint64          // when the store last answered
+	had      bool            // whether it had a leader then
 	waits    string          // ID of the open proposal that it has read
 	waited   int             // for how many steps it has had no leader since
 	blind    map[string]bool // by record: it could not read the store while that was proposed
 	rejoin   bool
-	serves   scheme // what its configuration has it serve its peers
+	serves   scheme // what its configuration makes it serve to its peers
 	files    int    // the newest authority that its files name
-	age      int    // how often it has decided since it booted
+	age      int    // how often it has decided since its start
 	contest  Contest
 
 	drained, stopping bool
-	patience          int   // of a process that was told to end
-	value             *Lock // that this process took last
+	patience          int   // of a process that was told to stop
+	value             *Lock // that this process last took
 }
 
 // heard is what a node has heard of another.
@@ -58,7 +58,7 @@ type proc struct {
 	trusts  int // the newest authority that its files named when it started
 	ready   bool
 	hasLead bool
-	leads   bool // believes so
+	leads   bool // believes that it leads
 	members []MemberInfo
 	removed []uint64
 	consent *Consent
@@ -66,7 +66,7 @@ type proc struct {
 	lock    *Lock
 	paused  *Pause
 	cluster string         // version agreed on
-	term    uint64         // in which it led last
+	term    uint64         // of its last leadership
 	acked   map[uint64]int // what it knows of that term
 }
 
@@ -148,7 +148,7 @@ func (n *node) observe() Observation {
 		o.Store.Managed = "its mark"
 	}
 	o.Early = w.travels && n.age < earlySteps
-	o.Stirred = w.host && n.age%3 == 0 // gossip may be later than the moment that it waits
+	o.Stirred = w.host && n.age%3 == 0 // gossip may arrive later than the moment that the plan waits
 	o.Starting = n.deaf() && n.read == 0 && w.chance(50)
 	if w.chance(20) {
 		n.unable = ""
@@ -163,7 +163,7 @@ func (n *node) observe() Observation {
 		o.Disk = Disk{Ledger: d.ledger, HasLedger: d.marker, Built: d.built, Origin: n.origin()}
 		if d.data != nil && (o.Disk.Origin == nil || d.moved) {
 			o.Disk.WAL, o.Disk.Member, o.Disk.ClusterID = true, d.data.id, d.data.c.cid
-			if n.proc == nil || !n.proc.hasLead && w.chance(80) { // a member tells it only after a while
+			if n.proc == nil || !n.proc.hasLead && w.chance(80) { // a member reports it only after a while
 				o.Disk.Log, o.Disk.Term = d.data.end(), d.data.noted
 			}
 		}
@@ -222,10 +222,10 @@ func (n *node) member() Member {
 	return m
 }
 
-// publish says in the gossip what is true of this node now.
+// publish puts this node's current facts into the gossip.
 func (n *node) publish(o Observation) {
 	var removed []uint64
-	for _, p := range o.Peers { // as the coordinator does: only those that somebody needs to know
+	for _, p := range o.Peers { // as the coordinator does: only those that a node needs to know
 		if n.proc != nil && p.Facts != nil {
 			for _, id := range []uint64{p.Facts.Member, p.Facts.Join} {
 				if id != 0 && slices.Contains(n.proc.removed, id) {
@@ -240,7 +240,7 @@ func (n *node) publish(o Observation) {
 	n.facts, n.seq = &f, n.w.clock
 }
 
-// deliver brings all that one node has heard to another.
+// deliver passes all that one node has heard to another.
 func (w *world) deliver(from, to *node) {
 	if from == to || !from.up || !to.up || from.alien || to.alien || w.gossipCut[from.i][to.i] || from.drill != to.drill && !w.contact || !w.hears(from, to) {
 		return
@@ -248,7 +248,7 @@ func (w *world) deliver(from, to *node) {
 	v := &to.views[from.i]
 	v.known, v.live = true, true
 	if w.chance(5) {
-		return // only the heartbeat
+		return // only the heartbeat got through
 	}
 	if from.facts != nil && from.seq > v.seq {
 		v.seq, v.facts = from.seq, from.facts
@@ -267,7 +267,7 @@ func (w *world) deliver(from, to *node) {
 	}
 }
 
-// suspect lets a node's failure detector speak of another, mostly the truth.
+// suspect lets a node's failure detector judge another node, mostly rightly.
 func (w *world) suspect(n, m *node) {
 	if n == m || !n.up || !n.views[m.i].known {
 		return
@@ -289,7 +289,7 @@ func (n *node) acquire(a Action) {
 	if w.host {
 		row = w.disks[n.i]
 		slices.Sort(order)
-		for s, d := range row { // a host that has a disk takes that, else it makes one
+		for s, d := range row { // a host that has a disk takes it, else it makes one
 			if d != nil && !d.released {
 				order, avoid = []int{s}, nil
 			} else if d != nil {

@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// operatorRecovers lets the operator run `holdfast recover` on a node's machine. Mostly the slots declared lost are: an
-// operator who does not look names whatever is not here.
+// operatorRecovers lets the operator run `holdfast recover` on a node's machine. Mostly the slots declared lost really
+// are; a careless operator names every slot that is not here.
 func (w *world) operatorRecovers(n *node) {
 	st := w.stores[0]
 	if !n.up || n.deaf() || st.record == nil || w.store != storeShared {
@@ -15,7 +15,7 @@ func (w *world) operatorRecovers(n *node) {
 	lost := slices.DeleteFunc(w.dead(), func(slot string) bool {
 		return !slices.ContainsFunc(s.Slots, func(v Survivor) bool { return v.Slot == slot })
 	})
-	for _, v := range s.Slots { // what is named along with the dead, because the advice does
+	for _, v := range s.Slots { // slots named along with the lost ones, because the advice names them
 		if v.Voter && v.Member == 0 && !v.Here && !slices.Contains(lost, v.Slot) {
 			lost = append(lost, v.Slot)
 		}
@@ -24,7 +24,7 @@ func (w *world) operatorRecovers(n *node) {
 		lost = s.Missing(nil)
 	}
 	chosen, refusal := s.Choose(lost, "")
-	for _, v := range s.Slots { // the next look knows whether one was removed before
+	for _, v := range s.Slots { // the next look shows whether one was removed before
 		d := w.named(v.Disk)
 		if chosen.Slot == "" && v.Dropped && v.Runs && d != nil && d.data != nil && d.data.c.find(d.data.id) != nil {
 			chosen, refusal = s.Choose(lost, v.Slot)
@@ -41,7 +41,7 @@ func (w *world) operatorRecovers(n *node) {
 	w.propose(st, n, Restore{By: "an operator who recovers", Overruled: st.objections(w), Lost: lost, Survivor: chosen.Slot, Disk: chosen.Disk, Log: chosen.Log})
 }
 
-// honest notes when somebody is declared lost who could be a voter again.
+// honest notes if a voter is declared lost that could vote again.
 func (w *world) honest(r Restore) {
 	dead := w.dead()
 	if r.Led != nil || !slices.ContainsFunc(r.Lost, func(slot string) bool { return !slices.Contains(dead, slot) }) {
@@ -54,12 +54,12 @@ func (w *world) honest(r Restore) {
 	}
 }
 
-// lied reports whether a generation goes back to a lie: then it may have a rival, which is the operator's risk (R5).
+// lied reports whether a generation descends from a lie: then it may have a rival, which is the operator's risk (R5).
 func (w *world) lied(r Record) bool {
 	return w.lies[r.ID] || slices.ContainsFunc(r.Line, func(id string) bool { return w.lies[id] })
 }
 
-// recovering lays out the steps of what only a recovery does, or does in another way.
+// recovering lays out the steps that only a recovery takes, or takes differently.
 func (n *node) recovering(a Action) {
 	d := n.disk
 	write := func() { n.write(d, a) }
@@ -84,7 +84,7 @@ func (n *node) recovering(a Action) {
 	n.todo = append(n.todo, func() { d.built, d.complete, d.ledger.Prepared = "", false, nil }, build, func() { d.complete = true }, write, tell)
 }
 
-// abortIt ends a proposal, unless it was concluded before.
+// abortIt aborts a proposal, unless it is already concluded.
 func (n *node) abortIt(r Restore) {
 	if n.deaf() {
 		return
@@ -109,7 +109,7 @@ func (n *node) copyLog(d *disk, id string) *LogEnd {
 	return d.data.end()
 }
 
-// chosen: no voter that was not declared lost has a committed entry that the survivor has not.
+// chosen: no voter that was not declared lost has a committed entry that the survivor lacks.
 func (w *world) chosen(r Record) {
 	p := r.Restore
 	survivor := w.named(p.Disk)
@@ -137,7 +137,7 @@ func (w *world) chosen(r Record) {
 	}
 }
 
-// whole: what takes the place of a survivor's data has all that is committed there.
+// whole: what replaces a survivor's data contains everything that is committed there.
 func (w *world) whole(d *disk, r Record) {
 	if r.Cause == Recovered && d.built == r.ID && d.copied < d.data.match {
 		w.fail("I12: disk %s swaps in %d entries for %d", d.uuid, d.copied, d.data.match)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// renew is something that happens to authorities: a new one comes up, a node's files name it, an old one ends. As with
-// bundles, none comes up while somebody was told only of the one before the last, or trusts only that.
+// renew is an event in the life of authorities: a new one appears, a node's files name it, an old one expires. As with
+// bundles, none appears while a node knows only the one before the last, or trusts only that.
 func (w *world) renew() {
 	n := w.someNode()
 	switch r := w.rng.IntN(100); {
@@ -40,8 +40,8 @@ func (n *node) trusts() int {
 	return n.proc.trusts
 }
 
-// understands reports whether two running members trust an authority in common that is valid: each trusts the last
-// three. Where they did, the connections outlive it.
+// understands reports whether two running members trust a valid authority in common: each trusts the last three. If
+// they ever did, their connections stay open.
 func (n *node) understands(m *node) bool {
 	w := n.w
 	if !w.renews || n == m || n.proc == nil || m.proc == nil {
@@ -54,14 +54,14 @@ func (n *node) understands(m *node) bool {
 	return w.standing[[2]*proc{n.proc, m.proc}]
 }
 
-// apart ends the connections of two nodes.
+// apart closes the connections of two nodes.
 func (w *world) apart(n, m *node) {
 	delete(w.standing, [2]*proc{n.proc, m.proc})
 	delete(w.standing, [2]*proc{m.proc, n.proc})
 }
 
-// papers are the authorities that a member trusts, and the one whose certificate it presents: what its files name once
-// none that it trusts is valid.
+// papers are the authorities that a member trusts, and the one of its certificate: what its files name, once none that
+// it trusts is valid.
 func (n *node) papers() (trusts []string, issuer string) {
 	if !n.w.renews {
 		return nil, ""
@@ -75,8 +75,7 @@ func (n *node) papers() (trusts []string, issuer string) {
 	return trusts, trusts[0]
 }
 
-// reload is what the coordinator does: the lock, another look, the hand-over, the end of the member. The next decision
-// starts it.
+// reload does what the coordinator does: lock, look again, hand over, stop the member. The next decision starts it.
 func (n *node) reload() {
 	w := n.w
 	stop := func() { n.proc = nil }
@@ -108,7 +107,7 @@ func (n *node) reload() {
 	}}
 }
 
-// cede hands the leadership over, if there is an heir that has all that is committed.
+// cede hands the leadership over, if another voter has everything that is committed.
 func (n *node) cede() {
 	w, c := n.w, n.proc.data.c
 	up, quorum := c.reachable(w, n)
@@ -147,9 +146,9 @@ func (w *world) judgeReload(n *node, o Observation) {
 	}
 }
 
-// TestReloadSimulation lives lives in which the files of the trusted authorities change, among crashes, partitions,
-// drains and pauses. Members are restarted under the lock one at a time, never so that the quorum is lost, and in
-// the end every one trusts what its files say, also where all authorities that were trusted have ended.
+// TestReloadSimulation simulates changing files of trusted authorities, among crashes, partitions, drains and pauses.
+// Members are restarted under the lock, one at a time, and never so that the quorum is lost. In the end each member
+// trusts what its files name, even if all authorities that were trusted have expired.
 func TestReloadSimulation(t *testing.T) {
 	s := sweepLives(t, 1500, 40, nil, renewed)
 	came(t, s, s.events, "authority ended", "reloaded without a leader", "reloaded at once", "reloaded under the lock",
@@ -189,10 +188,10 @@ func renewed(seed uint64, tally *tally, trace func(string, ...any)) (end, broken
 	return "", w.broken
 }
 
-// lags reports whether a node's member does not trust what the files say.
+// lags reports whether a node's member does not trust what its files name.
 func (n *node) lags() bool { return n.proc == nil || n.proc.trusts != n.files }
 
-// calmly lets all nodes work and talk.
+// calmly lets all nodes work and gossip.
 func (w *world) calmly(rounds int) {
 	for range rounds {
 		for _, n := range w.boxes {

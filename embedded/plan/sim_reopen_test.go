@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Somebody who can delete in the store opens what was aborted again (R16).
+// Somebody who can delete in the store reopens what was aborted (R16).
 
-// forgetful is a life of restores in which aborts are deleted.
+// forgetful is a life with restores in which aborts are deleted.
 func forgetful(seed uint64) life {
 	r := rand.New(rand.NewPCG(seed, 5))
 	l := life{slots: []int{1, 3, 3, 3, 5}[r.IntN(5)], store: storeShared, old: true, restores: true, busy: true, deletes: true,
@@ -17,8 +17,8 @@ func forgetful(seed uint64) life {
 	return l
 }
 
-// reopen deletes the abort of the last proposal that was led, once a leader has had the time to see it: the consent is
-// withdrawn, or that leader looks, or the disks of all voters remember.
+// reopen deletes the abort of the last led proposal, once a leader has had time to see it: the consent is withdrawn, or
+// that leader looks, or the disks of all voters remember the abort.
 func (w *world) reopen() {
 	st := w.stores[0]
 	open, _ := st.open()
@@ -55,12 +55,12 @@ func (w *world) reopen() {
 	w.note("somebody deletes the abort of %s", p.ID)
 }
 
-// reopened reports whether the abort of a proposal was deleted. No operator confirms that once more.
+// reopened reports whether the abort of a proposal was deleted. No operator confirms that proposal again.
 func (st *store) reopened(id string) bool {
 	return slices.ContainsFunc(st.proposals, func(p *proposed) bool { return p.ID == id && p.reopened })
 }
 
-// withdraw has the leader take back what it has consented to and was aborted.
+// withdraw makes the leader withdraw its consent to what was aborted.
 func (n *node) withdraw(o Observation) {
 	for _, id := range o.Withdrawn() {
 		if c := n.proc.data.c; c.consent != nil && c.consent.Proposal == id && c.leader == n && c.propose(n.w) {
@@ -72,8 +72,8 @@ func (n *node) withdraw(o Observation) {
 	}
 }
 
-// TestReopenSimulation lives lives of restores in which somebody deletes aborts. What was aborted is never concluded,
-// and in the end every slot has a healthy voter.
+// TestReopenSimulation simulates restores while somebody deletes aborts. What was aborted is never concluded, and in
+// the end every slot has a healthy voter.
 func TestReopenSimulation(t *testing.T) {
 	s := sweepLives(t, 600, 100, []uint64{1920}, of(forgetful))
 	came(t, s, s.events, "an abort was deleted", "an abort was deleted before the consent was withdrawn", "a consent was withdrawn", "consented")

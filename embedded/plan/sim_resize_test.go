@@ -23,11 +23,11 @@ func resized(seed uint64) life {
 	return l
 }
 
-// reconfigure lets the operator want other slots, or bring what is wanted to one more node, as it goes from node to
-// node; or give a node back an old configuration.
+// reconfigure lets the operator want other slots, or configure one more node with the wanted slots, or give a node an
+// old configuration again.
 func (w *world) reconfigure() {
 	if !slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.quorate }) {
-		return // slots are changed when there is a cluster
+		return // slots are changed only when there is a cluster
 	}
 	n := w.someNode()
 	switch r := w.rng.IntN(20); {
@@ -50,7 +50,7 @@ func (w *world) reconfigure() {
 	}
 }
 
-// kept reports whether a voter's slot is among some: nobody changes all slots at once, for a node that hears of no
+// kept reports whether the slot of a voter is among some slots. Nobody changes all slots at once: a node that hears no
 // other would found the new ones.
 func (w *world) kept(some []string) bool {
 	return slices.ContainsFunc(w.clusters, func(c *cluster) bool {
@@ -58,7 +58,7 @@ func (w *world) kept(some []string) bool {
 	})
 }
 
-// resizing lays out the steps of what a change of the slots brings about.
+// resizing lays out the steps that follow a change of the slots.
 func (n *node) resizing(a Action) {
 	w, d := n.w, n.disk
 	tell := func() { n.publish(n.observe()) }
@@ -87,7 +87,7 @@ func (n *node) resizing(a Action) {
 	}
 }
 
-// resize puts a set through the log, if it follows the one that is there.
+// resize puts a set through the log, if it follows the current one.
 func (c *cluster) resize(w *world, by *node, s SlotSet) {
 	serial := uint64(0)
 	if c.set != nil {
@@ -119,7 +119,7 @@ func (c *cluster) handOver(w *world, by *node) {
 	}
 }
 
-// judgeJoin: one join at a time, and a slot is added only where all voters are there.
+// judgeJoin: there is one join at a time, and a slot is added only if all voters are connected.
 func (w *world) judgeJoin(n *node, o Observation, a Action) {
 	for _, m := range o.Member.Members {
 		if m.Learner && m.Slot != a.Slot {
@@ -131,7 +131,7 @@ func (w *world) judgeJoin(n *node, o Observation, a Action) {
 	}
 }
 
-// judgePromotion: who gets a vote is there, and has what the leader has.
+// judgePromotion: a learner that gets a vote is connected, and has what the leader has.
 func (w *world) judgePromotion(n *node, o Observation, a Action) {
 	for _, m := range o.Member.Members {
 		if m.ID == a.Member && (!m.Connected || !o.Member.InSync(m)) {
@@ -158,8 +158,8 @@ func (w *world) judgeResize(n *node, o Observation, a Action) {
 	}
 }
 
-// judgeRemoval: what is left has a majority that is there; nobody who serves goes while another is away, or before one
-// who does not serve; and the leader last, who does not remove itself.
+// judgeRemoval: the remaining members have a connected majority. No serving member goes while another is away, or
+// before one that does not serve. The leader goes last, and does not remove itself.
 func (w *world) judgeRemoval(n *node, o Observation, a Action) {
 	var target MemberInfo
 	left, there, learner, dead := 0, 0, false, false
@@ -198,11 +198,11 @@ func (w *world) judgeRemoval(n *node, o Observation, a Action) {
 	}
 }
 
-// cramped reports whether a wanted slot finds no node: nobody leaves before the new ones are there. And a host has one
-// disk, which it keeps.
+// cramped reports whether a wanted slot finds no node: no member leaves before the new ones are there. And a host has
+// one disk, which it keeps.
 func (w *world) cramped() bool {
 	wanted := slices.Clone(w.goal)
-	if open, _ := w.stores[0].open(); open != nil { // it continues with these, and the operator wants others
+	if open, _ := w.stores[0].open(); open != nil { // the proposal continues with its own slots, and the operator wants others
 		wanted = append(wanted, open.Slots...)
 	}
 	if !w.host {
@@ -212,7 +212,7 @@ func (w *world) cramped() bool {
 				slots = append(slots, m.Slot)
 			}
 		}
-		for _, n := range w.boxes { // without a quorum nobody leaves a disk that may be a member's
+		for _, n := range w.boxes { // without a quorum, no node releases a disk that may be a member's
 			if n.disk != nil {
 				slots = append(slots, n.disk.slot)
 			}
@@ -231,8 +231,8 @@ func (w *world) cramped() bool {
 	return missing > free
 }
 
-// forgotten reports whether none of the slots of a founding has a disk that knows the cluster: anyone who changes all
-// slots at once, and loses all nodes before that is agreed on, has founded another one.
+// forgotten reports whether no disk in the slots of a founding knows the cluster: an operator who changes all slots at
+// once, and loses all nodes before that is agreed on, has founded another cluster.
 func (w *world) forgotten(c *cluster, founding Charter) bool {
 	return w.resizes && !slices.ContainsFunc(w.here(), func(d *disk) bool {
 		_, ok := founding.Seat(d.slot)
@@ -240,8 +240,8 @@ func (w *world) forgotten(c *cluster, founding Charter) bool {
 	})
 }
 
-// unheard reports whether no node's configuration names a slot of which a disk knows the cluster, so that after a crash
-// of all nobody claims one.
+// unheard reports whether no node's configuration names a slot whose disk knows the cluster. After a crash of all
+// nodes, none would claim it.
 func (w *world) unheard() bool {
 	return !slices.ContainsFunc(w.here(), func(d *disk) bool {
 		return d.ledger.Record != nil && w.clusterOf(*d.ledger.Record).quorate && (slices.Contains(w.goal, d.slot) || d.holder != nil)

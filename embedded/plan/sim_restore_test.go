@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// proposed is a restore in the store, with what became of it.
+// proposed is a proposal in the store, with its outcome.
 type proposed struct {
 	Restore
 	aborted   bool
 	concluded bool
 	by        string  // disk that objected
 	reopened  bool    // somebody has deleted its abort
-	record    *Record // that it was concluded as
+	record    *Record // as which it was concluded
 	made      uint64
 }
 
-// open returns the proposal of which nothing became yet, and how many there were for its generation.
+// open returns the proposal that has no outcome yet, and how many there were for its generation.
 func (st *store) open() (*Restore, int) {
 	n := 0
 	for _, p := range st.proposals {
@@ -52,8 +52,8 @@ func (st *store) pending(command string) bool {
 	return slices.ContainsFunc(st.requests(nil), func(r Request) bool { return r.Command == command })
 }
 
-// propose puts a restore into the store, unless one is open. The slots of it are what the node knows of that it is
-// asked of; where it knows nothing, those of the record.
+// propose puts a restore into the store, unless one is open. Its slots are those that the asked node knows; if it knows
+// none, those of the record.
 func (w *world) propose(st *store, n *node, r Restore) {
 	open, attempts := st.open()
 	if open != nil || st.record == nil {
@@ -88,7 +88,7 @@ func (w *world) abort(st *store) {
 	}
 }
 
-// operate lets the operator, or another program, do something from anywhere.
+// operate lets the operator, or another program, act from anywhere.
 func (w *world) operate() {
 	st := w.stores[0]
 	if w.store != storeShared || !w.restores || st.down {
@@ -119,7 +119,7 @@ func (w *world) operate() {
 	}
 }
 
-// dead are the slots of which no disk holds a voter that could still be one: what an honest operator names.
+// dead are the slots whose voters can never vote again: an honest operator names these.
 func (w *world) dead() []string {
 	r := w.stores[0].record
 	if r == nil {
@@ -141,23 +141,23 @@ func (w *world) dead() []string {
 	return dead
 }
 
-// begins reports whether a disk that has a seat in a restored generation may still begin with it: it has not given it
-// up, and where only its own data could continue, that is there.
+// begins reports whether a disk with a seat in a restored generation can still begin with it: it has not given the seat
+// up, and if only its own data could continue, that data exists.
 func (d *disk) begins(r *Record) bool {
 	entered := d.ledger.Record != nil && d.ledger.Record.ID == r.ID
 	whole := d.built == r.ID && d.complete
 	return d.ledger.Started == "" && (!entered || d.ledger.Role == RoleFounder && (r.Cause != Recovered || whole))
 }
 
-// given are the slots that the operator gives up when no fault is left: first those that are dead, and when that was
-// not enough, also those that the nodes say are missing.
+// given are the slots that the operator gives up when no fault is left: first the dead ones, and if that was not
+// enough, also those that the nodes report as missing.
 func (w *world) given(missing []string) []string {
 	lost := slices.Concat(w.dead(), missing)
 	slices.Sort(lost)
 	return slices.Compact(lost)
 }
 
-// missing are the slots that the nodes say are missing for the open proposal.
+// missing are the slots that the nodes report as missing for the open proposal.
 func (w *world) missing() (all []string) {
 	for _, n := range w.boxes {
 		o := n.observe()
@@ -168,7 +168,7 @@ func (w *world) missing() (all []string) {
 	return all
 }
 
-// restoring lays out the steps of what a restore brings about.
+// restoring lays out the steps of a restore.
 func (n *node) restoring(a Action) {
 	d := n.disk
 	write := func() { n.write(d, a) }
@@ -196,11 +196,11 @@ func (n *node) restoring(a Action) {
 	}
 }
 
-// ask verifies the backup that is asked for and proposes its restore.
+// ask verifies the requested backup and proposes its restore.
 func (n *node) ask(r Request) {
 	switch {
 	case n.deaf() || n.store.none:
-	case r.Command != "" && !n.store.pending(r.Command): // it was answered meanwhile
+	case r.Command != "" && !n.store.pending(r.Command): // it has an outcome meanwhile
 	case r.Command != "" && n.w.chance(20):
 		if n.bad == nil {
 			n.bad = map[string]bool{}
@@ -229,7 +229,7 @@ func (n *node) build(d *disk, id string) {
 	d.built, d.complete = id, false
 }
 
-// clear removes what was built, unless the store says now that it is wanted.
+// clear removes what was built, unless the store now says that it is wanted.
 func (n *node) clear(d *disk) {
 	if p := d.ledger.Prepared; p != nil && !n.deaf() && n.store.record != nil && n.store.record.ID == p.ID && d.ledger.Record != nil && d.ledger.Record.Generation < p.Generation {
 		n.abort()
@@ -264,8 +264,8 @@ func (n *node) conclude(r Record) {
 	}
 }
 
-// hearsLeader asks every node that runs a member of the generation that would end, as the coordinator does, whether it
-// has a leader.
+// hearsLeader asks every node that runs a member of the ending generation whether it has a leader, as the coordinator
+// does.
 func (n *node) hearsLeader(r Record) bool {
 	w := n.w
 	return slices.ContainsFunc(w.boxes, func(m *node) bool {
@@ -295,7 +295,7 @@ func (n *node) swapIn(d *disk, r Record) {
 	d.data, d.built, d.complete = &data{c: w.clusterOf(r), id: hash(r.Token(), d.slot), base: r.ID, list: r.founders()}, "", false
 }
 
-// entered: a disk goes forward only, into what the store has as committed, and once for each generation.
+// entered: a disk only goes forward, into what the store has as committed, and once for each generation.
 func (w *world) entered(d *disk, old Ledger) {
 	r := d.ledger.Record
 	if r == nil || old.Record != nil && old.Record.ID == r.ID {
@@ -318,14 +318,14 @@ func (w *world) entered(d *disk, old Ledger) {
 	}
 }
 
-// able reports whether the disks there are could make a majority of a cluster's voters.
+// able reports whether the existing disks could form a majority of a cluster's voters.
 func (w *world) able(c *cluster) bool {
 	n := 0
 	for _, d := range w.here() {
 		r := d.ledger.Record
 		switch {
 		case r != nil && r.ID != c.record.ID && !(d.holder != nil && d.holder.proc != nil):
-		case d.ledger.Left != nil && !(d.holder != nil && d.holder.proc != nil): // it votes there only once that was aborted
+		case d.ledger.Left != nil && !(d.holder != nil && d.holder.proc != nil): // it votes there only after an abort
 		case d.data != nil && d.data.c == c:
 			m := c.find(d.data.id)
 			n += boolToInt(m != nil && !m.Learner)
@@ -334,7 +334,7 @@ func (w *world) able(c *cluster) bool {
 	return n > c.voters()/2
 }
 
-// fenced: when a generation has its first leader, those before it can never have one again.
+// fenced: when a generation has its first leader, earlier ones can never have one again.
 func (w *world) fenced(c *cluster) {
 	for _, o := range w.clusters {
 		if !c.record.descends(&o.record) || !w.able(o) || w.lied(c.record) {
@@ -348,7 +348,7 @@ func (w *world) fenced(c *cluster) {
 	}
 }
 
-// outdated: nothing is committed in a generation that has been followed by another with a leader.
+// outdated: nothing is committed in a generation after a later one has a leader.
 func (w *world) outdated(c *cluster) {
 	for _, o := range w.clusters {
 		if o.quorate && o.record.descends(&c.record) && !w.lied(o.record) && !(w.host && o.record.Restore.By == "node" && len(o.record.Restore.Lost) > 0) {
@@ -357,7 +357,7 @@ func (w *world) outdated(c *cluster) {
 	}
 }
 
-// followed reports whether the cluster of a record has gone on for good.
+// followed reports whether the cluster of a record has continued for good.
 func (w *world) followed(r Record) bool {
 	return w.stores[0].followed(r)
 }

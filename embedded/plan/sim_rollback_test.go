@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// earlySteps is how many decisions a process that has begun has for the gossip to find the others.
+// earlySteps is how many decisions a new process gives the gossip to find the others.
 const earlySteps = 5
 
-// travel saves what is on a disk, or has a disk go back to what was saved of it, its ledger included, while its node
-// is down. The ledger goes back only within the life of one generation that was led: what a disk promises before, and
-// what it has said of a proposal, no disk may forget, and nobody could tell.
+// travel saves a disk's content, or takes the disk back to it, including the ledger, while its node is down. The ledger
+// goes back only within one generation that was led: no disk may forget what it promised before, or what it said about
+// a proposal, because nobody could tell.
 func (w *world) travel() {
 	n := w.someNode()
 	d := n.disk
@@ -46,7 +46,7 @@ func (w *world) travel() {
 	w.tally.event("went back in time")
 }
 
-// copy copies what is on a disk.
+// copy copies the content of a disk.
 func (d *disk) copy() *disk {
 	c := &disk{epoch: d.epoch, ledger: d.ledger, marker: d.marker}
 	if d.data != nil {
@@ -56,14 +56,14 @@ func (d *disk) copy() *disk {
 	return c
 }
 
-// sick reports whether the leader counts on what the disk of a running member does not have: etcd panics there when it
-// hears of it.
+// sick reports whether the leader relies on entries that the disk of a running member lacks: etcd panics there when it
+// learns of that.
 func (c *cluster) sick(n *node) bool {
 	return c.leader != nil && n != c.leader && c.acked[n.proc.data.id] > n.proc.data.match
 }
 
-// forgot reports whether one of those that made a node the leader went back in time: if there was no leader before to
-// tell, nobody can, and what it had acknowledged may be lost. That is the end of this life.
+// forgot reports whether a voter that elected a leader had gone back in time. If there was no leader before that could
+// tell, nobody can, and what it had acknowledged may be lost. That ends this life.
 func (w *world) forgot(c *cluster, n *node) bool {
 	up, _ := c.reachable(w, n)
 	for _, v := range up {
@@ -75,8 +75,8 @@ func (w *world) forgot(c *cluster, n *node) bool {
 	return false
 }
 
-// reborn reports whether a member that begins a second time does so because its disk went back to before the first,
-// and no leader was heard that could tell. That is the end of this life.
+// reborn reports whether a member begins a second time because its disk went back to before the first, and no leader
+// was heard that could tell. That ends this life.
 func (w *world) reborn(d *disk) bool {
 	if !d.back {
 		return false
@@ -95,14 +95,14 @@ func (w *world) reborn(d *disk) bool {
 	return true
 }
 
-// passedOn reports whether the disk of which a node spoke was claimed by another node since: what it said is over.
+// passedOn reports whether another node has claimed the disk since a node announced it: that announcement is outdated.
 func (w *world) passedOn(node string, f *Facts) bool {
 	return slices.ContainsFunc(append(w.in(w.disks), w.lost...), func(d *disk) bool {
 		return d.lock == f.Lock && (d.holder != nil && d.holder.name != node || d.holder == nil && d.epoch > f.Epoch)
 	})
 }
 
-// timely asks the leaders that are heard directly, right before a member resumes on its data.
+// timely directly asks the live leaders, right before a member resumes on its data.
 func (n *node) timely() {
 	w, o := n.w, n.observe()
 	if !o.Disk.WAL {
@@ -123,8 +123,8 @@ func (n *node) timely() {
 	}
 }
 
-// judgeRollback: nobody starts beside a leader that it sees to know more of it, and nobody loses its data for going
-// back in time that did not.
+// judgeRollback: no node starts a member beside a leader that it sees to know more about it, and no data is set aside
+// for going back in time that did not.
 func (w *world) judgeRollback(n *node, o Observation, a Action) {
 	d := o.Disk
 	if a.Kind != Start || !d.WAL {
@@ -154,9 +154,9 @@ func (w *world) judgeRollback(n *node, o Observation, a Action) {
 	}
 }
 
-// TestRollbackSimulation lives lives in which disks go back in time, among crashes and partitions. No member begins a
-// second time, no data is set aside that did not go back, no leader is without what was acknowledged unless a disk
-// that went back has voted for it, and in the end every slot has a healthy voter.
+// TestRollbackSimulation simulates disks that go back in time, among crashes and partitions. No member begins a second
+// time. No data is set aside that did not go back. No leader lacks what was acknowledged, unless a disk that went back
+// has voted for it. In the end, every slot has a healthy voter.
 func TestRollbackSimulation(t *testing.T) {
 	s := sweepLives(t, 3000, 300, nil, travelled)
 	came(t, s, s.events, "went back in time", "data set aside", "an etcd panicked on a disk that went back in time",

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// scheme is what a node's configuration has it serve its peers, in a life that secures.
+// scheme is what a node's configuration makes it serve to its peers, in a life that secures.
 type scheme int
 
 const (
@@ -34,7 +34,7 @@ func secured(seed uint64) life {
 	return l
 }
 
-// peerURL is the pattern that the node's configuration makes.
+// peerURL is the pattern of the node's configuration.
 func (n *node) peerURL() string {
 	switch {
 	case !n.w.secures:
@@ -62,8 +62,8 @@ func (n *node) serve(s scheme) {
 	}
 }
 
-// roll lets the operator give one more node the configuration that all are to have, or another one by mistake, or want
-// another one. Some wait until it is time.
+// roll lets the operator give one more node the configuration that all are to have, or a wrong one by mistake, or want
+// another one for all. Some steps wait until they are safe.
 func (w *world) roll() {
 	n := w.someNode()
 	switch r := w.rng.IntN(100); {
@@ -83,7 +83,7 @@ func (w *world) roll() {
 	n.boot()
 }
 
-// rolled reports whether all nodes have what the operator wants, and all URLs are as they are then.
+// rolled reports whether all nodes have what the operator wants, and all URLs match it.
 func (w *world) rolled() bool {
 	return !slices.ContainsFunc(w.boxes, func(n *node) bool { return n.serves != w.wave }) &&
 		(w.wave == plain || slices.ContainsFunc(w.clusters, func(c *cluster) bool {
@@ -91,19 +91,19 @@ func (w *world) rolled() bool {
 		}))
 }
 
-// secure reports whether a member has a URL with TLS, and the disk that it is on has noted that.
+// secure reports whether a member has an https URL, and its disk has noted that.
 func (w *world) secure(m MemberInfo) bool {
 	return strings.HasPrefix(m.PeerURL, "https:") && slices.ContainsFunc(w.here(), func(d *disk) bool {
 		return d.data != nil && d.data.id == m.ID && (d.ledger.Record.Charter.PeerURL == secureURL || d.ledger.Secured != nil && d.ledger.Secured.Changed)
 	})
 }
 
-// hears reports whether the gossip of two nodes speaks the same: that with TLS goes over it.
+// hears reports whether the gossip of two nodes uses the same scheme: both with TLS, or both without.
 func (w *world) hears(n, m *node) bool {
 	return !w.secures || (n.serves == plain) == (m.serves == plain)
 }
 
-// linked reports whether two running members can have a connection: either dials the other, where its list has it.
+// linked reports whether two running members can have a connection: either one dials the other at the URL in its list.
 func (w *world) linked(n, m *node) bool {
 	if !w.secures || n == m || n.proc == nil || m.proc == nil || n.proc.data.c != m.proc.data.c {
 		return true
@@ -122,7 +122,7 @@ func (n *node) dials(m *node) bool {
 	return n.serves != plain && m.serves != plain
 }
 
-// talk: any two members that run can have a connection, whatever the operator did.
+// talk: any two running members can have a connection, whatever the operator did.
 func (w *world) talk(c *cluster) {
 	for _, n := range w.boxes {
 		for _, m := range w.boxes {
@@ -136,7 +136,7 @@ func (w *world) talk(c *cluster) {
 	}
 }
 
-// update changes a member's URL through the log, if the node truly leads.
+// update changes a member's URL through the log, if the node really leads.
 func (c *cluster) update(w *world, by *node, a Action) {
 	if o := by.observe(); Next(o).Kind != Update || c.leader != by || c.find(a.Member) == nil {
 		return
@@ -154,7 +154,7 @@ func (c *cluster) update(w *world, by *node, a Action) {
 	}
 }
 
-// ledgerRecord is the record that a restore ends, as far as the disk or the store knows it.
+// ledgerRecord is the record of the generation that a restore ends, as far as the disk or the store knows it.
 func (d *disk) ledgerRecord(st *store) *Record {
 	if d.ledger.Record != nil {
 		return d.ledger.Record
@@ -162,9 +162,9 @@ func (d *disk) ledgerRecord(st *store) *Record {
 	return st.record
 }
 
-// TestSecureSimulation lives lives in which a cluster that was founded with http gets TLS, and loses it, node by node or
-// all at once, in whatever order, among crashes, partitions, losses and restores. Members that run always find each
-// other, and once the operator keeps to the order all members have https, and then no http.
+// TestSecureSimulation simulates a cluster that was founded with http and gets TLS, and loses it, node by node or all
+// at once, in any order, among crashes, partitions, losses and restores. Running members always find each other. Once
+// the operator keeps to the order, all members have https, and later no http.
 func TestSecureSimulation(t *testing.T) {
 	s := sweepLives(t, 1500, 100, nil, of(secured))
 	came(t, s, s.kinds, Note, Update)

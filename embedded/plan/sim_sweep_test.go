@@ -8,7 +8,7 @@ import (
 	"holdfast/integration/tier"
 )
 
-// sweep is what came of many simulated lives.
+// sweep is the result of many simulated lives.
 type sweep struct {
 	*tally
 	ends  map[string]int
@@ -17,8 +17,9 @@ type sweep struct {
 	whole bool // as many as the test wants: something must have happened in them
 }
 
-// sweepLives simulates a life for each seed: the hard ones, and count others, or half of them in CI, few in a short test, or
-// as many as -sim.lives; with -sim.seed only that one, which is printed. It ends the test with the first that breaks something.
+// sweepLives simulates a life for each seed: the hard ones, and count others, or half of them in CI, few in a short
+// test, or as many as -sim.lives. With -sim.seed it simulates and prints only that life. It ends the test at the first
+// violation.
 func sweepLives(t *testing.T, count, few uint64, hard []uint64,
 	live func(seed uint64, tally *tally, trace func(string, ...any)) (end, broken string)) sweep {
 	t.Helper()
@@ -55,7 +56,7 @@ func sweepLives(t *testing.T, count, few uint64, hard []uint64,
 	return s
 }
 
-// of lives the lives that describe makes of seeds.
+// of lives the lives that describe makes from seeds.
 func of(describe func(seed uint64) life) func(uint64, *tally, func(string, ...any)) (end, broken string) {
 	return func(seed uint64, tally *tally, trace func(string, ...any)) (end, broken string) {
 		l := describe(seed)
@@ -66,7 +67,7 @@ func of(describe func(seed uint64) life) func(uint64, *tally, func(string, ...an
 	}
 }
 
-// came checks that all of it happened in some life.
+// came checks that each of these happened in some life.
 func came[K comparable](t *testing.T, s sweep, counted map[K]int, all ...K) {
 	t.Helper()
 	for _, k := range all {
@@ -76,7 +77,7 @@ func came[K comparable](t *testing.T, s sweep, counted map[K]int, all ...K) {
 	}
 }
 
-// well checks that so many of ten lives ended well.
+// well checks that at least so many of ten lives ended well.
 func (s sweep) well(t *testing.T, ofTen int) {
 	t.Helper()
 	if !s.one && s.ends["healthy"] < s.lives*ofTen/10 {

@@ -43,7 +43,7 @@ func (t *tally) count(a Action) {
 
 func (t *tally) event(name string) { t.events[name]++ }
 
-// waits are the sentences that the simulation must have heard.
+// waits are the sentences that the simulation must have produced.
 var waits = []string{
 	"has no live holder", "both hold slot", "has not said yet", "does not answer",
 	"waiting for the promise of", "a majority of its disks is not here", "backup store knows the cluster",
@@ -65,10 +65,10 @@ func random(seed uint64) life {
 		calm:  r.IntN(3) == 0,
 		old:   r.IntN(2) == 0,
 	}
-	if r.IntN(2) == 0 { // a short life, spent on founding three slots
+	if r.IntN(2) == 0 { // a short life that founds three slots
 		l.slots, l.old, l.calm, l.ticks, l.wipes = 3, false, true, 60+r.IntN(240), r.IntN(3)
 	}
-	if r.IntN(3) == 0 { // a life of restores
+	if r.IntN(3) == 0 { // a life with restores
 		l.store, l.old, l.busy = storeShared, true, true
 		l.ticks, l.wipes = 400+r.IntN(1500), r.IntN(4)
 	}
@@ -79,7 +79,7 @@ func random(seed uint64) life {
 	if l.old && l.store == storeShared && r.IntN(3) == 0 {
 		l.drills, l.kind = 1+r.IntN(3), drillKind(r.IntN(3))
 	}
-	if l.slots > 1 && r.IntN(5) == 0 { // a life of lost majorities
+	if l.slots > 1 && r.IntN(5) == 0 { // a life with lost majorities
 		l.store, l.old, l.busy, l.restores, l.bleak = storeShared, true, true, true, true
 		l.ticks, l.wipes = 300+r.IntN(900), l.slots-1
 	}
@@ -90,7 +90,7 @@ func (l life) String() string {
 	return fmt.Sprintf("%d slots, %d nodes, host=%v, store=%d, %d ticks, %d wipes, calm=%v, restores=%v, automatic=%v, bleak=%v, drills=%d/%d, resizes=%v, drains=%v, versions=%v", l.slots, l.nodes, l.host, l.store, l.ticks, l.wipes, l.calm, l.restores, l.automatic, l.bleak, l.drills, l.kind, l.resizes, l.drains, l.versions)
 }
 
-// live lives it and returns how it ended, and what broke.
+// live simulates the life, and returns how it ended and what was violated.
 func (l life) live(seed uint64, t *tally, trace func(string, ...any)) (end, broken string) {
 	w := newWorld(seed, l, t)
 	w.trace = trace
@@ -127,7 +127,7 @@ func (l life) live(seed uint64, t *tally, trace func(string, ...any)) (end, brok
 	return "", "liveness: no faults any more, yet not all slots are healthy voters: " + w.describe()
 }
 
-// describe says what every node waits for.
+// describe lists what every node waits for.
 func (w *world) describe() string {
 	var b strings.Builder
 	for _, n := range w.boxes {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// care is a small world of its own: a cluster whose members do nothing but look after their databases. The gossip is
-// late, leaders change, members come and go, an operator drains, and the databases fill.
+// care is a small world of its own: a cluster whose members only look after their databases. The gossip is late,
+// leaders change, members come and go, an operator drains, and the databases fill.
 type care struct {
 	rng     *rand.Rand
 	record  Record
@@ -35,8 +35,8 @@ type cared struct {
 	compacted  bool // a moment ago
 	resting    bool
 	defragging bool
-	asks       bool     // for the word
-	word       bool     // the leader has found nothing against it, and asks the others
+	asks       bool     // for permission
+	word       bool     // the leader has found no obstacle, and asks the others
 	asked      []uint64 // the others that have said that they neither ask nor defragment
 	held       bool     // this defragmentation is under the lock
 	reading    bool     // for a backup
@@ -72,7 +72,7 @@ func (w *care) fail(format string, args ...any) {
 	}
 }
 
-// observe is what member i sees now.
+// observe is what member i observes now.
 func (w *care) observe(i int) Observation {
 	m := w.members[i]
 	o := Observation{Node: "n" + m.slot, Config: Config{Upkeep: w.want}, Claim: Claim{Held: true, Slot: m.slot, Disk: "d" + m.slot}, Store: Store{ID: "S", Record: &w.record},
@@ -117,7 +117,7 @@ func (w *care) deliver(from, to int) {
 	}
 }
 
-// step lets a member decide and begin what it decides.
+// step lets a member decide, and begin what it decided.
 func (w *care) step(i int) {
 	m := w.members[i]
 	if !m.up || m.defragging || m.asks {
@@ -154,8 +154,7 @@ func (w *care) step(i int) {
 	}
 }
 
-// begin gets leave, as the coordinator does: by the lock, or where nothing can be written by asking for the leader's
-// word.
+// begin gets permission, as the coordinator does: by the lock, or from the leader while nothing can be written.
 func (w *care) begin(i int, o Observation) {
 	m := w.members[i]
 	for _, p := range o.Peers {
@@ -180,13 +179,13 @@ func (w *care) begin(i int, o Observation) {
 	w.defrag(i)
 }
 
-// ask goes one step on the way to the leader's word: the leader, whoever that is now or was, asks one member after
-// the other. What lies between two of its questions may be anything, another leader too.
+// ask takes one step towards the leader's permission: the current leader, or a former one, asks one member after the
+// other. Between two of its questions anything may happen, even another election.
 func (w *care) ask(i int) {
 	m := w.members[i]
 	switch {
 	case !m.asks:
-	case !m.up, w.leader < 0, !m.word && (!w.members[w.leader].up || w.observe(w.leader).Word(m.slot) != ""):
+	case !m.up, w.leader < 0, !m.word && (!w.members[w.leader].up || w.observe(w.leader).Permit(m.slot) != ""):
 		m.asks = false
 	case !m.word:
 		m.word = true
@@ -278,7 +277,7 @@ func (w *care) event() {
 		m.reading = true
 	case r < 156:
 		w.elect(i)
-	case r < 157 && m.asks: // it waits no longer for the answer
+	case r < 157 && m.asks: // it no longer waits for the answer
 		m.asks = false
 	case r < 158 && !m.defragging:
 		m.up = w.leader == i || w.rng.IntN(2) == 0
@@ -293,7 +292,7 @@ func (w *care) event() {
 		w.write()
 	case r < 191 && w.rng.IntN(4) == 0:
 		w.alarms = append(slices.Clone(w.alarms), Alarm{Corrupt, ID(m.id)})
-	case r < 194: // somebody else writes to the disk, or it does not answer
+	case r < 194: // another program writes to the disk, or the disk does not answer
 		m.room = []Room{{}, {Free: 100 << 20, Size: 4 << 30}, {Free: 200 << 20, Size: 4 << 30}, roomy}[w.rng.IntN(4)]
 	case r < 196: // the operator has cured it
 		w.cured()
@@ -327,7 +326,7 @@ func (w *care) write() {
 	}
 }
 
-// settle ends all trouble and lets the members work. It returns how often each action was taken.
+// settle ends all faults and lets the members work. It returns how often each action was taken.
 func (w *care) settle(rounds int) map[Kind]int {
 	w.lock, w.counted = nil, map[Kind]int{}
 	w.cured()
@@ -350,7 +349,7 @@ func (w *care) settle(rounds int) map[Kind]int {
 	return w.counted
 }
 
-// TestUpkeep plays many lives, and then waits for what must come of them.
+// TestUpkeep simulates many lives, and then waits for the expected end.
 func TestUpkeep(t *testing.T) {
 	t.Parallel()
 	seen, lives := map[Kind]int{}, uint64(1500)

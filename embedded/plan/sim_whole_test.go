@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// hardWholes are lives of everything at once that have broken an earlier version of the plan, or that break a mutant.
+// hardWholes are lives with everything at once that have broken an earlier version of the plan, or that break a mutant.
 var hardWholes = []uint64{461, 363, 5098, 9069, 11170, 12493, 14158, 17667, 18374, 37069, 51781, 66256}
 
-// wholeLife makes a life of all that can happen to a cluster: its slots change while it is restored or recovered, and
-// members are drained, stopped and upgraded meanwhile.
+// wholeLife makes a life with everything that can happen to a cluster: its slots change while it is restored or
+// recovered, and members are drained, stopped and upgraded meanwhile.
 func wholeLife(seed uint64) life {
 	r := rand.New(rand.NewPCG(seed, 5))
 	l := life{

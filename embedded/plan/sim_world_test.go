@@ -14,22 +14,22 @@ type life struct {
 	store     storeMode
 	ticks     int  // of the faulty phase
 	wipes     int  // disks that may be lost
-	old       bool // was healthy before the faults
+	old       bool // healthy before the faults
 	restores  bool // the operator restores now and then
 	busy      bool // and often
 	automatic bool // restore.automatic
 	bleak     bool // majorities are lost, and the operator recovers rather than restores
 	resizes   bool // the operator changes the slots now and then
 	eager     bool // and often
-	versions  bool // etcds are exchanged for newer and older ones
+	versions  bool // etcds are upgraded and downgraded
 	drains    bool // members are drained, restarted and stopped on purpose
-	renews    bool // the files of the trusted authorities change, and old authorities end
-	drills    int  // nodes that are not the cluster's: a rehearsal on its store or on a copy, a stray cluster of its name
+	renews    bool // the files of the trusted authorities change, and old authorities expire
+	drills    int  // nodes that are not the cluster's: a drill on its store or on a copy, a stray cluster of its name
 	kind      drillKind
 	travels   bool // disks go back in time
 	deletes   bool // somebody deletes aborts in the store
-	secures   bool // founded with http; the operator gives and takes TLS, forward and back
-	adopts    bool // another program has founded the cluster, and the machines are taken over one by one
+	secures   bool // founded with http; the operator adds and removes TLS
+	adopts    bool // another program has founded the cluster, and its machines are taken over one by one
 	calm      bool // few crashes, many partitions: most of the time is spent founding
 }
 
@@ -41,15 +41,15 @@ const (
 	storeOwn // every node has another store
 )
 
-// world is everything there is. All randomness comes from rng and no map is iterated, so that a seed is
-// a life.
+// world is everything that exists. All randomness comes from rng and no map is iterated, so that a seed determines a
+// life.
 type world struct {
 	life
 	rng       *rand.Rand
-	names     []string // slots, all that anybody ever wants
-	goal      []string // what the operator wants by now
-	minor     int      // of the etcd that nodes are to have by now, in a life of versions
-	wave      scheme   // what the operator is about to have all nodes serve, in a life that secures
+	names     []string // all slots that are ever wanted
+	goal      []string // what the operator wants now
+	minor     int      // the etcd minor that nodes should have now, in a life of versions
+	wave      scheme   // what the operator is about to make all nodes serve, in a life that secures
 	boxes     []*node
 	disks     [][]*disk // by owner (one for all without host) and slot
 	lost      []*disk
@@ -60,15 +60,15 @@ type world struct {
 	peerCut   [][]bool // symmetric
 	clock     uint64
 	issued    int               // the newest authority
-	standing  map[[2]*proc]bool // connections of members that once understood each other
-	ended     int               // authorities up to this one are not valid any more
+	standing  map[[2]*proc]bool // connections of members that once accepted each other
+	ended     int               // authorities up to this one have expired
 	tally     *tally
 	broken    string
-	over      string          // why the life ends here, and nothing is broken
-	lies      map[string]bool // recoveries for which somebody was declared lost who was not
+	over      string          // why the life ends here although nothing is violated
+	lies      map[string]bool // recoveries that declared a voter lost that was not
 	drilling  bool
 	rows      int  // of disks, without those of a drill
-	contact   bool // the gossip of a drill meets ours
+	contact   bool // the gossip of a drill is connected with ours
 	trace     func(format string, args ...any)
 }
 
@@ -78,7 +78,7 @@ type disk struct {
 	slot   string
 	epoch  uint64
 	ledger Ledger
-	said   []Charter // every promise ever, whatever became of the ledger
+	said   []Charter // every promise ever made, whatever happened to the ledger
 	marker bool      // the ledger file exists
 	data   *data
 	aside  []*data
@@ -86,14 +86,14 @@ type disk struct {
 
 	built    string   // ID of the restore whose directory lies beside the data
 	pattern  string   // of the peer URLs that are in it
-	complete bool     // all of it is there
+	complete bool     // whether it is complete
 	copied   int      // of a recovery: how much of the log it has
 	went     []Record // every restored generation that it ever accepted
 	gone     bool
 	saved    *disk // as it was some time ago
 	back     bool  // it went back in time
-	released bool  // its holder has given it up for anybody
-	moved    bool  // another program's data lies where ours does
+	released bool  // its holder has released it for any node
+	moved    bool  // another program's data has been moved to our place
 }
 
 // data is an etcd data directory.
@@ -101,19 +101,19 @@ type data struct {
 	c     *cluster
 	id    uint64
 	match int          // the log up to here is on this disk
-	tail  int          // entries after that, which a leader wrote alone
-	term  uint64       // of the last of them all
+	tail  int          // entries after that, which a leader wrote without a quorum
+	term  uint64       // of its last entry
 	ran   bool         // it has been a running member
-	alien bool         // another program has made it
+	alien bool         // another program made it
 	list  []MemberInfo // as applied
-	base  string       // the restore that it began with, "" for nothing
-	noted uint64       // the newest term that it has heard of
-	back  bool         // it went back in time, and was not brought up to date since
+	base  string       // the restore with which it began, "" for none
+	noted uint64       // the newest term it has heard
+	back  bool         // it went back in time, and has not caught up since
 }
 
 type store struct {
 	id     string
-	none   bool // there is none: it takes anything and knows nothing
+	none   bool // there is none: it accepts anything and knows nothing
 	record *Record
 	down   bool
 
@@ -121,8 +121,7 @@ type store struct {
 	commands  []string // of another program
 }
 
-// addDisks adds rows of disks, one for each slot that there may ever be: blank ones, or none where each node makes its
-// own.
+// addDisks adds rows of disks, one for each possible slot: blank ones, or none if each node makes its own.
 func (w *world) addDisks(rows, universe int) {
 	for range rows {
 		row := make([]*disk, universe)
@@ -179,7 +178,7 @@ func newWorld(seed uint64, l life, t *tally) *world {
 	return w
 }
 
-// format makes a blank disk. Its claims are counted from one again, as on a volume that is recreated.
+// format makes a blank disk. Its claims count from one again, as on a volume that was recreated.
 func (w *world) format(slot string) *disk {
 	w.clock++
 	return &disk{uuid: fmt.Sprintf("%s-%d", slot, w.clock), lock: fmt.Sprintf("lock %d", w.clock), slot: slot, epoch: uint64(w.rng.IntN(3))}
@@ -202,7 +201,7 @@ func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
 func (w *world) someNode() *node { return w.boxes[w.rng.IntN(len(w.boxes))] }
 
-// tick is one event of the faulty phase.
+// tick is one event in the phase of faults.
 func (w *world) tick() {
 	if w.drains && w.chance(8) {
 		w.maintain()
@@ -294,9 +293,8 @@ func (w *world) reach(n, m *node) bool {
 	return n.understands(m)
 }
 
-// recover ends all faults and runs the world until every slot is healthy. It returns the number of
-// rounds, or false. A restore that does not come to its end meanwhile is aborted by the operator, and where too many
-// disks are lost the operator restores.
+// recover ends all faults and runs the world until every slot is healthy. It returns the number of rounds, or false.
+// The operator aborts a restore that does not end by then, and restores if too many disks are lost.
 func (w *world) recover() (int, bool) {
 	w.heal()
 	w.part()
@@ -335,7 +333,7 @@ func (w *world) recover() (int, bool) {
 		if w.adopts && round >= 20 {
 			w.bury()
 		}
-		for _, n := range w.boxes { // the operator chooses for what was declared lost and is back
+		for _, n := range w.boxes { // the operator decides about disks that were declared lost and are back
 			n.rejoin = round >= 40
 		}
 		for _, n := range w.boxes {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// steady asks what a member that runs does, and what the leader does for the member list.
+// steady decides for a running member, and how the leader changes the member list.
 type steady view
 
-// serve decides while etcd runs. Only the raft leader acts on the cluster; what it does goes through
-// raft, one step at a time, and only while a majority of voters is with it.
+// serve decides while etcd runs. Only the raft leader acts on the cluster, through raft, one step at a time, and only
+// with a majority of voters.
 func (o steady) serve() Action {
 	m := o.Member
 	if next, _, _ := succession(o).ended(); next != nil {
-		return succession(o).pass(next)
+		return succession(o).moveOn(next)
 	}
 	reload, changed := reloading(o).alone()
 	switch {
 	case reload != nil:
 		return *reload
-	// the last that it was sent may not have said so, and a learner forgets no leader
+	// The last entries this member received may not include its removal, and a learner never forgets its leader.
 	case !m.Led() && o.dismissedBy(m.ID) != "":
 		return resuming(o).setAside(o.dismissedBy(m.ID))
 	case !m.Ready && m.Learner:
@@ -33,14 +33,14 @@ func (o steady) serve() Action {
 		return wait("catching up as a learner").
 			but(fmt.Sprintf("the leader promotes slot %s when it is in sync", o.Claim.Slot))
 	}
-	if m.Stalled && !m.Defragging { // nothing that goes through raft, or to the disk, would come to an end
+	if m.Stalled && !m.Defragging { // nothing that needs raft or the disk would finish
 		return wait("etcd runs, and raft shows it a leader, but no read through it is answered: the disk of slot %s may hang",
 			o.Claim.Slot)
 	}
 	if a, ok := o.note(); ok {
 		return a
 	}
-	if a, ok := disruption(o).unlock(); ok && !m.Alarmed(Corrupt) { // which refuses that as well
+	if a, ok := disruption(o).unlock(); ok && !m.Alarmed(Corrupt) { // CORRUPT also refuses to return the lock
 		return a
 	}
 	keep, note := upkeep(o).due()
@@ -53,7 +53,7 @@ func (o steady) serve() Action {
 	return o.lead(note)
 }
 
-// lead takes the first step for the member list that is possible, and says what is in the way of the others.
+// lead takes the first possible step for the member list, and says what prevents the others.
 func (o steady) lead(note Said) Action {
 	voters := o.quorum().voters
 	a := wait("serving as the leader")
@@ -62,8 +62,8 @@ func (o steady) lead(note Said) Action {
 	for _, s := range o.steps() {
 		next := s.action
 		switch {
-		// a promotion ends what was begun
-		case next != nil && (held == "" || frozen == "" && next.Kind == Promote) && (!corrupt || upkeep(o).heals(next)):
+		// A promotion finishes what has begun.
+		case next != nil && (held == "" || frozen == "" && next.Kind == Promote) && (!corrupt || upkeep(o).replacesCorrupt(next)):
 			return *next
 		case next != nil && (next.Kind == Resize || next.Kind == HandOver):
 			s.note = "the change of the slots waits"
@@ -90,8 +90,8 @@ func (o steady) lead(note Said) Action {
 	return wait("serving as the leader: all %d members are voters and connected", voters)
 }
 
-// note writes down what the cluster has agreed on, for the time when this disk is read without a quorum, and what the
-// store says of proposals, for the time when it says otherwise.
+// note writes down the slots that the cluster has agreed on, for when this disk is read without a quorum. It also notes
+// the store's aborts, for when the store says otherwise.
 func (o steady) note() (Action, bool) {
 	s, l := o.Member.Set, o.Disk.Ledger
 	if a := succession(o).unnoted(); a != nil {
@@ -99,7 +99,7 @@ func (o steady) note() (Action, bool) {
 			Why: fmt.Sprintf("the proposal %s to end %s was aborted (%s): noting it on the disk of slot %s", a.ID,
 				l.Record.Token(), a.Why, o.Claim.Slot)}, true
 	}
-	if a, ok := adopting(o).whole(); ok {
+	if a, ok := adopting(o).noteTaken(); ok {
 		return a, true
 	}
 	if s == nil || s.Record != l.Record.ID || l.Set != nil && l.Set.Record == s.Record && l.Set.Serial >= s.Serial {
@@ -110,8 +110,8 @@ func (o steady) note() (Action, bool) {
 			strings.Join(s.Slots, ","), o.Claim.Slot)}, true
 }
 
-// mirror tells the store of our generation where it knows none or an older one, as one that was configured later does.
-// A strange cluster in it is no reason to stop: it is said, and anyone who reads it wins no disk of ours.
+// mirror puts our generation's record into a store that has none, or an older one, such as a store that was configured
+// later. A foreign cluster in the store is no reason to stop: it is reported, and no disk of ours follows it.
 func (o steady) mirror() *Action {
 	mine, s := o.Disk.Ledger.Record, o.Store
 	shared, unknown := founding(o).shared(nil)
@@ -120,13 +120,13 @@ func (o steady) mirror() *Action {
 		return nil
 	case s.Record == nil || mine.descends(s.Record):
 		return &Action{Kind: Mirror, Record: mine,
-			Why: fmt.Sprintf("the backup store does not know %s yet: telling it", mine.Token())}
+			Why: fmt.Sprintf("the backup store does not have the record of %s yet: adding it", mine.Token())}
 	}
 	return nil
 }
 
-// mend returns the step that brings a slot closer to being a voter, or a note on what it lacks.
-func (o steady) mend(slot string, q quorum) (*Action, string) {
+// advance returns the step that brings a slot closer to being a voter, or a note on what it lacks.
+func (o steady) advance(slot string, q quorum) (*Action, string) {
 	m, listed := o.listed(slot)
 	h, note := o.holder(slot, m.ID)
 	if h == nil {
@@ -153,8 +153,8 @@ func (o steady) mend(slot string, q quorum) (*Action, string) {
 	return nil, ""
 }
 
-// promote gives a learner its vote. The quorum grows with it: so it must be there and in sync, and with it a majority
-// of the voters before is one of those after.
+// promote gives a learner its vote. The quorum may grow with it, so the learner must be connected and in sync. Then a
+// majority of the old voters, with the learner, is a majority of the new ones.
 func (o steady) promote(h *Peer, m MemberInfo, q quorum) (*Action, string) {
 	switch {
 	case !m.Connected:
@@ -189,7 +189,7 @@ func (o steady) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Action, st
 			"that or a newer etcd there", slot, h.Node, f.Etcd, o.Member.ClusterVersion)
 	case m.Connected:
 		return nil, fmt.Sprintf("slot %s has no data on %s, yet member %x is connected: two holders?", slot, h.Node, m.ID)
-	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left after the removal
+	case q.healthy <= q.voters/2: // of all voters, hence also of the remaining ones
 		return nil, fmt.Sprintf("slot %s waits to be admitted, but only %d "+
 			"of %d voters are connected", slot, q.healthy, q.voters)
 	case q.learner != nil && q.learner.Slot != slot:

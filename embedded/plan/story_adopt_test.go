@@ -2,8 +2,7 @@ package plan
 
 import "strings"
 
-// origin reads what foreign data says: its program, cluster and member, and the members with those that never started
-// as c:-3.
+// origin reads a story's foreign data: its program, cluster and member, and the members; c:-3 has never started.
 func (r *reader) origin(p map[string]string) {
 	from := &Origin{Program: Program(p["0"]), Path: "data/t", Token: "t", Cluster: r.number(p["cluster"]), Member: r.number(p["member"]),
 		Version: p["version"], Obstacle: p["obstacle"]}
@@ -17,8 +16,8 @@ func (r *reader) origin(p map[string]string) {
 	r.o.Disk.Origin = from
 }
 
-// adopted is the record of the cluster 7 of the slots a, b and c, by the name of "adopted", or with another peer URL by
-// that of "adopted-otherwise".
+// adopted is the record of the cluster 7 with the slots a, b and c, named "adopted"; "adopted-otherwise" has another
+// peer URL.
 func adopted(name string) *Record {
 	from := wholeOrigin()
 	switch name {

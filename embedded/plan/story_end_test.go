@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ending reads how a generation ends, with the nouns that it belongs to:
+// ending reads how a generation ends, with these nouns and properties:
 //
 //	node n1 alone blind starting
 //	member confirmed consent=R                 the consent is to end our own record's generation, O:R for another's
@@ -47,7 +47,7 @@ func (r *reader) ending(noun string, p map[string]string, has func(string) bool)
 	}
 }
 
-// left reads what a disk noted when it left, with its members behind a slash.
+// left reads what a disk noted when it left, with its members after a slash.
 func (r *reader) left(s string) *Left {
 	name, members, _ := strings.Cut(s, "/")
 	if name == "" {
@@ -56,7 +56,7 @@ func (r *reader) left(s string) *Left {
 	return &Left{Proposal: r.id(name), Members: r.members(members)}
 }
 
-// proposal reads what only a proposal has that ends a generation.
+// proposal reads the properties of a proposal that ends a generation.
 func (r *reader) proposal(x *Restore, p map[string]string, has func(string) bool) {
 	if has("led") {
 		x.Led = &Stand{Node: p["led"], Leader: true}
@@ -76,7 +76,7 @@ func list(s string) []string {
 	return strings.Split(s, ",")
 }
 
-// ended writes what an action says of an end.
+// ended formats the fields of an action that are about an end.
 func ended(a Action) string {
 	var s string
 	if a.Taken != "" {

@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write the answers into the story files")
 
-// TestStories plays testdata/*.txt. A story is a list of paragraphs; each is an observation, a line of
-// dashes, and the answer. A line of an observation is a noun and its properties (story_end_test.go has more):
+// TestStories plays testdata/*.txt. A story is a list of paragraphs; each is an observation, a line of dashes, and the
+// answer. A line of an observation is a noun and its properties (story_end_test.go has more):
 //
 //	charter X a=d1@1 b=d2@1 c=d3@2#7   a charter and its record, for use by name below (for all later paragraphs)
 //	node n1 slots=a,b,c fromhttp=2380 never yields etcd=3.7.3 url=http://{slot}.main:2380   Config; a charter after it has this peer URL
@@ -77,7 +77,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// answer writes an action on two lines: the kind with the fields that are set, and why.
+// answer formats an action as two lines: the kind with the fields that are set, and the reason.
 func answer(a Action) string {
 	var b strings.Builder
 	b.WriteString(string(a.Kind))
@@ -132,7 +132,7 @@ func answer(a Action) string {
 	return b.String() + "\n" + a.Text()
 }
 
-// commands are those in a text, which the data must have as well.
+// commands are those in a text, which must be in the data as well.
 var commands = regexp.MustCompile("`holdfast [^`]+`")
 
 func without(all []string, one string) []string {
@@ -146,10 +146,10 @@ func lines(all []Command) (out []string) {
 	return out
 }
 
-// secureStory is the pattern of URLs to which the members of stories go from http.
+// secureStory is the https pattern that the members of stories change to.
 const secureStory = "https://{slot}.main:2381"
 
-// reader keeps the charters that a story has named.
+// reader keeps the charters that a story has defined.
 type reader struct {
 	charters map[string]Charter
 	restores map[string]Restore
@@ -174,7 +174,7 @@ func (r *reader) read(told string) (Observation, error) {
 		}
 		r.noun(words[0], props)
 	}
-	if l := r.o.Disk.Ledger; !strings.Contains("\n"+told, "\nstore ") { // it knows what the disk knows
+	if l := r.o.Disk.Ledger; !strings.Contains("\n"+told, "\nstore ") { // by default, it knows what the disk knows
 		r.o.Store.Record = l.Record
 	}
 	return r.o, r.err
@@ -344,8 +344,8 @@ func (r *reader) peer(p map[string]string, has func(string) bool) Peer {
 	return peer
 }
 
-// set reads the slots that a record has agreed on, with their serial: X:a,b,c#2, or X:a,b,c#2<a,b for the slots that the
-// members had before, which are a,b,c else.
+// set reads the slots that a record has agreed on, with their serial: X:a,b,c#2, or X:a,b,c#2<a,b with the slots that
+// the members had before, by default a,b,c.
 func (r *reader) set(s string) *SlotSet {
 	record, rest, ok := strings.Cut(s, ":")
 	if !ok {
@@ -370,7 +370,7 @@ func (r *reader) number(s string) uint64 {
 	return n
 }
 
-// stand reads what is known of the newest backup: name@generation.revision.
+// stand reads what the newest backup holds: name@generation.revision.
 func (r *reader) stand(p map[string]string) *BackupStand {
 	name, at, _ := strings.Cut(p["newest"], "@")
 	generation, revision, _ := strings.Cut(at, ".")
@@ -385,7 +385,7 @@ func (r *reader) stand(p map[string]string) *BackupStand {
 	return &BackupStand{Name: name, Generation: r.number(generation), Revision: int64(r.number(revision))}
 }
 
-// log reads where a log ends: term.index.
+// log reads the end of a log: term.index.
 func (r *reader) log(s string) *LogEnd {
 	term, index, ok := strings.Cut(s, ".")
 	if !ok {
@@ -421,8 +421,8 @@ func (r *reader) id(name string) string {
 	return ""
 }
 
-// record makes the founding record of a charter, or with + behind the name that of the generation after, or with a
-// slash and the name of a restore the one that this ends in, for the disks of the charter.
+// record makes the founding record of a charter. With + after the name, it makes that of the next generation; with a
+// slash and the name of a restore, that of the generation which the restore begins, for the disks of the charter.
 func (r *reader) record(name string) *Record {
 	if name == "" {
 		return nil
@@ -461,7 +461,7 @@ func (r *reader) members(s string) []MemberInfo {
 		slot, id, _ := strings.Cut(w, ":")
 		id, acked, _ := strings.Cut(id, "@")
 		m := MemberInfo{Slot: slot, ID: r.number(strings.Trim(id, "+*!^")), Learner: strings.Contains(id, "*"), Connected: strings.Contains(id, "+"), Stuck: strings.Contains(id, "!"), Acked: r.number(acked), Matched: r.number(acked)}
-		if strings.Contains(id, "^") { // behind the others: its URL has https
+		if strings.Contains(id, "^") { // after the others: its URL has https
 			m.PeerURL = PeerURL(secureStory, slot)
 		}
 		list = append(list, m)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// upkeep reads what a story tells of databases and of authorities: ours, and those of peers named before.
+// upkeep reads what a story says about databases and authorities: ours, and those of peers named before.
 func (r *reader) upkeep(noun string, p map[string]string, has func(string) bool) {
 	if noun == "database" {
 		i := slices.IndexFunc(r.o.Peers, func(peer Peer) bool { return peer.Node == p["0"] })

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// fields splits a line at spaces that are not within double quotes, and drops the quotes.
+// fields splits a line at spaces outside of double quotes, and drops the quotes.
 func fields(line string) []string {
 	quoted := false
 	words := strings.FieldsFunc(line, func(c rune) bool {

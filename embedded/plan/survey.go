@@ -10,7 +10,7 @@ import (
 // surveying asks what is left of a cluster that may have lost its majority.
 type surveying view
 
-// Survivor is what is known of one slot of a cluster that may have lost its majority.
+// Survivor is what is known about one slot of a cluster that may have lost its majority.
 type Survivor struct {
 	Slot   string `json:"slot"`
 	Node   string `json:"node,omitempty"` // the live holder
@@ -18,19 +18,19 @@ type Survivor struct {
 	Member uint64 `json:"member,omitempty"` // as the members here list it
 	Voter  bool   `json:"voter"`
 	Here   bool   `json:"here"` // its holder has the member's own data, and has shown where the log ends
-	Runs   bool   `json:"runs"` // or has left the generation, and runs no more
+	Runs   bool   `json:"runs"` // or it has left the generation, and runs no more
 	Left   bool   `json:"left,omitempty"`
-	// its holder has data of this generation, and no etcd runs there that shows where the log ends
+	// Idle: its holder has data of this generation, but no etcd runs there to show where the log ends.
 	Idle bool `json:"idle"`
-	Gone bool `json:"gone"` // its holder has the very disk of the voter, and nothing of its data is left on it
+	Gone bool `json:"gone"` // its holder has the voter's own disk, which holds none of its data any more
 	Best bool `json:"best"` // its log is the most advanced of all that run and whose slots are wanted
-	// Dropped: the cluster has agreed on slots without this one, so that its member may have been removed by now, and
-	// its data be old. Who was removed last may be the one to whom nobody can tell.
+	// Dropped: the cluster has agreed on slots without this one. So its member may have been removed, and its data may be
+	// old. A removed member may be the last to learn of its removal.
 	Dropped bool    `json:"dropped,omitempty"`
 	Log     *LogEnd `json:"log,omitempty"`
 }
 
-// Survey is what there is to recover a cluster from.
+// Survey is what a cluster could be recovered from.
 type Survey struct {
 	Slots    []Survivor `json:"slots"`
 	Obstacle string     `json:"obstacle,omitempty"` // why nothing can be recovered, whatever is declared lost
@@ -38,11 +38,11 @@ type Survey struct {
 	lists [][]MemberInfo
 }
 
-// Survey looks for what is left of the newest generation. Of two logs the more advanced is the one whose last entry has
-// the higher term, then the higher index: it has every entry that was committed and that the other has (R4).
+// Survey looks for what is left of the newest generation. Of two logs, the more advanced has the higher term in its
+// last entry, then the higher index. It has every committed entry that the other has (R4).
 func (obs Observation) Survey() Survey { return surveying(look(&obs)).survey() }
 
-// survey is Survey, for the questions here.
+// survey is Survey, for the views.
 func (o surveying) survey() Survey {
 	known, conflict := o.Disk.Ledger.Record, ""
 	if known == nil {
@@ -56,7 +56,7 @@ func (o surveying) survey() Survey {
 		s.Obstacle = "no member of " + known.Token() + " runs here (yet), so its members are unknown: " +
 			Command("status").String() + " says what each node waits for"
 	}
-	if n := o.stranger(); n != "" {
+	if n := o.otherStore(); n != "" {
 		s.Obstacle = fmt.Sprintf("node %s uses another backup store, so not all nodes would see the recovery: stop the "+
 			"others and name their slots in --lost, or configure one store for all", n)
 	}
@@ -78,8 +78,8 @@ func (o surveying) survey() Survey {
 	return s
 }
 
-// unheardOf reports whether a slot that the cluster has agreed on since may have a voter that no list here has: those
-// who are here may not have heard that it was added.
+// unheardOf reports whether a newly agreed slot may have a voter that no list here has: the members here may not have
+// heard that it was added.
 func (o surveying) unheardOf(r *Record, slot string, lists [][]MemberInfo) bool {
 	set := o.accepted(r)
 	if set == nil || !slices.Contains(set.Slots, slot) || slices.Contains(set.From, slot) {
@@ -90,7 +90,7 @@ func (o surveying) unheardOf(r *Record, slot string, lists [][]MemberInfo) bool 
 	})
 }
 
-// survivor looks at one slot. A learner that was promoted is a voter, even for those that have not heard of it.
+// survivor judges one slot. A promoted learner is a voter, even for members that have not heard of the promotion.
 func (o surveying) survivor(r *Record, slot string, lists [][]MemberInfo) Survivor {
 	v, disputed := Survivor{Slot: slot}, false
 	for _, list := range lists {
@@ -116,8 +116,8 @@ func (o surveying) survivor(r *Record, slot string, lists [][]MemberInfo) Surviv
 	return v
 }
 
-// led says which node shows that the generation has a leader, or had one until a moment ago: a member tells where its
-// log ends only when it has been without a leader for a while.
+// led says which node shows that the generation has a leader, or had one until a moment ago. A member reports where its
+// log ends only after it has been without a leader for a while.
 func (o surveying) led(r *Record) string {
 	shows := func(node string, f Facts) string {
 		switch {
@@ -148,7 +148,7 @@ func (o surveying) led(r *Record) string {
 	return why
 }
 
-// slots adds to the wanted slots those that any list has a member of.
+// slots adds the slots of all listed members to the wanted ones.
 func (s Survey) slots(wanted []string) []string {
 	all := slices.Clone(wanted)
 	for _, list := range s.lists {
@@ -168,8 +168,7 @@ func (v Survivor) beyond(w Survivor) bool {
 	return v.Log != nil && w.Log != nil && v.Log.after(*w.Log)
 }
 
-// gone are the slots whose voters are proven to be gone. That a volume is not found, or that the slot has another disk
-// now, proves nothing.
+// gone returns the slots whose voters are proven gone. A missing volume, or another disk in the slot, proves nothing.
 func (s Survey) gone() []string {
 	var gone []string
 	for _, v := range s.Slots {
@@ -180,7 +179,7 @@ func (s Survey) gone() []string {
 	return gone
 }
 
-// majority reports whether more than half of the listed voters are here with their data: they may have a leader at any
+// majority reports whether more than half of the listed voters are here with their data: they may elect a leader at any
 // moment.
 func (s Survey) majority() bool {
 	voters, here := 0, 0
@@ -202,7 +201,7 @@ func (s Survey) Missing(lost []string) []string {
 	return missing
 }
 
-// Declare returns the slots that would have to be declared lost in all, sorted, and why Choose would refuse even then.
+// Declare returns all slots that would have to be declared lost, sorted, and why Choose would refuse even then.
 func (s Survey) Declare(lost []string, survivor string) (all []string, refusal string) {
 	all = slices.Concat(lost, s.Missing(lost))
 	slices.Sort(all)
@@ -210,10 +209,10 @@ func (s Survey) Declare(lost []string, survivor string) (all []string, refusal s
 	return slices.Compact(all), refusal
 }
 
-// Choose returns the slot to continue from, "" for the most advanced, or why that must not be. Every voter that is not
-// declared lost has to be here and to have shown its log, and none may be more advanced: else it might hold what was
-// acknowledged, and the survivor not. That the old generation ends is another matter: its voters leave it (see
-// deserted).
+// Choose returns the slot to continue from, or why that is not allowed. survivor names the slot; "" asks for the most
+// advanced. Every voter that is not declared lost must be here with a known log, and none may be more advanced: it
+// might hold acknowledged entries that the survivor lacks. Choose does not judge whether the old generation has ended
+// (see deserted).
 func (s Survey) Choose(lost []string, survivor string) (chosen Survivor, refusal string) {
 	var slots []string
 	for _, v := range s.Slots {
@@ -265,7 +264,7 @@ func (s Survey) Choose(lost []string, survivor string) (chosen Survivor, refusal
 	return chosen, ""
 }
 
-// ChooseAlone is Choose where no store arbitrates: then every other voter has to be named lost (R16).
+// ChooseAlone is Choose without a store to arbitrate: then every other voter has to be named lost (R16).
 func (s Survey) ChooseAlone(lost []string, survivor string) (chosen Survivor, refusal string) {
 	chosen, refusal = s.Choose(lost, survivor)
 	for _, v := range s.Slots {
@@ -277,7 +276,7 @@ func (s Survey) ChooseAlone(lost []string, survivor string) (chosen Survivor, re
 	return chosen, refusal
 }
 
-// idle says which members are here, do not run, and would give the cluster its majority back.
+// idle names members that are here but do not run, if they would give the cluster its majority back.
 func (s Survey) idle() string {
 	var idle []string
 	for _, v := range s.Slots {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// upkeep asks what is due for a member's database, and what is in the way of it.
+// upkeep asks what is due for a member's database, and what prevents it.
 type upkeep view
 
-// Upkeep is what the operator wants of the care for the databases.
+// Upkeep is the operator's configuration of upkeep.
 type Upkeep struct {
-	// FreePercent and FreeBytes: a database is fragmented when both so much of its file and so many bytes of it are
-	// free. 0 percent: it is never defragmented, but to cure NOSPACE.
+	// FreePercent and FreeBytes: a database is fragmented if at least this share and this many bytes of its file are
+	// free. At 0 percent it is never defragmented, except to cure NOSPACE.
 	FreePercent int
 	FreeBytes   int64
 	// FullPercent of the quota is the watermark: NOSPACE is disarmed only when every database is smaller.
@@ -21,27 +21,28 @@ type Upkeep struct {
 	Cure bool
 }
 
-// Judgement is what a member thinks of its own database.
+// Judgement is how a member judges its own database.
 type Judgement struct {
 	Fragmented bool `json:"fragmented,omitempty"` // worth a defragmentation
 	Full       bool `json:"full,omitempty"`       // at or above the watermark, upkeep.full-percent of the quota
 }
 
-// Judge judges a member's database. before is the last judgement: what is fragmented stays so until half of that is
-// gone, so that the gossip is not told of every page. tried: it was defragmented since NOSPACE came up.
+// Judge judges a member's database. before is the last judgement: a database stays fragmented until half of either
+// limit is reached, so that the gossip does not change with every page. tried: it was defragmented since NOSPACE was
+// raised.
 //
-// Bytes in use are an upper bound: a page that is hardly filled counts whole. So a full database is worth one
-// defragmentation whatever it shows as free.
+// Bytes in use are an upper bound, because a nearly empty page counts as full. So a full database is worth one
+// defragmentation, whatever it shows as free.
 func (u Upkeep) Judge(before Judgement, m Member, tried bool) Judgement {
 	s := m.Space
 	free := s.Size - s.InUse
 	j := Judgement{Full: s.Quota > 0 && s.Size >= u.watermark(s)}
-	if m.Alarmed(NoSpace) && u.Cure { // what is not full is not in the way
+	if m.Alarmed(NoSpace) && u.Cure { // a database that is not full does not prevent the cure
 		j.Fragmented = j.Full && (!tried || u.Roomy(s) || free >= s.Quota/20)
 		return j
 	}
 	least, percent := u.FreeBytes, int64(u.FreePercent)
-	if m.Voters() == 1 { // nobody answers the clients meanwhile: it must be worth twice as much
+	if m.Voters() == 1 { // clients get no answers meanwhile, so it must be worth twice as much
 		least, percent = 2*least, (100+percent)/2
 	}
 	if before.Fragmented {
@@ -53,18 +54,18 @@ func (u Upkeep) Judge(before Judgement, m Member, tried bool) Judgement {
 
 func (u Upkeep) watermark(s Space) int64 { return s.Quota / 100 * int64(u.FullPercent) }
 
-// Roomy reports whether what is in use would leave the database below the watermark, if all else were given back.
+// Roomy reports whether the database would be below the watermark if it were defragmented.
 func (u Upkeep) Roomy(s Space) bool { return s.InUse < u.watermark(s) }
 
 // Voters counts the members that vote.
 func (m Member) Voters() int { return len(Voters(m.Members)) }
 
-// due is what a serving member does for its own database and with the disruption lock, and what the leader does
-// about the alarm NOSPACE. note tells what it waits for.
+// due is what a serving member does for its own database under the disruption lock, and what the leader does about
+// NOSPACE. note says what it waits for.
 func (o upkeep) due() (a *Action, note Said) {
 	switch m := o.Member; {
 	case o.Orders.Differs && !o.Claim.Short:
-		return noted(o.part())
+		return noted(o.giveUpData())
 	case m.Alarmed(Corrupt):
 		return nil, o.corrupt()
 	case m.Alarmed(NoSpace):
@@ -81,11 +82,11 @@ func (o upkeep) due() (a *Action, note Said) {
 
 func noted(a *Action, note string) (*Action, Said) { return a, Said{Text: note} }
 
-// halted says why nothing that changes the members may be done by itself now: an operator has paused it, the members
-// run different versions of etcd, or another program runs some of them. "" if nothing is in the way.
+// halted says why the nodes must not change members on their own now: an operator has paused that, the members run
+// different etcd versions, or another program runs some of them. "" if nothing prevents it.
 func (o upkeep) halted() string { return cmp.Or(o.paused(), o.mixed(), adopting(o).mixed()) }
 
-// corrupt explains the alarm CORRUPT, which nothing of ours ever takes back.
+// corrupt explains the alarm CORRUPT, which holdfast never disarms.
 func (o upkeep) corrupt() Said {
 	var who []string
 	for _, m := range o.Member.Members {
@@ -101,8 +102,8 @@ func (o upkeep) corrupt() Said {
 			}
 		}
 	}
-	const by = "etcd refuses everything until the alarm is disarmed by hand, and nothing else is changed by " +
-		"itself; see docs/upkeep.md"
+	const by = "etcd refuses everything until the alarm is disarmed by hand, and the nodes change nothing " +
+		"else on their own; see docs/upkeep.md"
 	disarm, rejoin := Command("etcdctl alarm disarm"), Command("rejoin")
 	const cure = "run %s on the node that differs from the majority, which %s names, and %s when it serves again; %s"
 	status := Command("status")
@@ -116,21 +117,21 @@ func (o upkeep) corrupt() Said {
 	return say("alarm CORRUPT: etcd blames %s: "+cure, strings.Join(who, " and "), rejoin, status, disarm, by)
 }
 
-// Differed is the reason of a [SetAside] of data that differs from what the others have.
+// Differed is the reason of a [SetAside] of data that differs from the other members' data.
 const Differed = "differs"
 
-// part gives up this member's data, which an operator has found to differ from what a majority of all voters has, so
-// that the leader replaces the member. All others must be there, for it is away until it has their data. Where the
-// alarm CORRUPT names somebody else, or nobody, it is made to name this one: beside an alarm the leader replaces nobody
-// else.
-func (o upkeep) part() (*Action, string) {
+// giveUpData gives up this member's data, which an operator says differs from that of a majority of all voters, so that
+// the leader replaces the member. All others must serve, because this one is away until it has their data. If CORRUPT
+// names another member, or none, it is raised for this one first: under CORRUPT the leader replaces only the member
+// that the alarm names.
+func (o upkeep) giveUpData() (*Action, string) {
 	m, slot := o.Member, o.Claim.Slot
-	obstacle := o.hinders()
+	obstacle := o.obstacle()
 	switch {
 	case obstacle != "":
 	case m.Voters() < 3:
-		obstacle = fmt.Sprintf("of %d voters none is a majority without the other", m.Voters())
-	case !m.Alarmed(Corrupt): // beside that nobody can take the lock, or give it back
+		obstacle = fmt.Sprintf("with %d voters, none is a majority without the other", m.Voters())
+	case !m.Alarmed(Corrupt): // under CORRUPT nobody can take or return the lock
 		obstacle = o.lockedBy()
 	}
 	switch {
@@ -147,17 +148,18 @@ func (o upkeep) part() (*Action, string) {
 			"has: it is set aside, and the slot joins again", slot)}, ""
 }
 
-// heals reports whether an action brings back a member in the place of one that is corrupt.
-func (o upkeep) heals(a *Action) bool {
-	// What is no member, or a learner, was begun to be replaced: nothing else could be since the alarm came up.
+// replacesCorrupt reports whether an action replaces a corrupt member.
+func (o upkeep) replacesCorrupt(a *Action) bool {
+	// A slot without a member, or with a learner, is being replaced: nothing else can have begun since the alarm was
+	// raised.
 	return a.Kind == Promote || a.Kind == Replace && (a.Member == 0 || o.Member.blames(a.Member))
 }
 
-// defragment lets the members defragment one after the other: those that follow in the order of their slots, the one
-// that leads at last. That one is at it at a time is up to the disruption lock.
+// defragment lets the members defragment one after the other: the followers in the order of their slots, then the
+// leader. The disruption lock ensures that only one does so at a time.
 func (o upkeep) defragment() (*Action, string) {
 	const waits = "the database is fragmented; the defragmentation waits: %s"
-	if obstacle := cmp.Or(o.hinders(), o.lockedBy(), o.rests()); obstacle != "" {
+	if obstacle := cmp.Or(o.obstacle(), o.lockedBy(), o.resting()); obstacle != "" {
 		return nil, fmt.Sprintf(waits, obstacle)
 	}
 	if before := o.before(fragmented); before != "" {
@@ -167,11 +169,11 @@ func (o upkeep) defragment() (*Action, string) {
 		o.Claim.Slot)}, ""
 }
 
-// cure deals with NOSPACE: the leader compacts the history, then the members defragment, one at a time and at the
-// leader's word, for the disruption lock is a write and so refused; then the leader takes the alarm back, if every
-// database is below the watermark. While a volume has no room there is nothing to be done but to say so. Every client
-// waits for it, so no step rests after one that went well: a compaction needs a new revision, and a defragmentation
-// something to gain.
+// cure cures NOSPACE: the leader compacts the history; then the members defragment, one at a time and with the leader's
+// permission, because taking the disruption lock is a write and so is refused; then the leader disarms the alarm, if
+// every database is below the watermark. While a volume is too full, it only reports that. All clients wait for the
+// cure, so it does not rest after a successful step: a compaction needs a new revision, and a defragmentation something
+// to gain.
 func (o upkeep) cure() (*Action, string) {
 	if note := o.shortage(); note != "" {
 		return nil, note
@@ -183,7 +185,7 @@ func (o upkeep) cure() (*Action, string) {
 	if !o.Config.Upkeep.Cure {
 		return nil, out + "upkeep.cure-nospace is off: compact, defragment and disarm by hand"
 	}
-	if obstacle := cmp.Or(o.hinders(), o.lockedBy()); obstacle != "" {
+	if obstacle := cmp.Or(o.obstacle(), o.lockedBy()); obstacle != "" {
 		return nil, out + "the cure waits: " + obstacle
 	}
 	step, note := o.cureStep()
@@ -196,10 +198,10 @@ func (o upkeep) cure() (*Action, string) {
 	return nil, out + note
 }
 
-// cureStep is the next step of the cure, or what it lacks.
+// cureStep is the next step of the cure, or says what it lacks.
 func (o upkeep) cureStep() (*Action, string) {
 	m, before, full := o.Member, o.before(fragmented), o.full()
-	// A hand-over costs the clients requests. As long as a follower is full with the same data, it would be in vain.
+	// A hand-over fails some client requests. While a follower is full with the same data, it would be pointless.
 	ours := m.Fragmented && (!m.Leader || len(full) == 1)
 	switch {
 	case m.Leader && len(full) == 0:
@@ -207,12 +209,12 @@ func (o upkeep) cureStep() (*Action, string) {
 			Why: "every database is below the watermark and every volume has room: disarming the alarm NOSPACE"}, ""
 	case m.Leader && o.uncompacted():
 		return &Action{Kind: Compact, Revision: m.Revision, Why: "compacting the history"}, ""
-	case len(full) > 0 && o.uncompacted(): // before that a defragmentation gains little, and takes as long
+	case len(full) > 0 && o.uncompacted(): // before that, a defragmentation gains little and takes as long
 		return nil, "the leader compacts the history first"
 	case before != "":
 		return nil, "slot " + before + " is to be defragmented"
-	case ours && o.rests() != "":
-		return nil, "the cure waits: " + o.rests()
+	case ours && o.resting() != "":
+		return nil, "the cure waits: " + o.resting()
 	case ours && m.Leader && m.Voters() > 1:
 		return &Action{Kind: HandOver, Why: "only the leader is left to be defragmented: handing over"}, ""
 	case ours:
@@ -221,25 +223,25 @@ func (o upkeep) cureStep() (*Action, string) {
 		return nil, "the leader disarms it"
 	case len(o.gaining(full)) > 0:
 		return nil, fmt.Sprintf("slot %s is to be defragmented", o.gaining(full)[0])
-	case o.Compacted: // the members' databases show it a little later, and the gossip tells of them
+	case o.Compacted: // the databases show it a little later, and then the gossip
 		return nil, "the result of the compaction will show in a moment"
 	}
 	return nil, fmt.Sprintf("the database is full of live data (slots %s): delete keys or raise "+
 		"etcd.quota-backend-bytes", strings.Join(full, ", "))
 }
 
-// uncompacted reports whether there is history to be compacted before anything is defragmented. It is compacted wholly:
-// in a thousand revisions of large values may be all that there is to gain, and while the alarm is up nothing is
-// written that a watcher could be behind. Deletions that keep coming are compacted together, and the members defragment
-// between.
+// uncompacted reports whether there is history to compact before anything is defragmented. All of it is compacted: a
+// thousand revisions of large values may be all there is to gain, and under the alarm nothing is written that a watcher
+// could miss. If deletions keep coming, they are compacted together, and the members defragment in between.
 func (o upkeep) uncompacted() bool {
 	return !o.Compacted && o.Member.Revision > o.Member.Compacted
 }
 
-// Word is the leader's answer to a member that asks whether it may defragment now although there is no lock to be had:
-// "" is yes, if every other member says just now that it neither defragments nor asks. Each says so from before it asks
-// until it is done; so of two members one is seen by the other's leader, no matter who leads.
-func (obs Observation) Word(slot string) (refusal string) {
+// Permit is the leader's answer to a member that asks whether it may defragment although the lock cannot be taken. ""
+// means yes: every other member says right now that it neither defragments nor asks. A member says so from before it
+// asks until it is done. So if two members ask, one is seen by the other's leader, even if two members believe that
+// they lead.
+func (obs Observation) Permit(slot string) (refusal string) {
 	o := upkeep(look(&obs))
 	m := o.Member
 	switch {
@@ -251,14 +253,14 @@ func (obs Observation) Word(slot string) (refusal string) {
 	return cmp.Or(proposals(o).frozen(), o.halted(), o.away(), o.lockedBy())
 }
 
-// Hindrance says why a member that has the disruption lock for it must not defragment now, "" if nothing is in the way.
-// seen is what the leader has just told ([Facts.Seen]), nil if nobody has.
+// Hindrance says why a member that holds the disruption lock must not defragment now, "" if nothing prevents it. seen
+// is what the leader has just reported ([Facts.Seen]), nil if it has not.
 func (obs Observation) Hindrance(seen []MemberInfo) string {
 	o := upkeep(look(&obs))
-	return cmp.Or(unconnected(seen), o.hinders(), o.lockedBy(), o.rests())
+	return cmp.Or(unconnected(seen), o.obstacle(), o.lockedBy(), o.resting())
 }
 
-// unconnected names a member that the leader does not reach, as it has just told.
+// unconnected names a member that the leader does not reach, by the leader's report.
 func unconnected(seen []MemberInfo) string {
 	if seen == nil {
 		return "the leader has not said which members are connected to it"
@@ -271,10 +273,10 @@ func unconnected(seen []MemberInfo) string {
 	return ""
 }
 
-// hinders says what must be over before a member is kept from its work for the sake of its database.
-func (o upkeep) hinders() string { return cmp.Or(proposals(o).frozen(), o.halted(), o.absent()) }
+// obstacle says what prevents upkeep now that would keep a member from its work.
+func (o upkeep) obstacle() string { return cmp.Or(proposals(o).frozen(), o.halted(), o.absent()) }
 
-// defragging says which other member is being defragmented, as the gossip tells.
+// defragging says which other member is defragmenting, according to the gossip.
 func (o upkeep) defragging() string {
 	for _, s := range o.wantedSlots() {
 		if !s.ours && s.holder != nil && s.holder.Facts.Defragging {
@@ -284,11 +286,11 @@ func (o upkeep) defragging() string {
 	return ""
 }
 
-// absent says which member does not do its work. One that defragments or restarts answers no clients: all others
+// absent says which member does not serve. A member that defragments or restarts answers no clients, so all others
 // must.
 func (o upkeep) absent() string { return cmp.Or(o.away(), o.defragging()) }
 
-// away is absent, but for a member that defragments.
+// away is absent, except that it ignores members that defragment.
 func (o upkeep) away() string {
 	m := o.Member
 	for _, i := range m.Members {
@@ -313,8 +315,8 @@ func (o upkeep) away() string {
 	return ""
 }
 
-// rests says why this member itself waits: a defragmentation never comes in the way of a backup.
-func (o upkeep) rests() string {
+// resting says why this member itself waits: a defragmentation never disturbs a backup.
+func (o upkeep) resting() string {
 	if o.Member.Snapshot && o.Member.Fragmented {
 		return "a backup is being read"
 	}
@@ -323,8 +325,8 @@ func (o upkeep) rests() string {
 
 func fragmented(f *Facts) bool { return f.Fragmented }
 
-// before names a slot that has the same to do and comes before ours: of two followers that of the lower slot, and any
-// follower before the leader. "" for none.
+// before names a slot that has the same to do and goes first: of two followers the lower slot, and any follower before
+// the leader. "" for none.
 func (o upkeep) before(same func(*Facts) bool) string {
 	for _, s := range o.wantedSlots() {
 		h := s.holder
@@ -335,8 +337,8 @@ func (o upkeep) before(same func(*Facts) bool) string {
 	return ""
 }
 
-// gaining lists the other slots whose database is to be defragmented, as their holders say: the leader's only when no
-// other one is full.
+// gaining lists the other slots whose holders say that a defragmentation is worth it; the leader's only if no other
+// database is full.
 func (o upkeep) gaining(full []string) (slots []string) {
 	for _, s := range o.wantedSlots() {
 		h := s.holder

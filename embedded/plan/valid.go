@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// ErrUnsupported is wrapped by Valid where a newer version of holdfast has written what this one does not know. It is
-// whole, and to be treated as unknown, never as absent.
+// ErrUnsupported is wrapped by Valid if a newer holdfast has written something that this one does not know. Such a
+// value is intact, and must be treated as unknown, never as absent.
 var ErrUnsupported = errors.New("a newer holdfast wrote it, and this one cannot read it")
 
-// Bounds of what is believed to be whole. They are far above what a cluster needs, and keep sums from overflowing.
+// Limits for valid values. They are far above what a cluster needs, and keep sums from overflowing.
 const (
-	maxSlots    = 64       // of a cluster; etcd serves badly with more than 7
+	maxSlots    = 64       // of a cluster; etcd works badly with more than 7
 	maxList     = 1024     // entries of any other list, and generations before one
-	maxName     = 253      // bytes of a name or an ID that is not ours
+	maxName     = 253      // bytes of a name, or of an ID that is not ours
 	maxText     = 4 << 10  // bytes of a reason, for people
 	maxNumber   = 1 << 61  // epochs, revisions, and what is added to them
 	maxAttempts = 99999999 // proposals for one generation
 )
 
-// The methods called Valid say what is not whole about something that came from a disk, the store, the gossip or a tag
-// (R20), with its field and its value. What decisions dereference or rest on is there, and agrees with itself; that it
-// is true is another matter.
+// The Valid methods check what came from a disk, the store, the gossip or a tag (R20). An error names the field and its
+// value. After the check, everything that decisions dereference or rely on is present and consistent. Whether it is
+// true is another question.
 
-// Valid returns an error if the record is not whole.
+// Valid returns an error if the record is incomplete or inconsistent.
 func (r Record) Valid() error {
 	switch r.Cause {
 	case Founding, Restored, Recovered, Adopted:
@@ -69,8 +69,8 @@ func (r Record) founded() error {
 	return within("charter", r.Charter.complete())
 }
 
-// adopted checks what is special about the record of a cluster that was taken over: the members, and their seats, which
-// name no disks, for nobody has seen those of the others.
+// adopted checks what is special about the record of an adopted cluster: the members, and their seats, which name no
+// disks because no node has seen the others'.
 func (r Record) adopted() error {
 	a := r.Adopted
 	switch want := adoptedID(r.Cluster, r.Charter.PeerURL, a.Cluster); {
@@ -103,8 +103,7 @@ func (r Record) adopted() error {
 	return optional("adopted.token", a.Token)
 }
 
-// followed checks what is special about the record of a later generation: what was proposed, and the disks that
-// continue.
+// followed checks what is special about the record of a later generation: the proposal, and the disks that continue.
 func (r Record) followed() error {
 	p := r.Restore
 	if p == nil {
@@ -137,8 +136,8 @@ func (r Record) followed() error {
 	return nil
 }
 
-// Valid returns an error if the charter is not whole. That a seat has no disk is right in the records of later
-// generations only.
+// Valid returns an error if the charter is incomplete or inconsistent. Only in the record of a later generation may a
+// seat have no disk.
 func (c Charter) Valid() error {
 	if err := first(named("cluster", c.Cluster), bounded("peer_url", len(c.PeerURL), 1, maxName),
 		printable("peer_url", c.PeerURL), bounded("seats", len(c.Seats), 1, maxSlots)); err != nil {
@@ -177,7 +176,7 @@ func (c Charter) complete() error {
 	return nil
 }
 
-// promised returns an error if the charter is not one that a disk can have promised.
+// promised returns an error if no disk can have promised the charter.
 func (c Charter) promised() error {
 	if err := first(c.Valid(), c.complete()); err != nil {
 		return err
@@ -188,21 +187,18 @@ func (c Charter) promised() error {
 	return nil
 }
 
-// Valid returns an error if the seat is not whole.
+// Valid returns an error if the seat is incomplete or inconsistent.
 func (s Seat) Valid() error {
 	return first(slotName("slot", s.Slot), optional("disk", s.Disk), limited("epoch", s.Epoch))
 }
 
-// Valid returns an error if the proposal is not whole.
+// Valid returns an error if the proposal is incomplete or inconsistent.
 func (r Restore) Valid() error {
 	err := first(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID),
 		bounded("attempt", r.Attempt, 1, maxAttempts),
 		revision("revision", r.Revision), revision("bump", r.Bump), text("by", r.By), text("command", r.Command),
 		optional("peer_url", r.PeerURL),
-		slotSet("slots", r.Slots), slotNames("lost", r.Lost), names("overruled", r.Overruled))
-	if err == nil && r.Led != nil {
-		err = within("led", r.Led.Valid())
-	}
+		slotSet("slots", r.Slots), slotNames("lost", r.Lost), names("overruled", r.Overruled), part("led", r.Led))
 	switch {
 	case err != nil:
 		return err
@@ -220,7 +216,7 @@ func (r Restore) Valid() error {
 	return first(named("backup", r.Backup), hexadecimal("digest", r.Digest, 64))
 }
 
-// Valid returns an error if it does not say who stood there.
+// Valid returns an error if a field is missing or malformed.
 func (s Stand) Valid() error {
 	return first(named("node", s.Node), optional("slot", s.Slot), optional("disk", s.Disk), optional("address", s.Address),
 		revision("revision", s.Revision))
@@ -228,11 +224,7 @@ func (s Stand) Valid() error {
 
 // Valid returns an error if it does not say which proposal was aborted.
 func (a Abort) Valid() error {
-	err := first(id("id", a.ID), text("why", a.Why))
-	if err == nil && a.By != nil {
-		err = within("by", a.By.Valid())
-	}
-	return err
+	return first(id("id", a.ID), text("why", a.Why), part("by", a.By))
 }
 
 // Valid returns an error if the consent names no generation or no proposal.
@@ -240,7 +232,7 @@ func (c Consent) Valid() error {
 	return first(id("record", c.Record), id("proposal", c.Proposal), text("by", c.By))
 }
 
-// Valid returns an error if the set is not whole.
+// Valid returns an error if the set is incomplete or inconsistent.
 func (s SlotSet) Valid() error {
 	err := first(id("record", s.Record), limited("serial", s.Serial), bounded("slots", len(s.Slots), 1, maxSlots),
 		slotSet("slots", s.Slots), texts("from", s.From, maxSlots))
@@ -255,42 +247,29 @@ func (s SlotSet) Valid() error {
 	return nil
 }
 
-// Valid returns an error if what is known cannot be of one store: each record and proposal, and how they follow each
-// other. Of a store that is unknown nothing else is looked at.
+// Valid returns an error if a record or a proposal is invalid, or if they do not belong together. If the store is
+// unknown, nothing else is checked.
 func (s Store) Valid() error {
 	if s.Unknown != "" {
 		return nil
 	}
 	if err := first(optional("id", s.ID), optional("nonce", s.Nonce), bounded("attempts", s.Attempts, 0, maxAttempts),
-		names("met", s.Met)); err != nil {
+		names("met", s.Met), part("record", s.Record), each("concluded", s.Concluded, concluded),
+		each("aborted", s.Aborted, whole), part("restore", s.Restore)); err != nil {
 		return err
 	}
-	if s.Record != nil {
-		if err := within("record", s.Record.Valid()); err != nil {
-			return err
-		}
+	if p := s.Restore; p != nil && (s.Record == nil || p.Generation != s.Record.Generation+1) {
+		return bad("restore.generation", p.Generation, "must be that after the record's")
 	}
-	for i, r := range s.Concluded {
-		at := fmt.Sprintf("concluded[%d]", i)
-		if err := within(at, r.Valid()); err != nil {
-			return err
-		}
-		if r.Restore == nil {
-			return bad(at+".restore", nil, "must be there, for a proposal began it")
-		}
+	return nil
+}
+
+func concluded(field string, r Record) error {
+	if err := whole(field, r); err != nil {
+		return err
 	}
-	for i, a := range s.Aborted {
-		if err := within(fmt.Sprintf("aborted[%d]", i), a.Valid()); err != nil {
-			return err
-		}
-	}
-	if p := s.Restore; p != nil {
-		if err := within("restore", p.Valid()); err != nil {
-			return err
-		}
-		if s.Record == nil || p.Generation != s.Record.Generation+1 {
-			return bad("restore.generation", p.Generation, "must be that after the record's")
-		}
+	if r.Restore == nil {
+		return bad(field+".restore", nil, "must be there, for a proposal began it")
 	}
 	return nil
 }

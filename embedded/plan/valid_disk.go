@@ -2,20 +2,24 @@ package plan
 
 import "fmt"
 
-// Valid returns an error if the ledger is not whole: a disk that was started and forgot of which cluster must not look
-// blank.
+// Valid returns an error if the ledger is incomplete or inconsistent: a disk that has started, but forgot in which
+// cluster, must not look blank.
 func (l Ledger) Valid() error {
 	switch l.Role {
 	case RoleNone, RoleFounder, RoleJoiner, RoleReplacement:
 	default:
 		return fmt.Errorf("role: got %q: %w", l.Role, ErrUnsupported)
 	}
-	if err := first(l.promises(), optional("started", l.Started), ids("aborted", l.Aborted),
-		optionalID("taken", l.Taken), l.parts()); err != nil {
+	promised := func(field string, c Charter) error { return within(field, c.promised()) }
+	if err := first(bounded("promises", len(l.Promises), 0, maxList), each("promises", l.Promises, promised),
+		optional("started", l.Started), ids("aborted", l.Aborted), optionalID("taken", l.Taken),
+		part("record", l.Record), part("prepared", l.Prepared), part("set", l.Set), part("left", l.Left)); err != nil {
 		return err
 	}
 	known := l.Record != nil
 	switch {
+	case l.Secured != nil && (l.Secured.PeerURL == "" || !known):
+		return bad("secured", l.Secured.PeerURL, "must be a pattern of peer URLs, beside a record")
 	case known && l.Role == RoleNone:
 		return bad("role", l.Role, "must not be empty beside a record")
 	case !known && (l.Role != RoleNone || l.Join != 0 || l.Started != "" || l.Left != nil):
@@ -26,53 +30,13 @@ func (l Ledger) Valid() error {
 	return nil
 }
 
-func (l Ledger) promises() error {
-	if err := bounded("promises", len(l.Promises), 0, maxList); err != nil {
-		return err
-	}
-	for i, c := range l.Promises {
-		if err := within(fmt.Sprintf("promises[%d]", i), c.promised()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// parts checks what the ledger is made of.
-func (l Ledger) parts() error {
-	if l.Record != nil {
-		if err := within("record", l.Record.Valid()); err != nil {
-			return err
-		}
-	}
-	if l.Prepared != nil {
-		if err := within("prepared", l.Prepared.Valid()); err != nil {
-			return err
-		}
-	}
-	if l.Set != nil {
-		if err := within("set", l.Set.Valid()); err != nil {
-			return err
-		}
-	}
-	if l.Secured != nil {
-		if l.Secured.PeerURL == "" || l.Record == nil {
-			return bad("secured", l.Secured.PeerURL, "must be a pattern of peer URLs, beside a record")
-		}
-	}
-	if l.Left != nil {
-		return within("left", l.Left.Valid())
-	}
-	return nil
-}
-
-// Valid returns an error if the note does not say for which proposal, or its member list is not whole.
+// Valid returns an error if the proposal is missing, or the member list is invalid.
 func (l Left) Valid() error {
 	return first(id("proposal", l.Proposal), revision("revision", l.Revision), memberList("members", l.Members))
 }
 
-// Valid returns an error if the entry has no ID, or is of a member that has started and has no slot. One that was added
-// by hand and never started has neither a name nor a peer URL of ours.
+// Valid returns an error if the entry has no ID, or has started and has no slot. A member that was added by hand and
+// never started has no name, and may have a peer URL that is not ours.
 func (m MemberInfo) Valid() error {
 	switch {
 	case m.ID == 0:
@@ -97,18 +61,6 @@ func memberList(field string, all []MemberInfo) error {
 			return bad(at+".id", m.ID, "must not be there twice")
 		}
 		known[m.ID] = true
-	}
-	return nil
-}
-
-func ids(field string, all []string) error {
-	if err := bounded(field, len(all), 0, maxList); err != nil {
-		return err
-	}
-	for i, s := range all {
-		if err := id(fmt.Sprintf("%s[%d]", field, i), s); err != nil {
-			return err
-		}
 	}
 	return nil
 }

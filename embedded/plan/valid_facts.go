@@ -1,11 +1,14 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// factsVersion is that of the facts that this version tells and understands.
+// factsVersion is the version of the facts that this holdfast writes and understands.
 const factsVersion = 1
 
-// Valid returns an error if the facts are not whole.
+// Valid returns an error if the facts are incomplete or inconsistent.
 func (f Facts) Valid() error {
 	switch {
 	case f.Version > factsVersion:
@@ -16,7 +19,7 @@ func (f Facts) Valid() error {
 	return first(f.held(), f.words(), f.clustered(), f.counted())
 }
 
-// held checks what the facts say of the disk that the node holds.
+// held checks the facts about the held disk.
 func (f Facts) held() error {
 	record := false
 	switch f.Phase {
@@ -61,54 +64,35 @@ func (f Facts) words() error {
 	return nil
 }
 
-// clustered checks what the facts say of the cluster.
+// clustered checks the facts about the cluster.
 func (f Facts) clustered() error {
 	if f.Promise != nil {
 		if err := within("promise", f.Promise.promised()); err != nil {
 			return err
 		}
 	}
-	if f.Record != nil {
-		if err := within("record", f.Record.Valid()); err != nil {
-			return err
-		}
+	if err := first(part("record", f.Record), part("set", f.Set), part("left", f.Left)); err != nil {
+		return err
 	}
-	if f.Set != nil {
-		if err := within("set", f.Set.Valid()); err != nil {
-			return err
-		}
-	}
-	if f.Left != nil {
-		if err := within("left", f.Left.Valid()); err != nil {
-			return err
-		}
-		if f.Record == nil {
-			return bad("record", nil, "must be there beside left")
-		}
+	if f.Left != nil && f.Record == nil {
+		return bad("record", nil, "must be there beside left")
 	}
 	return nil
 }
 
-// counted checks members by their IDs.
+// counted checks member IDs.
 func (f Facts) counted() error {
 	if err := first(memberList("members", f.Members), bounded("removed", len(f.Removed), 0, maxList),
 		bounded("admitted", len(f.Admitted), 0, maxSlots)); err != nil {
 		return err
 	}
-	for i, m := range f.Removed {
-		if m == 0 {
-			return bad(fmt.Sprintf("removed[%d]", i), m, "must be a member's ID")
-		}
+	if i := slices.Index(f.Removed, 0); i >= 0 {
+		return bad(fmt.Sprintf("removed[%d]", i), 0, "must be a member's ID")
 	}
-	for i, a := range f.Admitted {
-		if err := within(fmt.Sprintf("admitted[%d]", i), a.Valid()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return each("admitted", f.Admitted, whole)
 }
 
-// Valid returns an error if the admission is not for one disk.
+// Valid returns an error unless the admission names a member, a slot and a disk.
 func (a Admission) Valid() error {
 	if a.ID == 0 {
 		return bad("id", a.ID, "must not be 0")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// bad says what is wrong with the value of a field.
+// bad returns an error about the value of a field.
 func bad(field string, value any, format string, args ...any) error {
 	got := fmt.Sprintf("%q", fmt.Sprint(value))
 	switch v := value.(type) {
@@ -34,6 +34,27 @@ func within(field string, err error) error {
 func first(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whole checks a value that has its own Valid.
+func whole[T interface{ Valid() error }](field string, v T) error { return within(field, v.Valid()) }
+
+// part is whole for a value that may be absent.
+func part[T interface{ Valid() error }](field string, v *T) error {
+	if v == nil {
+		return nil
+	}
+	return whole(field, *v)
+}
+
+// each checks every entry of a list.
+func each[T any](field string, all []T, check func(field string, v T) error) error {
+	for i, v := range all {
+		if err := check(fmt.Sprintf("%s[%d]", field, i), v); err != nil {
 			return err
 		}
 	}
@@ -79,7 +100,7 @@ func hexadecimal(field, s string, digits int) error {
 	return nil
 }
 
-// named checks what is not ours to form, as the name of a node or the UUID of a disk.
+// named checks a text that is not ours to choose, such as a node's name or a disk's UUID.
 func named(field, s string) error {
 	if s == "" {
 		return bad(field, s, "must not be empty")
@@ -101,26 +122,21 @@ func printable(field, s string) error {
 	return nil
 }
 
-// text checks what is for people.
+// text checks a text for people.
 func text(field, s string) error { return bounded(field, len(s), 0, maxText) }
 
-func names(field string, all []string) error {
-	return texts(field, all, maxList)
+func names(field string, all []string) error { return texts(field, all, maxList) }
+
+func ids(field string, all []string) error {
+	return first(bounded(field, len(all), 0, maxList), each(field, all, id))
 }
 
 func texts(field string, all []string, most int) error {
-	if err := bounded(field, len(all), 0, most); err != nil {
-		return err
-	}
-	for i, s := range all {
-		if err := optional(fmt.Sprintf("%s[%d]", field, i), s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return first(bounded(field, len(all), 0, most), each(field, all, optional))
 }
 
-// slotName checks the name of a slot, which is part of host names. That of a member which was added by hand is its own.
+// slotName checks the name of a slot, which is part of host names. For a member that was added by hand, it is the
+// member's own.
 func slotName(field, s string) error {
 	odd := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_' || r == '.')
@@ -132,18 +148,10 @@ func slotName(field, s string) error {
 }
 
 func slotNames(field string, slots []string) error {
-	if err := bounded(field, len(slots), 0, maxSlots); err != nil {
-		return err
-	}
-	for i, s := range slots {
-		if err := slotName(fmt.Sprintf("%s[%d]", field, i), s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return first(bounded(field, len(slots), 0, maxSlots), each(field, slots, slotName))
 }
 
-// slotSet checks slots that are in order, each once.
+// slotSet checks that slots are sorted and unique.
 func slotSet(field string, slots []string) error {
 	if err := slotNames(field, slots); err != nil {
 		return err

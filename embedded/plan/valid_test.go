@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// wholeCharter, wholeRestore and wholeChild are as they come from a cluster of three slots that a restore ends.
+// wholeCharter, wholeRestore and wholeChild are those of a cluster with three slots that a restore ends.
 func wholeCharter() Charter {
 	return Charter{Cluster: "main", Generation: 1, PeerURL: "https://{slot}.main:2380", Seats: []Seat{{Slot: "a", Disk: "d1", Epoch: 1}, {Slot: "b", Disk: "d2", Epoch: 1}, {Slot: "c", Disk: "d3", Epoch: 2}}}
 }
@@ -66,16 +66,16 @@ func wholeStore() Store {
 	return Store{ID: "S", Record: &r, Restore: &p, Attempts: 1, Concluded: []Record{r}, Aborted: []Abort{{ID: "00000000000000bb", Why: "it has a leader", By: &Stand{Node: "n2"}}}, Nonce: "N", Met: []string{"n2"}}
 }
 
-// valid is what has bounds.
+// valid is a value with a Valid method.
 type valid interface{ Valid() error }
 
-// flaw breaks a whole value, and what must be said then.
+// flaw breaks a valid value; says is what the error must contain.
 type flaw[T valid] struct {
 	name, says string
 	break_     func(*T)
 }
 
-// checkFlaws shows that the whole value passes, and that each flaw is named with its field.
+// checkFlaws checks that the valid value passes, and that the error of each flaw names its field.
 func checkFlaws[T valid](t *testing.T, whole func() T, flaws []flaw[T]) {
 	t.Helper()
 	if err := whole().Valid(); err != nil {
@@ -247,7 +247,7 @@ func TestFactsValid(t *testing.T) {
 	}
 }
 
-// TestFactsOfALongError: what a node cannot prepare, and why, stays whole however long the reason is.
+// TestFactsOfALongError: the reason why a node cannot prepare may be very long, and its facts stay valid.
 func TestFactsOfALongError(t *testing.T) {
 	o := Observation{Claim: Claim{Held: true, Slot: "a", Disk: "d1"}, Unable: strings.Repeat("x", 1<<20)}
 	if err := o.Facts(nil).Valid(); err != nil {
@@ -271,7 +271,7 @@ func TestStoreValid(t *testing.T) {
 	})
 }
 
-// told is all that comes from outside.
+// told is everything that comes from outside.
 type told struct {
 	Ledger Ledger
 	Store  Store
@@ -290,7 +290,7 @@ func wholeTold() told {
 	return told{wholeLedger(), wholeStore(), wholeFacts(), second}
 }
 
-// asked asks all that there is about it, of a node that has a few things besides.
+// asked asks everything about it, of a node with a few other properties.
 func (w told) asked(r *rand.Rand) {
 	flip := func() bool { return r.IntN(2) == 0 }
 	o := Observation{Node: "n1", Config: Config{Cluster: "main", Slots: []string{"a", "b", "c"}, PeerURL: "https://{slot}.main:2380", Etcd: "3.7.3"}, Claim: Claim{Held: true, Slot: "a", Disk: "d1", Epoch: 1},
@@ -308,7 +308,7 @@ func (w told) asked(r *rand.Rand) {
 	askEverything(o)
 }
 
-// TestWholeNeverPanics damages what is whole a little, and asks about what is whole still.
+// TestWholeNeverPanics damages valid values a little, and asks about those that are still valid.
 func TestWholeNeverPanics(t *testing.T) {
 	seeds, passed := uint64(20_000), 0
 	if testing.Short() {
@@ -328,7 +328,7 @@ func TestWholeNeverPanics(t *testing.T) {
 	}
 }
 
-// FuzzValid: what is whole never makes a decision panic.
+// FuzzValid: no valid value makes a decision panic.
 func FuzzValid(f *testing.F) {
 	for _, w := range []told{{Facts: Facts{Version: 1}, Second: Facts{Version: 1}}, wholeTold()} {
 		data, err := json.Marshal(w)

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// vocabulary is what is drawn for the text fields of each type, so that things meet; also words that no field can have.
+// vocabulary is what is drawn for the text fields of each type, so that values coincide; some words are invalid in any
+// field.
 var vocabulary = map[reflect.Type][]string{
 	reflect.TypeFor[Cause]():   {"", string(Founding), string(Restored), string(Recovered), string(Adopted), "x"},
 	reflect.TypeFor[Program](): {"", string(EtcdManager), string(PlainEtcd)},
@@ -20,7 +21,7 @@ var vocabulary = map[reflect.Type][]string{
 	reflect.TypeFor[string]():  {"", "", "a", "b", "c", "d1", "n1", "n2", "S", "3.7.3", NoSpace, Corrupt},
 }
 
-// wild fills a value of any type, whole or not: a field that is added tomorrow is drawn, too.
+// wild fills a value of any type, valid or not. It also fills fields that are added later.
 func wild(r *rand.Rand, v reflect.Value) {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]() || !v.CanSet():
@@ -62,7 +63,7 @@ func wild(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// parts are all values within a value that can be set.
+// parts are all settable values within a value.
 func parts(v reflect.Value, to []reflect.Value) []reflect.Value {
 	if !v.CanSet() || v.Type() == reflect.TypeFor[time.Time]() {
 		return to
@@ -85,7 +86,7 @@ func parts(v reflect.Value, to []reflect.Value) []reflect.Value {
 	return to
 }
 
-// damage changes a few parts of a value: to anything, to nothing, or to what another part of their type is.
+// damage changes a few parts of a value: to anything, to the zero value, or to another part of the same type.
 func damage(r *rand.Rand, v reflect.Value) {
 	for range 1 + r.IntN(4) {
 		all := parts(v, nil)
@@ -106,7 +107,7 @@ func damage(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// clone copies a value, so that no two parts of it are one.
+// clone copies a value deeply.
 func clone[T any](t *testing.T, v T) (c T) {
 	data, err := json.Marshal(v)
 	if err == nil {
@@ -142,7 +143,7 @@ func tales(t *testing.T) (all []Observation) {
 	return all
 }
 
-// askEverything asks an observation all that there is to ask.
+// askEverything asks all possible questions of an observation.
 func askEverything(o Observation) {
 	facts := o.Facts([]uint64{1})
 	a := Next(o)
@@ -157,7 +158,7 @@ func askEverything(o Observation) {
 	o.Founders(o.Store.Record)
 	o.Haste()
 	o.Deserted()
-	o.Word("a")
+	o.Permit("a")
 	answers := map[string]Answer{}
 	for i, node := range new(Contest).Whom(&o) {
 		answers[node] = Answer{Facts: &facts, Gone: i == 1, Deaf: i == 2}
@@ -190,7 +191,7 @@ func askSurvey(s Survey) {
 	}
 }
 
-// survives shows the value that something panicked on, and the seed that led to it.
+// survives shows the value on which something panicked, and its seed.
 func survives(t *testing.T, seed uint64, v any, ask func()) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -202,7 +203,7 @@ func survives(t *testing.T, seed uint64, v any, ask func()) {
 	ask()
 }
 
-// TestNothingPanics: whatever an observation holds, whole or not, every question is answered (R20).
+// TestNothingPanics: every question is answered for any observation, valid or not (R20).
 func TestNothingPanics(t *testing.T) {
 	seeds := uint64(60_000)
 	if testing.Short() {
@@ -225,8 +226,7 @@ func TestNothingPanics(t *testing.T) {
 	}
 }
 
-// checkWhole: what a node says, notes and finds in the store is whole, whatever it lives through. It is looked at now
-// and then.
+// checkWhole: what a node announces, notes and finds in the store is always valid. It is checked from time to time.
 func (w *world) checkWhole(o Observation, f Facts) {
 	if w.clock%32 != 0 {
 		return

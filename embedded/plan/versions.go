@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Minor is a version of etcd without its patch level: members of the same minor are alike to each other.
+// Minor is a version of etcd without its patch level. Members of the same minor version behave alike.
 type Minor struct{ Major, Minor int }
 
-// MinorOf reads a version, which may lack its patch level. What is no version is not known.
+// MinorOf parses a version, which may lack its patch level. known is false if it is not a version.
 func MinorOf(version string) (m Minor, known bool) {
 	fields := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(fields) < 2 {
@@ -29,26 +29,26 @@ func (m Minor) Older(than Minor) bool {
 	return cmp.Or(cmp.Compare(m.Major, than.Major), cmp.Compare(m.Minor, than.Minor)) < 0
 }
 
-// Adjacent reports whether two minors follow each other, m first: members more than one apart cannot be in one cluster.
+// Adjacent reports whether next directly follows m. Members more than one minor apart cannot be in one cluster.
 func (m Minor) Adjacent(next Minor) bool { return m.Major == next.Major && m.Minor+1 == next.Minor }
 
-// Older reports whether etcd a is of an earlier minor than b. What is not known is not older.
+// Older reports whether etcd a is of an earlier minor than b. An unknown version is not older.
 func Older(a, b string) bool {
 	x, one := MinorOf(a)
 	y, two := MinorOf(b)
 	return one && two && x.Older(y)
 }
 
-// outdated says why etcd here must not be started in a generation: its cluster is at a version above it, and it would
-// panic as soon as it learns that. The data on the disk may not tell yet what members that run do.
-func (o resuming) outdated(r *Record) Said {
+// tooOld says why etcd must not be started here in a generation: its cluster is at a newer version, and etcd would
+// panic as soon as it learns that. The data on the disk may not show yet what running members do.
+func (o resuming) tooOld(r *Record) Said {
 	for _, p := range o.live() {
 		f := p.Facts
 		if f == nil || !f.Running || !f.of(r) || !Older(o.Config.Etcd, f.Agreed) {
 			continue
 		}
 		m, _ := MinorOf(f.Agreed)
-		why := say("slot %s does not start: as node %s says the cluster is at etcd %s, and this holdfast embeds %s, which "+
+		why := say("slot %s does not start: node %s says that the cluster is at etcd %s, and this holdfast embeds %s, which "+
 			"cannot open its data: run one with etcd %s or newer here",
 			o.Claim.Slot, p.Node, f.Agreed, o.Config.Etcd, m)
 		if ours, _ := MinorOf(o.Config.Etcd); ours.Adjacent(m) {
@@ -59,9 +59,9 @@ func (o resuming) outdated(r *Record) Said {
 	return Said{}
 }
 
-// mixed says that the voters run different minors of etcd, as they do during an upgrade or a downgrade, "" if they do
-// not. Then no member is added, removed or replaced: each step of that and of the upgrade is safe alone, both together
-// have been tried by nobody. A learner that was admitted before is promoted all the same.
+// mixed says that the voters run different minors of etcd, as during an upgrade or a downgrade; "" if they do not. Then
+// no member is added, removed or replaced: each such step is safe alone, and so is an upgrade, but the combination is
+// untested. A learner that was admitted before is still promoted.
 func (o upkeep) mixed() string {
 	for _, p := range o.live() {
 		f := p.Facts
@@ -76,7 +76,7 @@ func (o upkeep) mixed() string {
 	return ""
 }
 
-// voter reports whether a member is one, as far as applied here.
+// voter reports whether a member is a voter, as applied here.
 func (o upkeep) voter(id uint64) bool {
 	for _, m := range o.Member.Members {
 		if m.ID == id {

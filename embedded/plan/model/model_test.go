@@ -1,5 +1,5 @@
-// Package model_test has spin check how a generation ends, and that it finds what is wrong with its mutants.
-// See doc.go.
+// Package model_test makes spin check how a generation ends, and checks that spin finds the flaw of each mutant. See
+// doc.go.
 package model_test
 
 import (
