@@ -49,10 +49,10 @@ const paperHelp = "" +
 	"forget NAME` ends the warnings and its renewals.\n\n" +
 	"The key of the peers' authority must be here: run it on a node, or with the node's configuration."
 
-// paper is how a [pki.Paper] is issued.
+// paper describes a command that issues a [pki.Paper].
 type paper struct {
 	holder pki.Holder
-	key    string // of the configuration, that names its file
+	key    string // the key of the configuration that names the file
 	life   time.Duration
 }
 
@@ -100,7 +100,7 @@ func (p paper) command(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// renew has a node renew the certificate, if it is time for that.
+// renew asks a node to renew the certificate, if it is due.
 func (p paper) renew(c *cobra.Command, cfg config.Config, name string, i issuing) error {
 	at := cfg.Control.Remote.Address
 	if at == "" {
