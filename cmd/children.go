@@ -12,8 +12,8 @@ import (
 // works are the hidden commands that this program runs as child processes.
 var works = slices.Concat(child.Works, takeover.Works)
 
-// newChildCommands returns the hidden commands for child processes. They do work in which etcd or a crafted file may end
-// the process.
+// newChildCommands returns the hidden commands for child processes. They do work in which etcd or a crafted file may
+// end the process.
 func newChildCommands() (all []*cobra.Command) {
 	for _, w := range works {
 		all = append(all, &cobra.Command{Use: w.Name, Short: w.Short, Hidden: true, Args: cobra.NoArgs,

@@ -61,8 +61,8 @@ func obey(signals <-chan os.Signal, cancel func(), exit func(int)) {
 // wrong, and 1 on any other error, unless the command documents other codes. SIGINT or SIGTERM ends a command cleanly;
 // another one, more than a second later, ends it at once.
 //
-// If the binary is called etcd-manager, it runs the command of that name. If it is called go-runner, it runs the program
-// in its arguments.
+// If the binary is called etcd-manager, it runs the command of that name. If it is called go-runner, it runs the
+// program in its arguments.
 func Execute() int {
 	args := os.Args[1:]
 	switch filepath.Base(os.Args[0]) {

@@ -62,8 +62,8 @@ func newVolumeListCommand() *cobra.Command {
 	return c
 }
 
-// decided replaces the decisions of this process by those of the running node. The node knows more, because it hears the
-// other nodes, and it holds a volume that this process sees as another one's.
+// decided replaces the decisions of this process by those of the running node. The node knows more, because it hears
+// the other nodes, and it holds a volume that this process sees as another one's.
 func decided(self health.NodeStatus, infos []volume.Info) {
 	for i := range infos {
 		switch {
