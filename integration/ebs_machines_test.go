@@ -38,7 +38,8 @@ func TestEBSPausedInTheMiddleOfTheClaim(t *testing.T) {
 	t.Run("attaching", func(t *testing.T) {
 		r := masters(t)
 		n := r.cluster.Nodes[0]
-		inject(t, r.Site, ec2test.Fault{Action: "AttachVolume", Caller: n.Machine.ID, Kind: ec2test.Slow, Delay: 3 * time.Second})
+		inject(t, r.Site, ec2test.Fault{Action: "AttachVolume", Caller: n.Machine.ID, Kind: ec2test.Slow,
+			Delay: 3 * time.Second})
 		r.cluster.Start()
 		claiming(r.cluster, n, "attaching")
 		r.attachments(t, 3)
