@@ -169,7 +169,7 @@ func TestEBSForcedAwayAndTaken(t *testing.T) {
 	if log := n.Log(); strings.Contains(strings.ToLower(log), "panic") || strings.Contains(log, "goroutine ") {
 		t.Errorf("it panicked:\n%s", log)
 	}
-	n.Start()                                             // a supervisor does
+	n.Start()                                      // a supervisor does
 	n.Logs("the previous process ended by itself") // from a file that does not lie on the volume
 	r.cluster.Until(patience, "one of them serves the slot, and the other one stands by", func() error {
 		a, b := serves(n), serves(standby)
