@@ -76,7 +76,7 @@ func TestForgetStray(t *testing.T) {
 			t.Errorf("forget %s: got %+v, want %s", name, out, want)
 		}
 	}
-	c.Until(patience, "a dry run says that it would", func() error { // not before all have heard as much of it
+	c.Until(patience, "a dry run says that it would", func() error { // not before all nodes have heard of it equally recently
 		if out := n1.Command("gossip", "forget", "stray", "--dry-run"); out.Code != 0 || !strings.Contains(out.Out, "would forget stray") {
 			return fmt.Errorf("got %+v", out)
 		}

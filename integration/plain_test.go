@@ -26,7 +26,7 @@ func plainEtcd(t *testing.T, c *integration.Cluster, size int) []string {
 	return plainEtcdOf(t, binary, c, size)
 }
 
-// plainEtcdOf does it with another binary of etcd.
+// plainEtcdOf does the same with another binary of etcd.
 func plainEtcdOf(t *testing.T, binary string, c *integration.Cluster, size int) []string {
 	t.Helper()
 	var urls []string
