@@ -49,7 +49,7 @@ func TestAwayOverRestoreAndRotation(t *testing.T) {
 	restore(t, n1, saved.Name)
 	generation(t, c, 2)
 	put("after")
-	c.Nodes[1].Kill() // or a majority of the founders' own disks would say that they have entered: no store is needed then
+	c.Nodes[1].Kill() // otherwise a majority of the founders' disks would show that they have entered, without the store
 	c.Nodes[1].Wipe()
 	c.Nodes[1].Start()
 	generation(t, c, 2)
