@@ -309,7 +309,7 @@ func (f *farm) seat(i int) *seat {
 		cmd := n.Host.Command(context.Background(), "/opt/etcd-manager", flags...)
 		return launch(f.t, cmd, filepath.Join(n.Dir, "etcd-manager.log"), room)
 	}
-	n.Data = filepath.Join(f.roots[i], "var/lib/holdfast", f.Name) // as it is seen from here
+	n.Data = filepath.Join(f.roots[i], "var/lib/holdfast", f.Name) // the path for this process
 	bin := filepath.Join(n.Dir, "bin")
 	must(f.t, os.MkdirAll(bin, 0o700))
 	holdfast, err := binary()

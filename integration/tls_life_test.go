@@ -251,8 +251,8 @@ func shows(n *integration.Node, me *credentials, roots *x509.CertPool) error {
 	return nil
 }
 
-// All nodes are off until every certificate has ended: they start, and all is well. Then the authorities themselves
-// have ended: the nodes say so, start nothing, and continue when there are others.
+// All nodes are off until every certificate has expired. They start, and the cluster serves. Then the authorities
+// themselves have expired: the nodes say so, start no member, and continue when there are others.
 func TestTLSExpired(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Keys: map[string]any{"tls.mode": "ca", "tls.leaf-life": "3s"}})
