@@ -1,17 +1,18 @@
-# Two ways to an image of one static binary:
+# There are two ways to make an image of the static binary:
 #
-#   docker build .                                                        builds it in a container
-#   docker build --target prebuilt --build-arg BINARY=bin/holdfast .      takes one that is built (make image, which collects bin/licences, too)
+#   docker build .                                                     builds the binary in a container
+#   docker build --target prebuilt --build-arg BINARY=bin/holdfast .   uses a built binary (make image, with bin/licences)
 #
-# The prebuilt stage comes first so that an old builder, too, needs no base image for it. /ko-app/etcd-manager and
-# /go-runner are links to the binary, which is what they are called then: kops starts them.
+# The stage prebuilt comes first, so that an old builder needs no base image for it either. kops starts the links
+# /ko-app/etcd-manager and /go-runner, and the binary acts by the name of the link.
 #
-#   docker build --target kops --build-arg BINARY=bin/holdfast .          the one that kops' manifest takes (make image-kops)
+#   docker build --target kops --build-arg BINARY=bin/holdfast .       is for kops' manifest (make image-kops)
 #
-# It runs as root, for it mounts volumes, and has the programs that make and check filesystems. See deploy/kops.
+# The image for kops runs as root, because it mounts volumes, and has the programs that make and check filesystems. See
+# deploy/kops.
 #
-# The node is nobody in particular (65532) and needs no capability. What is mounted at /var/lib/holdfast must be that user's;
-# the data directory in it is made by the node, for itself alone. A node that mounts EBS volumes runs on the host.
+# Otherwise the node runs as an unprivileged user (65532), and needs no capability. That user must own the mount at
+# /var/lib/holdfast; the node makes its private data directory there. A node that mounts EBS volumes runs on the host.
 
 FROM scratch AS prebuilt
 ARG BINARY=bin/holdfast

@@ -3,35 +3,35 @@ SHELL       := /bin/bash
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 export CGO_ENABLED ?= 0
 GO          ?= go
-# Without DWARF a test links in a second instead of seven; traces show lines all the same. Lint vets.
+# Without DWARF a test links in one second instead of seven, and traces still show lines. make lint runs vet.
 GOTEST      := $(GO) test -vet=off -ldflags=-w
 BIN         := bin/holdfast
 IMAGE_TAG   := $(VERSION)
 PACKAGES    := ./...
-# make profile renews it. Tests do without: with it all that is linked is compiled once more.
+# make profile renews it. Tests do not use it: with it, every linked package would be compiled again.
 PROFILE     := $(CURDIR)/deploy/cpu.pgo
 BUILD_FLAGS := -pgo=$(PROFILE) -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=$(VERSION)"
 FUZZTIME    ?= 10s
-# These only compute, so they may run at the lowest priority: nothing in them depends on time.
+# These packages only compute. Nothing in them depends on time, so they may run at the lowest priority.
 DECISIONS   := ./embedded/plan ./embedded/plan/model ./volume/ebs/model
-# Not run under the race detector, for which all is built and linked once more: what starts nothing that could race (the
-# pure decisions, what prints and parses), and the stories, whose processes are built without it.
+# Packages that are not run under the race detector, which needs a build of its own: those without goroutines (the pure
+# decisions, what prints and parses), and the stories, whose processes are built without it.
 UNRACED     := ^holdfast/(cmd|cmd/(holdfast|config|show|certificates)|invalid|embedded/(plan|plan/model|health)|integration.*|volume/ebs/model)$$
 RACED        = $$($(GO) list $(PACKAGES) | grep -vE '$(UNRACED)')
-# The client of EC2 takes a quarter of the time that everything takes to compile, and less than half of that without
-# optimisation. The race detector's is instrumented all the same.
+# The client of EC2 takes a quarter of the whole compile time, and less than half of that without optimisation. With the
+# race detector, it is instrumented all the same.
 RACEFLAGS   := '-gcflags=github.com/aws/...=-N -l -dwarf=false'
-# CI starts with an empty cache, and compiles for this run alone: no DWARF, which no test reads, and the SDK as above.
-# What tests build themselves, the binary among it, is built with it, too, and so nothing is compiled twice. A clone of
-# another user's has no version that Go could ask git for.
+# CI starts with an empty cache, and compiles for this run alone: without DWARF, which no test reads, and with the SDK
+# as above. Tests build their own binaries with the same flags, so nothing is compiled twice. -buildvcs=false is for a
+# clone that belongs to another user, where git refuses to work.
 CI_GOFLAGS  := -buildvcs=false '-gcflags=all=-dwarf=false' $(RACEFLAGS) -ldflags=-w
-# For what compiles, checks or simulates much: a third to half of its time goes into collecting garbage. Not for what runs
-# nodes, which are tested as they are released.
+# For programs that compile, check or simulate much: they spend a third to half of their time on garbage collection.
+# Nodes do not get it, because they are tested as they are released.
 EAGER       := GOGC=400 GOMEMLIMIT=4GiB
 
-# ETCD=3.6 builds and tests with etcd 3.6 (docs/upgrade.md), without integration/faults: etcd's checker is of 3.7.
+# ETCD=3.6 builds and tests with etcd 3.6 (docs/upgrade.md), without integration/faults: etcd's checker needs 3.7.
 ETCD ?= 3.7
-# What `make test` tests with etcd 3.6: the packages that touch its formats. `make prove` tests all.
+# make test tests only these packages with etcd 3.6, because they use its formats. make prove tests all.
 OTHER := ETCD=3.6 PACKAGES="./embedded ./cmd/backups ./cmd/child"
 ifeq ($(ETCD),3.6)
 export GOFLAGS := $(GOFLAGS) -modfile=$(CURDIR)/etcd36.mod -tags=etcd36
@@ -57,10 +57,11 @@ demo-hosts: build ## as root: nodes on hosts of their own, with EBS volumes of a
 	$(GO) build -o bin/demo-hosts ./integration/demo
 	bin/demo-hosts -binary $(BIN) $(ARGS)
 
-# The stories and the packages wait for much of their time, so what only computes runs beside both at the lowest priority
-# (.ci/beside). What all need is compiled first, else it would be compiled twice; Debian's packages come meanwhile.
+# The stories and the packages wait most of their time, so what only computes runs beside both at the lowest priority
+# (.ci/beside). Common packages are compiled first, or they would be compiled twice. Meanwhile, Debian's packages are
+# installed.
 test: export GOFLAGS := $(GOFLAGS) $(CI_GOFLAGS)
-test: ## what CI runs, in some 25 minutes: lint, stories, packages; of what is alike a share (integration/tier)
+test: ## what CI runs, in some 25 minutes: lint, stories, packages; a share of similar cases (integration/tier)
 	$(MAKE) -j 2 --output-sync=target deps compile
 ifeq ($(ETCD),3.7)
 	$(MAKE) compile $(OTHER)
@@ -110,27 +111,27 @@ prove: deps ## everything, hours: CI with nothing left out, on the binaries that
 faults: deps ## real nodes under random faults and etcd's checker, for DURATION (10m); prints seeds and artefacts
 	$(GOTEST) -count=1 -v -timeout 0 -run TestSoak ./integration/faults -args -soak $(or $(DURATION),10m) -length 30s
 
-# Until Go 1.27 a time may end as an error, a number of inputs (FUZZTIME=5000x) does not: go.dev/issue/75804.
-fuzz: ## every fuzz target for FUZZTIME (10s); what breaks one is kept in its package's testdata/fuzz, to be committed
+# Before Go 1.27, a time limit may end as an error (go.dev/issue/75804). A number of inputs (FUZZTIME=5000x) does not.
+fuzz: ## every fuzz target for FUZZTIME (10s); an input that fails is kept in the package's testdata/fuzz, to be committed
 	@set -e; for pkg in $$($(GO) list $(PACKAGES)); do \
 	  for target in $$($(GOTEST) -list '^Fuzz' $$pkg | grep ^Fuzz || true); do \
 	    echo "== $$pkg $$target"; $(GOTEST) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
 	  done; done
 
-bench: build ## measure beside plain etcd of the same version, and sum up what is promised; SHORT=1: two rounds
+bench: build ## measure beside plain etcd of the same version, and compare with the promises; SHORT=1: two rounds
 	HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN) $(GOTEST) -run "^$$" -bench . -benchtime 1x -timeout 3h $(if $(SHORT),-short,./snapshot) ./integration # whose end is the summary
 
-profile: ## renew the profile that the build is optimised for, from a minute of Kubernetes' load
+profile: ## renew the profile for the optimised build, from a minute of Kubernetes' load
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; set -e; \
 	  $(GO) build -trimpath -ldflags='-s -w' -o "$$dir/holdfast" ./cmd/holdfast; \
 	  HOLDFAST_TEST_BINARY=$$dir/holdfast $(GOTEST) -run '^$$' -bench 'Profile$$' -benchtime 1x ./integration -args -profile.to "$$dir"; \
 	  $(GO) tool pprof -proto -output $(PROFILE) "$$dir"/*.prof
 
-model: deps ## check with spin how a volume is claimed and a generation ended, and see the mutants fail
+model: deps ## check the models of claims and of the end of a generation with spin, and that their mutants fail
 	@echo "this takes a few minutes"; set -o pipefail; HOLDFAST_SHARE=all \
 	  $(GOTEST) -count=1 -v -p 1 -timeout 15m -run Model ./volume/ebs/model ./embedded/plan/model | grep -v -e '^ *=== ' -e '^ *--- PASS'
 
-# govulncheck is asked about a small package first: without the network it fails only when it has loaded all.
+# govulncheck checks a small package first: without the network, it fails only after it has loaded everything.
 lint: ## gofmt, go vet, staticcheck, and govulncheck where the network allows
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt: $$files"; exit 1; fi
 	$(GO) vet $(PACKAGES)
@@ -142,27 +143,27 @@ ifeq ($(ETCD),3.7)
 	  else echo "govulncheck: ok"; fi
 endif
 
-licences: ## collect the licences of all that is linked in, in bin/licences
+licences: ## collect the licences of all linked modules in bin/licences
 	GO=$(GO) deploy/licences.sh bin/licences
 
-sbom: build ## bin/holdfast.cdx.json: what the binary says is linked into it (CycloneDX)
+sbom: build ## write bin/holdfast.cdx.json: the modules that are linked into the binary (CycloneDX)
 	$(BIN) version --sbom >$(BIN).cdx.json
 
-reproducible: ## build here, and without any cache from a copy elsewhere: the bytes must be the same; takes minutes
+reproducible: ## build here, and from a copy elsewhere without a cache: the bytes must be the same; takes minutes
 	GO=$(GO) VERSION=$(VERSION) deploy/reproducible.sh
 
 image: build licences links ## a container image from scratch with bin/holdfast in it
 	install -d -m 0700 bin/state
 	docker build --target prebuilt --build-arg BINARY=$(BIN) -t holdfast:$(IMAGE_TAG) .
 
-image-kops: build licences links ## a container image that takes etcd-manager's place in kops' manifest (deploy/kops)
+image-kops: build licences links ## a container image that replaces etcd-manager's in kops' manifest (deploy/kops)
 	docker build --target kops --build-arg BINARY=$(BIN) -t holdfast-kops:$(IMAGE_TAG) .
 
 links:
 	deploy/links.sh bin/links
 
-deps: ## install the Debian packages that the tests need and that are missing, as root; else say what is skipped
+deps: ## as root, install the missing Debian packages that the tests need; otherwise print which tests are skipped
 	@.ci/deps
 
-clean: ## remove what the build and the demo made
+clean: ## remove the files of the build and the demo
 	rm -rf bin holdfast-demo holdfast-data

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 )
 
-// terminalOf reads from the terminal that a command was given on. It is nil if there is none: silence is no yes.
+// terminalOf returns a reader of the terminal on which the command runs, or nil if standard input is no terminal.
 func terminalOf(c *cobra.Command) *bufio.Reader {
 	in, ok := c.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
@@ -27,7 +27,7 @@ func terminalOf(c *cobra.Command) *bufio.Reader {
 func answer(ctx context.Context, lines *bufio.Reader) (string, error) {
 	read := make(chan string, 1)
 	go func() {
-		line, _ := lines.ReadString('\n') // what cannot be read is no yes
+		line, _ := lines.ReadString('\n') // an error leaves a line that is not yes
 		read <- strings.TrimSpace(line)
 	}()
 	select {
@@ -38,7 +38,7 @@ func answer(ctx context.Context, lines *bufio.Reader) (string, error) {
 	}
 }
 
-// confirm asks on the terminal that the command was given on. It returns an error unless the answer is yes.
+// confirm asks on the terminal, and returns an error unless the answer is yes.
 func confirm(ctx context.Context, c *cobra.Command, question string) error {
 	lines := terminalOf(c)
 	if lines == nil {
@@ -54,7 +54,7 @@ func confirm(ctx context.Context, c *cobra.Command, question string) error {
 	return nil
 }
 
-// confirmUnless is confirm, unless the operator has said --yes.
+// confirmUnless asks like confirm, unless yes (the flag --yes) is set.
 func confirmUnless(yes bool, c *cobra.Command, question string) error {
 	if yes {
 		return nil
@@ -62,7 +62,7 @@ func confirmUnless(yes bool, c *cobra.Command, question string) error {
 	return confirm(c.Context(), c, question)
 }
 
-// askYes asks, and returns whether the next line is a yes.
+// askYes asks, and reports whether the next line is y or yes.
 func askYes(ctx context.Context, out io.Writer, lines *bufio.Reader, question string) (bool, error) {
 	fmt.Fprintf(out, "%s [y/N] ", question)
 	text, err := answer(ctx, lines)
@@ -73,7 +73,7 @@ func askYes(ctx context.Context, out io.Writer, lines *bufio.Reader, question st
 	return text == "y" || text == "yes", nil
 }
 
-// operator is who asks, for those who read it later.
+// operator returns USER@HOST of the caller, for the history and the records in the store.
 func operator() string {
 	name := os.Getenv("SUDO_USER")
 	if u, err := user.Current(); err == nil && name == "" {

@@ -14,10 +14,9 @@ import (
 	"holdfast/embedded/auth"
 )
 
-// authDiffers is the exit code of `auth plan` where there is something to do.
+// authDiffers is the exit code of `auth plan` if there is something to do.
 const authDiffers = exitCode(2)
 
-// newAuthCommand returns `holdfast auth`.
 func newAuthCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "auth",
@@ -134,7 +133,7 @@ func newAuthApplyCommand() *cobra.Command {
 	return c
 }
 
-// askAuth asks the node on this machine what it would change (GET), or to change it (POST).
+// askAuth asks the node on this machine for the steps (GET), or to make them (POST).
 func askAuth(c *cobra.Command, client *control.Client, method string) (r auth.Report, err error) {
 	if err := client.Get(c.Context(), method, "/auth", &r); err != nil {
 		return r, fmt.Errorf("users and roles: %w", err)
@@ -142,7 +141,7 @@ func askAuth(c *cobra.Command, client *control.Client, method string) (r auth.Re
 	return r, nil
 }
 
-// showAuth prints a report; of tells what the steps are.
+// showAuth prints a report. The text of says what the steps are, such as "done".
 func showAuth(c *cobra.Command, format output, r auth.Report, of string) error {
 	return format.write(c, r, func(w io.Writer) error { return show.Auth(w, r, of) })
 }

@@ -9,11 +9,11 @@ import (
 	"holdfast/cmd/takeover"
 )
 
-// works are what processes of this program are told to do by others of it.
+// works are the hidden commands that this program runs as child processes.
 var works = slices.Concat(child.Works, takeover.Works)
 
-// newChildCommands are for this program itself, which runs in a process of its own what etcd or a crafted file may end
-// the process over.
+// newChildCommands returns the hidden commands for child processes. They do work in which etcd or a crafted file may
+// end the process.
 func newChildCommands() (all []*cobra.Command) {
 	for _, w := range works {
 		all = append(all, &cobra.Command{Use: w.Name, Short: w.Short, Hidden: true, Args: cobra.NoArgs,
@@ -24,7 +24,7 @@ func newChildCommands() (all []*cobra.Command) {
 	return all
 }
 
-// isChild reports whether arguments are those of such a process.
+// isChild reports whether the arguments are those of a child process.
 func isChild(args []string) bool {
 	return len(args) > 0 && slices.ContainsFunc(works, func(w child.Work) bool { return w.Name == args[0] })
 }

@@ -13,7 +13,7 @@ import (
 	"holdfast/embedded/health"
 )
 
-// loadClient reads the configuration for a command that talks to a node.
+// loadClient reads the configuration and returns it with a client of the node that it names.
 func loadClient(c *cobra.Command) (config.Config, *control.Client, error) {
 	l, err := config.Load("", c.Flags(), os.Environ())
 	if err != nil {
@@ -23,10 +23,10 @@ func loadClient(c *cobra.Command) (config.Config, *control.Client, error) {
 	return l.Config, client, err
 }
 
-// runE is how cobra runs a command.
+// runE is the type of cobra.Command.RunE.
 type runE = func(c *cobra.Command, args []string) error
 
-// asking runs a command that asks a node.
+// asking returns the RunE of a command that asks a node.
 func asking(ask func(c *cobra.Command, node *control.Client, args []string) error) runE {
 	return func(c *cobra.Command, args []string) error {
 		_, client, err := loadClient(c)
@@ -37,7 +37,7 @@ func asking(ask func(c *cobra.Command, node *control.Client, args []string) erro
 	}
 }
 
-// configured runs a command that works by the configuration.
+// configured returns the RunE of a command that needs only the configuration.
 func configured(run func(c *cobra.Command, l *config.Loaded, args []string) error) runE {
 	return func(c *cobra.Command, args []string) error {
 		l, err := config.Load("", c.Flags(), os.Environ())
@@ -48,7 +48,7 @@ func configured(run func(c *cobra.Command, l *config.Loaded, args []string) erro
 	}
 }
 
-// selfOf returns what the node says of itself.
+// selfOf returns the status of the node itself.
 func selfOf(ctx context.Context, c *control.Client) (health.NodeStatus, error) {
 	var s health.ClusterStatus
 	if err := c.Get(ctx, http.MethodGet, "/status", &s); err != nil {

@@ -14,7 +14,6 @@ import (
 	"holdfast/cmd/show"
 )
 
-// newConfigCommand returns `holdfast config`.
 func newConfigCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",

@@ -55,8 +55,8 @@ func newDemoCommand() *cobra.Command {
 	return c
 }
 
-// runDemo runs the demo with signals of its own: the process must not end before the nodes, not even at the second
-// Ctrl-C, which kills them.
+// runDemo runs the demo with its own signal handling. The process must end after the nodes, even at the second Ctrl-C,
+// which kills them.
 func runDemo(c *cobra.Command, o demo.Options) error {
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
 	signals := make(chan os.Signal, 2)

@@ -1,16 +1,18 @@
-// Package cmd is the command line of holdfast: a file for each command or small group of commands, with its
-// flags, its call, what it prints and its exit code.
+// Package cmd is the command line of holdfast. Each command or small group of commands has a file with its flags, its
+// call, its output and its exit code.
 //
-// `holdfast run` runs a node (package cmd/node), `holdfast discover` an observer (cmd/observer). Most other commands
-// are clients: of a running node, on this machine or over TLS (package cmd/control; cmd/node/routes.go serves what they
-// ask for), or of the backup store itself; the rest work on files of this machine or on EC2, or run etcd's own tools.
-// Nothing is decided here, and nothing is kept: the configuration is in package cmd/config, what is done to backups in
-// cmd/backups, how a generation ends in cmd/proposal, certificates in cmd/certificates, the data of another program's
-// cluster in cmd/takeover, and what may panic or hang runs in a process of its own (package cmd/child). What people
-// read is printed by cmd/show.
+// `holdfast run` runs a node (package cmd/node), and `holdfast discover` runs an observer (cmd/observer). Most other
+// commands are clients of a running node, on this machine or over TLS: package cmd/control connects them, and
+// cmd/node/routes.go answers them. Others read or write the backup store, files of this machine or EC2, or run etcd's
+// own tools.
 //
-// What commands share is here as well, once each: the connection to a node (client.go), flags and formats
-// (flags.go), questions (ask.go), and the exit code (root.go). Only this package knows cobra.
+// This package decides nothing and keeps no state. Package cmd/config reads the configuration, cmd/backups works on
+// backups, cmd/proposal ends generations, cmd/certificates handles certificates, and cmd/takeover handles the data of
+// another program's cluster. Work that may panic or hang runs in a process of its own (cmd/child). Package cmd/show
+// prints what people read.
+//
+// Commands share the connection to a node (client.go), flags and formats (flags.go), questions (ask.go) and the exit
+// code (root.go). Only this package imports cobra.
 //
 // Nothing below main ends the process: commands return errors, and [Execute] turns them into an exit code.
 package cmd

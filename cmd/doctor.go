@@ -88,7 +88,7 @@ func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Cl
 	return nil
 }
 
-// askDoctor has the node judge the cluster; without one it judges what it can itself.
+// askDoctor gets the node's report. If no node answers, it judges the files and the store itself.
 func askDoctor(ctx context.Context, cfg config.Config, client *control.Client) (r health.Report, err error) {
 	err = client.Get(ctx, http.MethodGet, "/doctor", &r)
 	if errors.Is(err, control.ErrUnreachable) {
@@ -97,8 +97,8 @@ func askDoctor(ctx context.Context, cfg config.Config, client *control.Client) (
 	return r, err
 }
 
-// repair offers what can be repaired, and returns what was. What is said goes to the error output, for the output may
-// be JSON.
+// repair offers each repair and returns the IDs of those that were made. It prints to standard error, because standard
+// output may be JSON.
 func (f doctorFlags) repair(c *cobra.Command, client *control.Client, r health.Report) (fixed []string, err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), format+"\n", args...) }
 	fixes := slices.DeleteFunc(slices.Clone(r.Findings), func(found health.Finding) bool { return found.Fix == nil })
@@ -135,7 +135,7 @@ func (f doctorFlags) repair(c *cobra.Command, client *control.Client, r health.R
 	return fixed, nil
 }
 
-// asker returns how a question is put to the operator, and takes no silence for a yes.
+// asker returns a function that asks the operator. It returns an error if there is no terminal and no --yes.
 func (f doctorFlags) asker(c *cobra.Command) (func(question string) (bool, error), error) {
 	if f.yes {
 		return func(string) (bool, error) { return true, nil }, nil
@@ -148,7 +148,7 @@ func (f doctorFlags) asker(c *cobra.Command) (func(question string) (bool, error
 	return func(question string) (bool, error) { return askYes(c.Context(), c.ErrOrStderr(), lines, question) }, nil
 }
 
-// worst is the exit code: 2 with anything degraded or critical, 1 with a warning.
+// worst returns the exit code: 2 if any finding is degrading or critical, 1 if any is a warning, and 0 otherwise.
 func worst(all []health.Finding) int {
 	switch health.Worst(all) {
 	case health.Critical, health.Degrading:

@@ -19,10 +19,10 @@ import (
 	"holdfast/embedded/health"
 )
 
-// downgradePoll is how often the command looks how far the downgrade is.
+// downgradePoll is how often the command asks for the state of the downgrade.
 const downgradePoll = 500 * time.Millisecond
 
-// downgradeFlags are what the operator says.
+// downgradeFlags are the flags of `holdfast downgrade`.
 type downgradeFlags struct {
 	to      string
 	cancel  bool

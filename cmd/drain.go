@@ -15,7 +15,7 @@ import (
 	"holdfast/embedded/coordinator"
 )
 
-// drainAgain is how often a refused drain is tried again, while --wait lasts.
+// drainAgain is the pause before a refused drain is tried again, while --wait lasts.
 const drainAgain = time.Second
 
 func newDrainCommand() *cobra.Command {
@@ -46,7 +46,7 @@ func newDrainCommand() *cobra.Command {
 	return c
 }
 
-// drain asks the node, again and again for as long as wait while it refuses.
+// drain asks the node to drain, and asks again for as long as wait while the node refuses.
 func drain(ctx context.Context, client *control.Client, how coordinator.DrainOptions, wait time.Duration, out,
 	progress io.Writer) error {
 	var r coordinator.DrainReport
@@ -64,7 +64,7 @@ func drain(ctx context.Context, client *control.Client, how coordinator.DrainOpt
 	return drainResult(r, how, out)
 }
 
-// whileRefused asks the node until it refuses nothing, for as long as wait, and tells of each other risk that it sees.
+// whileRefused calls ask until it reports no risk, or wait is over. It prints each risk that differs from the last one.
 func whileRefused(ctx context.Context, wait time.Duration, progress io.Writer,
 	ask func() (risk string, err error)) error {
 	deadline, said := time.Now().Add(wait), ""

@@ -12,7 +12,7 @@ import (
 	"holdfast/cmd/etcdmanager"
 )
 
-// etcdManagerName is the command, and the name under which the binary is just that.
+// etcdManagerName is the name of the command. A binary with this name runs only the command.
 const etcdManagerName = "etcd-manager"
 
 func newEtcdManagerCommand() *cobra.Command {
@@ -28,7 +28,7 @@ func newEtcdManagerCommand() *cobra.Command {
 			"volume with etcd-manager's data is claimed once no etcd runs on it (cluster.adopt). See\n" +
 			"deploy/kops/README.md.\n\n" +
 			"Flags, with the key that each sets:\n" + strings.TrimRight(etcdmanager.Usage(), "\n"),
-		DisableFlagParsing: true, // they are written as Go's package flag takes them
+		DisableFlagParsing: true, // etcd-manager's flags have the syntax of Go's package flag
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := etcdmanager.Parse(args)
 			if errors.Is(err, etcdmanager.ErrHelp) {
@@ -69,13 +69,14 @@ func runAsEtcdManager(c *cobra.Command, o etcdmanager.Options) error {
 	return planTakeover(c, loaded, "", output{})
 }
 
-// loadMeaning is the configuration that options mean on a machine, with what the environment says now.
+// loadMeaning translates etcd-manager's options and the environment into a configuration. It also sets the environment
+// variables where the S3 client looks for credentials.
 func loadMeaning(o etcdmanager.Options, machine etcdmanager.Machine) (*config.Loaded, error) {
 	meaning, err := etcdmanager.Translate(o, os.Environ(), machine)
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range meaning.Environment { // where S3's SDK looks for credentials
+	for name, value := range meaning.Environment {
 		if err := os.Setenv(name, value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)
 		}

@@ -15,19 +15,19 @@ import (
 	"holdfast/cmd/show"
 )
 
-// addDryRun adds the flag with which a command only says what it would do. Its exit code is 0 if the command could do
-// it, and 1, with the reason, if it would be refused.
+// addDryRun adds --dry-run, with which a command only shows what it would do. The exit code is then 0 if the command
+// could do it, and 1, with the reason, if it would be refused.
 func addDryRun(fs *pflag.FlagSet, dryRun *bool) {
 	fs.BoolVar(dryRun, "dry-run", false, "show what would be done, or why it is refused; change nothing")
 }
 
-// output is the format in which a command answers: as a table, or as another text, for people, or as JSON.
+// output is the value of --output: a table or another text for people, or JSON for programs.
 type output struct {
 	format  string
 	formats []string
 }
 
-// add adds the flag, for a table, which is the default, for JSON, and for other formats between these.
+// add adds the flag --output, which takes table (the default), the other formats, and json.
 func (o *output) add(fs *pflag.FlagSet, others ...string) {
 	o.format, o.formats = "table", slices.Concat([]string{"table"}, others, []string{"json"})
 	fs.VarP(o, "output", "o", "`format`: "+o.allowed())
@@ -50,10 +50,10 @@ func (o *output) Set(format string) error {
 	return nil
 }
 
-// json reports whether the answer is for programs.
+// json reports whether the format is JSON.
 func (o output) json() bool { return o.format == "json" }
 
-// write prints an answer: as it is for programs, and with text for people.
+// write prints an answer: as JSON for programs, or with text for people.
 func (o output) write(c *cobra.Command, answer any, text func(w io.Writer) error) error {
 	if o.json() {
 		return show.JSON(c.OutOrStdout(), answer)
@@ -61,7 +61,7 @@ func (o output) write(c *cobra.Command, answer any, text func(w io.Writer) error
 	return text(c.OutOrStdout())
 }
 
-// atLeast says that a number or a time, given with a flag, is too small to mean anything.
+// atLeast returns an error if the value of a flag is less than the least one allowed.
 func atLeast[T int | time.Duration](flag string, least, got T) error {
 	if got < least {
 		return usage(fmt.Errorf("--%s: must be %v or more, got %v", flag, least, got))
@@ -69,7 +69,7 @@ func atLeast[T int | time.Duration](flag string, least, got T) error {
 	return nil
 }
 
-// durationFlag is a flag that also takes days, weeks and years, as the configuration does.
+// durationFlag is a flag that takes days, weeks and years as well, as the configuration does.
 type durationFlag struct{ d *time.Duration }
 
 func (f *durationFlag) String() string {
@@ -81,7 +81,7 @@ func (f *durationFlag) String() string {
 
 func (f *durationFlag) Type() string { return "duration" }
 
-// Set reads what the configuration would.
+// Set implements [pflag.Value], in the syntax of the configuration.
 func (f *durationFlag) Set(text string) error {
 	d, err := config.ParseDuration(text)
 	if err == nil {
@@ -90,8 +90,8 @@ func (f *durationFlag) Set(text string) error {
 	return err
 }
 
-// addClientFlags adds the flags that say which node, and which cluster's store, a command is for. All other
-// keys work as well; they are not shown, because they seldom matter here.
+// addClientFlags adds a flag for each key of the configuration. The help shows only those that select the node, and the
+// keys in shown. The others work as well, but seldom matter to a command.
 func addClientFlags(fs *pflag.FlagSet, shown ...string) {
 	config.AddFlags(fs)
 	visible := map[string]bool{config.FileFlag: true, "control.socket": true, "control.remote.address": true}
@@ -107,6 +107,6 @@ var shownForStores = []string{
 	"snapshot.s3.endpoint", "snapshot.s3.path-style",
 }
 
-// providerFlags are the keys that say where the volumes are.
+// providerFlags are the keys that matter to a command on volumes.
 var providerFlags = []string{"volume.provider", "volume.local.root", "volume.local.directory", "volume.ebs.tags",
 	"volume.ebs.kubernetes-cluster", "volume.ebs.region", "volume.ebs.endpoint"}

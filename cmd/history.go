@@ -81,7 +81,7 @@ func (f historyFlags) run(c *cobra.Command) error {
 	return f.more(c, client, after)
 }
 
-// read asks the node, and where none answers reads the disk. It returns the node if that has answered.
+// read asks the node for its history. If no node answers, it reads the volumes. The client is nil if no node was asked.
 func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.History, *control.Client, error) {
 	if f.file != "" {
 		entries, err := coordinator.ReadHistoryFile(f.file)
@@ -122,10 +122,10 @@ func (f historyFlags) write(w io.Writer, entries []coordinator.Entry) error {
 	return nil
 }
 
-// followEvery is how often the node is asked for more.
+// followEvery is how often --follow asks the node for new entries.
 const followEvery = 500 * time.Millisecond
 
-// more shows what happens from now on. A node that restarts is waited for.
+// more prints the entries after a time as they are made. While the node restarts, it keeps asking.
 func (f historyFlags) more(c *cobra.Command, client *control.Client, after time.Time) error {
 	t := time.NewTicker(followEvery)
 	defer t.Stop()

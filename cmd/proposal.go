@@ -14,13 +14,13 @@ import (
 	"holdfast/cmd/proposal"
 )
 
-// proposalFlags are those of the commands that end a generation.
+// proposalFlags are the flags of the commands that end a generation.
 type proposalFlags struct {
 	proposal.Options
 	format output
 }
 
-// add adds the flags that mean the same to all of them.
+// add adds the flags that all these commands have.
 func (f *proposalFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.Overrule, "overrule", nil, "`disks` that objected to an earlier proposal, or whose beacon is "+
 		"in the store")
@@ -28,7 +28,7 @@ func (f *proposalFlags) add(fs *pflag.FlagSet) {
 	f.format.add(fs)
 }
 
-// check refuses flags that mean nothing before anything is asked or proposed, and takes the blanks out of --lost.
+// check returns an error for invalid flags, and trims the slots in --lost.
 func (f *proposalFlags) check() error {
 	for i, slot := range f.Lost {
 		if f.Lost[i] = strings.TrimSpace(slot); f.Lost[i] == "" {
@@ -39,7 +39,7 @@ func (f *proposalFlags) check() error {
 	return atLeast("timeout", time.Second, f.Timeout)
 }
 
-// operator is who has given the command, with all that is in reach.
+// operator returns the [proposal.Operator] of the command: its flags, configuration, node, backups and terminal.
 func (f *proposalFlags) operator(c *cobra.Command) (o proposal.Operator, err error) {
 	if err := f.check(); err != nil {
 		return o, err

@@ -54,7 +54,7 @@ func newRejoinCommand() *cobra.Command {
 	return c
 }
 
-// rejoin has the node give up its data.
+// rejoin asks the node to set its data aside and join the cluster again.
 func rejoin(c *cobra.Command, f *proposalFlags) error {
 	if err := f.check(); err != nil {
 		return err

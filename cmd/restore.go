@@ -81,7 +81,7 @@ func newRestoreCommand() *cobra.Command {
 	return c
 }
 
-// restoreTo makes a data directory of a backup, or says which.
+// restoreTo makes a data directory from a backup, or with --dry-run shows which one it would make.
 func restoreTo(c *cobra.Command, o proposal.Operator, name string, dir backups.Directory) error {
 	dir.Foreign = o.Foreign
 	if !o.DryRun {
@@ -94,7 +94,7 @@ func restoreTo(c *cobra.Command, o proposal.Operator, name string, dir backups.D
 	return show.NothingChanged(c.OutOrStdout(), would)
 }
 
-// addDirectoryFlags adds the flags of `restore --to`, but for that of foreign, which other restores have, too.
+// addDirectoryFlags adds the flags that only `restore --to` has.
 func addDirectoryFlags(fs *pflag.FlagSet, d *backups.Directory) {
 	fs.StringVar(&d.MemberName, "member-name", "",
 		"with --to: the member's `name` in etcd (default cluster.member-name with the slot)")

@@ -17,21 +17,21 @@ import (
 	"holdfast/cmd/gorunner"
 )
 
-// exitCode is an error that only sets the exit code: everything has been said.
+// exitCode is an error that only sets the exit code. The command has already printed the reason.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// exitUsage is the exit code where the command line or the configuration is wrong, so that nothing was tried: EX_USAGE
-// of sysexits.h. No command uses it for anything else.
+// exitUsage is the exit code for a wrong command line or configuration (EX_USAGE of sysexits.h). Nothing was tried. No
+// command uses this code for anything else.
 const exitUsage = 64
 
-// usageError is a command line or a configuration that is wrong.
+// usageError marks an error in the command line or the configuration.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usage marks an error as one of the command line or the configuration.
+// usage wraps err in a usageError.
 func usage(err error) error {
 	if err == nil {
 		return nil
@@ -39,11 +39,11 @@ func usage(err error) error {
 	return usageError{err}
 }
 
-// bounce is the time within which several signals to end count as one: timeout(1) and other wrappers signal the command
-// and then its process group, the command among them.
+// bounce is the time within which several signals count as one. timeout(1) and other wrappers signal the command first
+// and then its process group, so the command gets the signal twice.
 const bounce = time.Second
 
-// obey has the first signal cancel, and the next one that comes more than bounce later exit with 130.
+// obey calls cancel on the first signal, and exit(130) on the next one that comes more than bounce later.
 func obey(signals <-chan os.Signal, cancel func(), exit func(int)) {
 	<-signals
 	first := time.Now()
@@ -57,12 +57,12 @@ func obey(signals <-chan os.Signal, cancel func(), exit func(int)) {
 	}
 }
 
-// Execute runs the command line and returns the exit code: 0 when all is well, 64 where the command line or the
-// configuration is wrong, 1 on any other error, and what the command documents otherwise. SIGINT and SIGTERM end a
-// command cleanly; one more after a second ends it at once.
+// Execute runs the command line and returns the exit code: 0 on success, 64 if the command line or the configuration is
+// wrong, and 1 on any other error, unless the command documents other codes. SIGINT or SIGTERM ends a command cleanly;
+// another one, more than a second later, ends it at once.
 //
-// The name of the program says what it is as well: etcd-manager is the command of that name, and go-runner runs another
-// program.
+// If the binary is called etcd-manager, it runs the command of that name. If it is called go-runner, it runs the
+// program in its arguments.
 func Execute() int {
 	args := os.Args[1:]
 	switch filepath.Base(os.Args[0]) {
@@ -73,8 +73,8 @@ func Execute() int {
 			args = append([]string{etcdManagerName}, args...)
 		}
 	}
-	// Data, backups and keys are for nobody else, whichever command writes them. What others read, such as /etc/hosts,
-	// is given its mode by name.
+	// No other user may read data, backups and keys, whichever command writes them. Files that others must read, such as
+	// /etc/hosts, get their mode explicitly.
 	syscall.Umask(0o077)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -95,7 +95,7 @@ func Execute() int {
 	return codeOf(err)
 }
 
-// codeOf is the exit code of an error.
+// codeOf returns the exit code of an error.
 func codeOf(err error) int {
 	_, wrong := errors.AsType[usageError](err)
 	if _, invalid := errors.AsType[config.Invalid](err); wrong || invalid {
@@ -133,11 +133,11 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// completeOutput has a shell complete the formats.
+// completeOutput registers shell completion for the formats of --output, in c and all commands below it.
 func completeOutput(c *cobra.Command) {
 	if f := c.Flags().Lookup("output"); f != nil {
 		if o, ok := f.Value.(*output); ok {
-			// it fails for a flag that is not there
+			// It fails only for a flag that does not exist.
 			_ = c.RegisterFlagCompletionFunc("output",
 				cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))
 		}
@@ -147,7 +147,7 @@ func completeOutput(c *cobra.Command) {
 	}
 }
 
-// markUsage marks what cobra finds wrong with flags and arguments.
+// markUsage makes cobra's errors about flags and arguments usage errors, in c and all commands below it.
 func markUsage(c *cobra.Command) {
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	if args := c.Args; args != nil {
@@ -158,8 +158,8 @@ func markUsage(c *cobra.Command) {
 	}
 }
 
-// group makes c a command that only has others below it. Alone it shows its help; an unknown one below it is an error:
-// a script with a typing mistake must not be told that all is well.
+// group makes c a command that only has subcommands. Without arguments it shows its help. An unknown subcommand is an
+// error, so that a script with a typing mistake does not succeed.
 func group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	c.AddCommand(below...)
 	c.DisableFlagsInUseLine, c.SuggestionsMinimumDistance, c.Args = true, 2, cobra.ArbitraryArgs

@@ -37,11 +37,11 @@ func newRunCommand() *cobra.Command {
 	return c
 }
 
-// run wires a node and lives its life. Everything starts in this order and ends in the reverse one.
+// run runs a node until it ends.
 func run(c *cobra.Command, loaded *config.Loaded, reload func() (*config.Loaded, error)) error {
-	c.Root().ResetCommands() // the others' flags, each key of the configuration for each command, take 4 MB
+	c.Root().ResetCommands() // frees 4 MB: each other command has a flag for each key of the configuration
 	cfg := loaded.Config
-	// To the end: it kills by default, before the watch of the file begins and after that has ended.
+	// SIGHUP kills by default. Catch it also before config.Watch begins and after it has ended.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	lg, level, err := node.NewLogger(cfg.Log)
 	if err != nil {
@@ -50,7 +50,7 @@ func run(c *cobra.Command, loaded *config.Loaded, reload func() (*config.Loaded,
 	defer lg.Sync() //nolint:errcheck // standard error cannot be synced on a terminal
 	if err := node.Run(c.Context(), buildVersion(), loaded, reload, lg, level); err != nil {
 		if cfg.Log.Format == config.LogConsole {
-			return err // as people read it
+			return err // printed as text for people
 		}
 		lg.Error("the node ends", zap.Error(err))
 		return exitCode(codeOf(err))

@@ -25,11 +25,10 @@ func newSnapshotCommand() *cobra.Command {
 			"Exit code: 0 only if the request was carried out and its result is good.",
 	}
 	return group(c, newSaveCommand(), newListCommand(), newVerifyCommand(), newDrillCommand(), newPruneCommand(),
-		newDeleteCommand(),
-		newCopyCommand(), newPinCommand(), newUnpinCommand())
+		newDeleteCommand(), newCopyCommand(), newPinCommand(), newUnpinCommand())
 }
 
-// backupCommand is a command that works on the stores alone, on any machine.
+// backupCommand returns a command that needs only the store and the spool, and so works on any machine.
 func backupCommand(use, short, long string, args cobra.PositionalArgs,
 	do func(c *cobra.Command, b *backups.Backups, format output, args []string) error) *cobra.Command {
 	var format output
@@ -56,7 +55,7 @@ func backupCommand(use, short, long string, args cobra.PositionalArgs,
 	return c
 }
 
-// wouldBackups ends a dry run on backups.
+// wouldBackups prints the result of a dry run: what would be done, and to which backups.
 func wouldBackups(c *cobra.Command, format output, what string, names []string) error {
 	return format.write(c, map[string]any{what: names, "dry_run": true}, func(w io.Writer) error {
 		lines := make([]string, 0, len(names))
@@ -70,7 +69,7 @@ func wouldBackups(c *cobra.Command, format output, what string, names []string) 
 	})
 }
 
-// completeBackups completes the names of backups, the newest first, if the store answers soon.
+// completeBackups completes the names of backups, the newest first, if the store answers within 3 s.
 func completeBackups(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	cfg, _, err := loadClient(c)

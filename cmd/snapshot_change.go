@@ -153,7 +153,7 @@ func newUnpinCommand() *cobra.Command {
 	return c
 }
 
-// showPlace says what was done to a backup, and where.
+// showPlace prints what was done to a backup, and in which places.
 func showPlace(c *cobra.Command, format output, done string, at backups.Place, err error, dryRun bool) error {
 	switch {
 	case err != nil:

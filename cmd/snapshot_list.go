@@ -21,7 +21,7 @@ func newListCommand() *cobra.Command {
 		cobra.NoArgs,
 		func(c *cobra.Command, b *backups.Backups, format output, _ []string) error {
 			all, err := b.Everywhere(c.Context())
-			if len(all) == 0 && err != nil { // that there is none is not known
+			if len(all) == 0 && err != nil { // there may be backups that could not be read
 				return err
 			}
 			return errors.Join(err, format.write(c, all, func(w io.Writer) error {

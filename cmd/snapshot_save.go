@@ -66,11 +66,12 @@ func newSaveCommand() *cobra.Command {
 	return c
 }
 
-// save saves the etcd at the endpoints, or without any has the node on this machine save its member.
+// save saves the etcd at --endpoints. Without that flag, the node on this machine saves its member.
 func save(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags) (snapshot.Meta, error) {
 	bar := show.NewProgress(c.ErrOrStderr())
 	defer bar.End()
-	if c.Flags().Changed("endpoints") { // also if it is empty: a variable that is not set must not save this node instead
+	// An empty --endpoints is an error: `--endpoints $UNSET` must not save this node instead.
+	if c.Flags().Changed("endpoints") {
 		r, err := remote.choose(c, loaded)
 		if err != nil {
 			return snapshot.Meta{}, err
@@ -84,7 +85,7 @@ func save(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags) (snapsho
 	return backups.SaveBy(c.Context(), client, bar.Show)
 }
 
-// wouldSave finds the member that would be saved, and sees whether the store answers.
+// wouldSave prints which member would be saved. It returns an error if the store does not answer.
 func wouldSave(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags, format output) error {
 	meta, err := wouldSaved(c, loaded, remote)
 	if err != nil {
@@ -111,17 +112,17 @@ func wouldSaved(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags) (m
 	return meta, err
 }
 
-// remoteFlags say how an etcd is reached that we do not run, in etcdctl's words.
+// remoteFlags are the flags for reaching any etcd. Their names are etcdctl's.
 type remoteFlags struct {
 	endpoints []string
 	secure    clientv3.SecureConfig
 	user      string
 	password  string
-	fs        *pflag.FlagSet // of all but the endpoints
+	fs        *pflag.FlagSet // all flags but --endpoints
 }
 
-// add adds the flags. The endpoints have no variable, unlike with etcdctl: one that is set for etcdctl must not turn a
-// backup of this node into one of something else.
+// add adds the flags. Unlike etcdctl, --endpoints has no environment variable: with ETCDCTL_ENDPOINTS set for etcdctl,
+// the command must still save this node.
 func (r *remoteFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&r.endpoints, "endpoints", nil,
 		"save the etcd at these `URLs`, of one member, instead of this node's")
@@ -137,7 +138,7 @@ func (r *remoteFlags) add(fs *pflag.FlagSet) {
 	fs.AddFlagSet(r.fs)
 }
 
-// unused returns an error if flags were given that only mean something with --endpoints.
+// unused returns an error if a flag was given that needs --endpoints.
 func (r *remoteFlags) unused(given *pflag.FlagSet) error {
 	var err error
 	r.fs.VisitAll(func(f *pflag.Flag) {
@@ -161,7 +162,7 @@ func (r *remoteFlags) config() (clientv3.Config, error) {
 		return clientv3.Config{}, errors.New("--password: must be set with --user (ETCDCTL_PASSWORD in the environment " +
 			"keeps it out of `ps`)")
 	}
-	r.secure.InsecureTransport = true // as etcdctl: the scheme of a URL decides
+	r.secure.InsecureTransport = true // as in etcdctl, the scheme of each URL decides
 	if len(r.endpoints) == 0 {
 		return clientv3.Config{}, errors.New(`--endpoints: must be URLs such as https://10.0.0.1:2379, got ""`)
 	}
@@ -182,7 +183,7 @@ func (r *remoteFlags) config() (clientv3.Config, error) {
 	return *cfg, nil
 }
 
-// choose opens the store of the configuration, and chooses a member of the etcd at the endpoints.
+// choose opens the store of the configuration, and chooses a member of the etcd at --endpoints.
 func (r *remoteFlags) choose(c *cobra.Command, l *config.Loaded) (*backups.Remote, error) {
 	if l.Origin["cluster.name"] == config.OriginDefault {
 		return nil, errors.New("say by what name the store is to know this cluster: --cluster.name NAME")
@@ -198,7 +199,7 @@ func (r *remoteFlags) choose(c *cobra.Command, l *config.Loaded) (*backups.Remot
 	return b.Remote(c.Context(), client, buildVersion())
 }
 
-// node is the client of the node on this machine, which saves its member where no endpoints are given.
+// node returns a client of the node on this machine, for a save without --endpoints.
 func (r *remoteFlags) node(c *cobra.Command, l *config.Loaded) (*control.Client, error) {
 	if err := r.unused(c.Flags()); err != nil {
 		return nil, err

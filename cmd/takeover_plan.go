@@ -32,7 +32,7 @@ func newTakeoverPlanCommand() *cobra.Command {
 	return c
 }
 
-// planTakeover plans the takeover of this machine with the configuration of its node.
+// planTakeover prints the plan of a takeover of this machine with the configuration of its node.
 func planTakeover(c *cobra.Command, loaded *config.Loaded, dir string, format output) error {
 	p := takeover.Judge(takeover.Look(c.Context(), loaded, dir))
 	err := format.write(c, p, p.Text)

@@ -16,7 +16,7 @@ import (
 	"holdfast/embedded/health"
 )
 
-// releaseFlags are what the operator says.
+// releaseFlags are the flags of `holdfast takeover release`.
 type releaseFlags struct {
 	to            string
 	force, dryRun bool
@@ -71,7 +71,7 @@ func newTakeoverReleaseCommand() *cobra.Command {
 	return c
 }
 
-// release asks the node, again and again for as long as f.wait while the member cannot go down.
+// release asks the node to release its member, and asks again for as long as f.wait while the member cannot go down.
 func (f releaseFlags) release(ctx context.Context, client *control.Client, progress io.Writer) (health.Release, error) {
 	path := "/takeover/release?" + url.Values{"to": {f.to}, "by": {operator()}, "force": {fmt.Sprint(f.force)},
 		"dry": {fmt.Sprint(f.dryRun)}}.Encode()
@@ -87,7 +87,7 @@ func (f releaseFlags) release(ctx context.Context, client *control.Client, progr
 	return r, err
 }
 
-// refusal is why the member was not released, or would not be.
+// refusal returns an error if the member was not released or, with --dry-run, would not be.
 func (f releaseFlags) refusal(r health.Release) error {
 	switch {
 	case len(r.Why) > 0:

@@ -64,7 +64,8 @@ func newTLSInitCommand() *cobra.Command {
 	return c
 }
 
-// clientName bounds what `tls client` makes a file name of. It is the user where etcd's authentication is on.
+// clientName matches the names that `tls client` accepts. The name becomes a file name, and the user where etcd's
+// authentication is on.
 var clientName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:-]{0,63}$`)
 
 func newTLSForgetCommand() *cobra.Command {

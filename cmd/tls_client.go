@@ -77,8 +77,8 @@ func newTLSClientCommand() *cobra.Command {
 	return c
 }
 
-// asItself has a command talk to another machine's node as the certificate that it is to renew, where only the address
-// is given.
+// asItself makes a command show the certificate that it renews to a node on another machine, if the flags give only the
+// node's address.
 func asItself(fs *pflag.FlagSet, f certificates.Files) (err error) {
 	if !fs.Changed("control.remote.address") {
 		return nil
@@ -91,9 +91,9 @@ func asItself(fs *pflag.FlagSet, f certificates.Files) (err error) {
 	return err
 }
 
-// issuing is what the commands that issue a certificate by hand have in common.
+// issuing are the flags that all commands which issue a certificate have.
 type issuing struct {
-	kind   string // what --to is: a directory or a file
+	kind   string // of --to: "directory" or "file"
 	to     string
 	life   time.Duration
 	dryRun bool
@@ -107,7 +107,7 @@ func (i *issuing) flags(c *cobra.Command, to string, life time.Duration) {
 	addDryRun(c.Flags(), &i.dryRun)
 }
 
-// load checks what is asked for, and reads the configuration.
+// load checks the name and the flags, and reads the configuration.
 func (i *issuing) load(c *cobra.Command, name string) (*config.Loaded, error) {
 	if !clientName.MatchString(name) {
 		return nil, fmt.Errorf("NAME: must be 1–64 of letters, digits and . _ @ : -, beginning with one of the first two, "+
@@ -122,7 +122,7 @@ func (i *issuing) load(c *cobra.Command, name string) (*config.Loaded, error) {
 	return config.Load("", c.Flags(), os.Environ())
 }
 
-// ask has a node renew the certificate, if it is time for that.
+// ask asks a node to renew the certificate, if it is due.
 func ask(c *cobra.Command, f certificates.Files, address string, has *tls.Certificate, dryRun bool) error {
 	if c.Flags().Changed("life") || c.Flags().Changed("renewable") {
 		return usage(errors.New("--life, --renewable: a node renews a certificate for as long as it was issued, and no " +

@@ -18,13 +18,14 @@ func newTLSObserverCommand() *cobra.Command {
 	p := paper{holder: pki.Observer, key: "gossip.observer-file", life: 365 * 24 * time.Hour}
 	return p.command(&cobra.Command{
 		Short: "Issue the certificate that an observer on another machine needs for gossip (tls.mode ca and auto)",
-		Long: "Issue the certificate that an observer on another machine (`holdfast discover`) needs for gossip: one file\n" +
-			"with the certificate, its key and the peers' authorities. Copy it there, readable only by its user, and set\n" +
-			"gossip.observer-file to it.\n\n" +
-			"Anyone who has the file hears what the nodes say about themselves, but cannot state facts about nodes. The\n" +
-			"members' ports refuse it. With --renewable, `holdfast discover` keeps it fresh, where control.listen is set\n" +
-			"on the nodes. Otherwise issue another one before it expires, and in a rotation of the authorities before the\n" +
-			"old authority is removed. A new file takes effect as soon as it replaces the old one.\n\n" + paperHelp,
+		Long: "Issue the certificate that an observer on another machine (`holdfast discover`) needs for gossip: one\n" +
+			"file with the certificate, its key and the peers' authorities. Copy it there, readable only by its user,\n" +
+			"and set gossip.observer-file to it.\n\n" +
+			"Anyone who has the file hears what the nodes say about themselves, but cannot state facts about nodes.\n" +
+			"The members' ports refuse it. With --renewable, `holdfast discover` keeps it fresh, where control.listen\n" +
+			"is set on the nodes. Otherwise issue another one before it expires, and in a rotation of the authorities\n" +
+			"before the old authority is removed. A new file takes effect as soon as it replaces the old one.\n\n" +
+			paperHelp,
 	})
 }
 
@@ -32,15 +33,16 @@ func newTLSOperatorCommand() *cobra.Command {
 	p := paper{holder: pki.Operator, key: "tls.operator-file", life: 30 * 24 * time.Hour}
 	return p.command(&cobra.Command{
 		Short: "Issue the certificate with which an operator on another machine signs orders (tls.mode ca and auto)",
-		Long: "Issue the certificate with which an operator on another machine signs orders: `holdfast restore`, `recover`\n" +
-			"and `rejoin --instead` put proposals into the backup store, and the nodes obey only signed ones. It is one\n" +
-			"file with the certificate, its key and the peers' authorities. Copy it there, readable only by its user, and set\n" +
-			"tls.operator-file to it.\n\n" +
-			"It signs proposals and their aborts, and nothing else. It is not a member's or a client's certificate, and does\n" +
-			"not admit to the gossip. To run commands on a node from there, such as --confirm, you also need a client's\n" +
-			"certificate that control.operators names (control.remote).\n\n" +
-			"With --renewable it can be renewed from its own machine: by --renew with --control.remote.address HOST:PORT (a\n" +
-			"node's control.listen), from a timer, or by `holdfast discover`, which keeps it fresh.\n\n" + paperHelp,
+		Long: "Issue the certificate with which an operator on another machine signs orders: `holdfast restore`,\n" +
+			"`recover` and `rejoin --instead` put proposals into the backup store, and the nodes obey only signed\n" +
+			"ones. It is one file with the certificate, its key and the peers' authorities. Copy it there, readable\n" +
+			"only by its user, and set tls.operator-file to it.\n\n" +
+			"It signs proposals and their aborts, and nothing else. It is not a member's or a client's certificate,\n" +
+			"and does not admit to the gossip. To run commands on a node from there, such as --confirm, you also need\n" +
+			"a client's certificate that control.operators names (control.remote).\n\n" +
+			"With --renewable it can be renewed from its own machine: by --renew with --control.remote.address\n" +
+			"HOST:PORT (a node's control.listen), from a timer, or by `holdfast discover`, which keeps it fresh.\n\n" +
+			paperHelp,
 	})
 }
 
@@ -49,10 +51,10 @@ const paperHelp = "" +
 	"forget NAME` ends the warnings and its renewals.\n\n" +
 	"The key of the peers' authority must be here: run it on a node, or with the node's configuration."
 
-// paper is how a [pki.Paper] is issued.
+// paper describes a command that issues a [pki.Paper].
 type paper struct {
 	holder pki.Holder
-	key    string // of the configuration, that names its file
+	key    string // the key of the configuration that names the file
 	life   time.Duration
 }
 
@@ -100,7 +102,7 @@ func (p paper) command(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// renew has a node renew the certificate, if it is time for that.
+// renew asks a node to renew the certificate, if it is due.
 func (p paper) renew(c *cobra.Command, cfg config.Config, name string, i issuing) error {
 	at := cfg.Control.Remote.Address
 	if at == "" {

@@ -27,14 +27,14 @@ func newEtcdctlCommand() *cobra.Command {
 			if err := certificates.PresetEtcdctl(c.Context(), file, args); err != nil {
 				return err
 			}
-			signal.Reset(syscall.SIGINT, syscall.SIGTERM)  // it is etcdctl's to end on them
-			os.Args = append([]string{"etcdctl"}, args...) // its command line is a package variable that reads os.Args
+			signal.Reset(syscall.SIGINT, syscall.SIGTERM)  // etcdctl handles them itself
+			os.Args = append([]string{"etcdctl"}, args...) // etcdctl's command line reads os.Args
 			return ctlv3.Start()
 		},
 	}
 }
 
-// cutConfig takes our own --config off the front of the arguments.
+// cutConfig removes holdfast's --config from the front of the arguments.
 func cutConfig(args []string) (file string, rest []string) {
 	if len(args) > 1 && (args[0] == "--config" || args[0] == "-c") {
 		return args[1], args[2:]

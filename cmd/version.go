@@ -14,7 +14,7 @@ import (
 // version is set by the linker: -ldflags "-X holdfast/cmd.version=v1.2.3".
 var version = ""
 
-// buildVersion is the version of this build, or what the Go toolchain knows of it.
+// buildVersion returns the version of this build, by default the one that the Go toolchain recorded.
 func buildVersion() string {
 	if version != "" {
 		return version

@@ -51,7 +51,9 @@ func newVolumeListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			keeps(c.Context(), client, infos)
+			if self, err := selfOf(c.Context(), client); err == nil {
+				decided(self, infos)
+			}
 			return format.write(c, infos, func(w io.Writer) error { return show.Volumes(w, cfg.Volume.Provider, infos) })
 		},
 	}
@@ -60,19 +62,8 @@ func newVolumeListCommand() *cobra.Command {
 	return c
 }
 
-// keeps tells what the node of this machine has decided: to this process, which looks as the node would, another one has
-// its volume.
-func keeps(ctx context.Context, client *control.Client, infos []volume.Info) {
-	var s health.ClusterStatus
-	if client.Get(ctx, http.MethodGet, "/status", &s) != nil {
-		return
-	}
-	if self := s.Self(); self != nil {
-		decided(*self, infos)
-	}
-}
-
-// decided corrects what this process would do by what the node has done, which knows more: it hears the others.
+// decided replaces the decisions of this process by those of the running node. The node knows more, because it hears
+// the other nodes, and it holds a volume that this process sees as another one's.
 func decided(self health.NodeStatus, infos []volume.Info) {
 	for i := range infos {
 		switch {
@@ -122,7 +113,7 @@ func newVolumeReleaseCommand() *cobra.Command {
 	return c
 }
 
-// dropVolumes releases what lies here while no node runs.
+// dropVolumes releases the volumes of this machine while no node runs.
 func dropVolumes(ctx context.Context, cfg config.Config, dryRun bool, out io.Writer) error {
 	_, provider, err := node.OpenProvider(ctx, cfg, prometheus.NewRegistry(), nil, zap.NewNop())
 	if err != nil {
@@ -188,7 +179,7 @@ func newVolumeSetAsideCommand() *cobra.Command {
 	return c
 }
 
-// forEBS runs a command that is about EBS volumes only.
+// forEBS returns the RunE of a command that works on EBS volumes only.
 func forEBS(run func(c *cobra.Command, cfg config.Config) error) runE {
 	return func(c *cobra.Command, _ []string) error {
 		cfg, _, err := loadClient(c)

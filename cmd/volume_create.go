@@ -61,7 +61,7 @@ func newVolumeCreateCommand() *cobra.Command {
 	return c
 }
 
-// createVolumes makes what is missing, one after the other, and says so.
+// createVolumes creates the missing volumes one after the other, and prints each.
 func createVolumes(ctx context.Context, cfg config.Config, o createOptions, out io.Writer) error {
 	if err := o.check(); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (o createOptions) check() error {
 	return errors.Join(errs...)
 }
 
-// volume is the volume to make for a slot.
+// volume describes the volume to create for a slot.
 func (o createOptions) volume(cfg config.Config, slot, zone string) ebs.NewVolume {
 	return ebs.NewVolume{
 		Zone: zone, SizeGiB: o.size, Type: o.kind, IOPS: o.iops, Throughput: o.rate, Encrypted: o.encrypted, KMSKey: o.key,

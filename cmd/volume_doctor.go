@@ -32,7 +32,7 @@ func newVolumeDoctorCommand() *cobra.Command {
 	return c
 }
 
-// examine writes a line for each thing that the doctor looked at.
+// examine prints a line for each check, and returns exit code 1 if something that a node needs is missing.
 func examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	cloud, err := node.OpenEC2(ctx, cfg, prometheus.NewRegistry(), zap.NewNop())
 	if err != nil {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Collects the licences of all that is linked into the binary, and of Go: licences.sh DIR. They are in the modules
-# themselves, beside the packages that are linked or above them; a module without any is an error.
+# Collects the licences of all modules that are linked into the binary, and of Go: licences.sh DIR. It looks for them in
+# the directories of the linked packages and above. A module without a licence is an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 to=${1:?usage: licences.sh DIR}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the links of an image: links.sh DIR. Under these names the binary is what kops' manifest of etcd-manager starts.
-# It removes nothing else that DIR has.
+# Makes the links of an image in DIR: links.sh DIR. kops' manifest for etcd-manager starts the binary under these names.
+# Other files in DIR are kept.
 set -eu
 to=${1:?usage: links.sh DIR}
 mkdir -p "$to/ko-app"

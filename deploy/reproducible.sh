@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the binary here, as it is in the tree, and again from a copy in another directory with an empty build cache, and
-# compares the bytes. Only modules are shared, which go.sum pins. VERSION is given to both: git describe may tell a copy
-# something else.
+# Builds the binary in this tree, and again from a copy in another directory with an empty build cache, and compares the
+# bytes. The two builds share only the modules, which go.sum pins. Both get the same VERSION, because git describe may
+# differ in a copy.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${VERSION:-reproducible}

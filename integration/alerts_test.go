@@ -16,7 +16,7 @@ import (
 
 const ruleDir = "../deploy/prometheus"
 
-// Each alert fires where it should, and does not where it should not.
+// Each alert fires in its situation, and in no other.
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("promtool"); err != nil {
@@ -44,7 +44,7 @@ func TestAlertRules(t *testing.T) {
 	}
 }
 
-// files are the files of rules.
+// files are the files with the alert rules.
 func files(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(ruleDir, "holdfast-*.yml"))
@@ -63,7 +63,7 @@ func promtool(command, what string, files ...string) error {
 	return nil
 }
 
-// alerts makes sure which alerts fire where the nodes that run continue for two hours as they are now.
+// alerts checks which alerts fire if the running nodes stay as they are for two hours.
 func alerts(t *testing.T, c *integration.Cluster, want ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("promtool"); err != nil {
@@ -84,7 +84,7 @@ func alerts(t *testing.T, c *integration.Cluster, want ...string) {
 	for _, name := range want {
 		fire = append(fire, labelled{fmt.Sprintf("{alertname=%q}", name), 1})
 	}
-	file := filepath.Join(t.TempDir(), "alerts.json") // which is YAML as well
+	file := filepath.Join(t.TempDir(), "alerts.json") // JSON is YAML
 	c.Until(patience, "these alerts fire, and no others", func() error {
 		text, err := json.Marshal(map[string]any{
 			"rule_files": absolute,
@@ -107,7 +107,7 @@ type shownSeries struct {
 	Values string `json:"values"`
 }
 
-// shown are the series of the nodes that run, as they are now, for two hours.
+// shown returns the current series of the running nodes, as constant for two hours.
 func shown(t *testing.T, c *integration.Cluster) (input []shownSeries) {
 	t.Helper()
 	for _, n := range c.Running() {

@@ -18,12 +18,12 @@ import (
 	"holdfast/integration"
 )
 
-// rules are the files of a story's users and roles, the same for all nodes.
+// rules are the files of users and roles of a story, the same for all nodes.
 type rules struct {
 	t       *testing.T
 	c       *integration.Cluster
 	dir     string
-	secrets []string // every password there ever was
+	secrets []string // every password so far
 	said    strings.Builder
 }
 
@@ -38,7 +38,7 @@ func newRules(t *testing.T) *rules {
 
 func (r *rules) path() string { return filepath.Join(r.dir, "auth.yaml") }
 
-// write replaces a file as a careful operator does it.
+// write replaces a file by a rename, as a careful operator does.
 func (r *rules) write(name, text string) {
 	r.t.Helper()
 	path := filepath.Join(r.dir, name)
@@ -46,14 +46,14 @@ func (r *rules) write(name, text string) {
 	must(r.t, os.Rename(path+".new", path))
 }
 
-// password writes the password of a user.
+// password writes the password file of a user.
 func (r *rules) password(user, password string) {
 	r.t.Helper()
 	r.secrets = append(r.secrets, password)
 	r.write(user+".pw", password+"\n")
 }
 
-// login is a client of every node, or the error of logging in.
+// login returns a client of all nodes, or the error of logging in.
 func (r *rules) login(user, password string) (*clientv3.Client, error) {
 	c, err := clientv3.New(clientv3.Config{Endpoints: r.c.Endpoints(r.c.Running()...), Logger: zap.NewNop(), DialTimeout: 5 * time.Second, Username: user, Password: password})
 	if err == nil {
@@ -62,7 +62,7 @@ func (r *rules) login(user, password string) (*clientv3.Client, error) {
 	return c, err
 }
 
-// must log in.
+// must returns a client for a user who must be able to log in.
 func (r *rules) as(user, password string) *clientv3.Client {
 	r.t.Helper()
 	c, err := r.login(user, password)
@@ -72,7 +72,7 @@ func (r *rules) as(user, password string) *clientv3.Client {
 	return c
 }
 
-// run runs a command and remembers what it says.
+// run runs a command and keeps its output.
 func (r *rules) run(n *integration.Node, args ...string) integration.Output {
 	r.t.Helper()
 	o := n.Command(args...)
@@ -80,7 +80,7 @@ func (r *rules) run(n *integration.Node, args ...string) integration.Output {
 	return o
 }
 
-// settled waits until `holdfast auth plan` of every node says that there is nothing to do.
+// settled waits until `holdfast auth plan` has no steps on any node.
 func (r *rules) settled(what string) {
 	r.t.Helper()
 	r.c.Until(patience, what, func() error {
@@ -93,7 +93,7 @@ func (r *rules) settled(what string) {
 	})
 }
 
-// quiet checks that no password is in anything that anybody has said or published.
+// quiet checks that no password is in any output, log, status or metric.
 func (r *rules) quiet() {
 	r.t.Helper()
 	for _, n := range r.c.Nodes {
@@ -121,8 +121,8 @@ roles:
 - {name: app, permissions: [{access: readwrite, prefix: /app/}]}
 `
 
-// Users and roles appear as the file says, keep to what they may, follow its changes, and are gone when it says so;
-// what holdfast does by itself continues meanwhile, and nothing says a password.
+// Users and roles appear as the file says, may do only what the file allows, follow its changes, and disappear with
+// it. holdfast's own work continues meanwhile, and no password is printed.
 func TestAuthByFile(t *testing.T) {
 	story(t)
 	r := newRules(t)
@@ -166,7 +166,7 @@ func TestAuthByFile(t *testing.T) {
 		t.Errorf("others: keep: %v", err)
 	}
 
-	// An operator who does not wait, on a node that does not lead, while the cluster is paused.
+	// An operator applies the file without waiting, on a node that does not lead, while the cluster is paused.
 	follower := r.c.Nodes[0]
 	if r.c.Leader() == follower {
 		follower = r.c.Nodes[1]
@@ -204,7 +204,7 @@ func TestAuthByFile(t *testing.T) {
 		t.Errorf("history: %s", h.Out)
 	}
 
-	// A file that is wrong, or a password that cannot be read, changes nothing and is shown.
+	// A wrong file, or a password that cannot be read, changes nothing and is shown.
 	r.write("auth.yaml", "enabled: true\nuser: []\n")
 	r.c.Until(patience, "the leader tells of the file", func() error {
 		s, err := r.c.Leader().Self()
@@ -230,8 +230,8 @@ func TestAuthByFile(t *testing.T) {
 	r.quiet()
 }
 
-// With auth enabled the cluster is backed up, restored and restarted one by one; a restore brings the users of the
-// backup back, and then they become those of the file.
+// With auth enabled, the cluster is backed up, restored and restarted node by node. A restore brings back the users of
+// the backup; then holdfast changes them to those of the file.
 func TestAuthAndRestore(t *testing.T) {
 	story(t)
 	r := newRules(t)
@@ -270,7 +270,7 @@ func TestAuthAndRestore(t *testing.T) {
 		}
 	}
 
-	// The disruption lock is a key of ours: each stop takes it.
+	// Each stop takes the disruption lock, which is a key in etcd.
 	for _, n := range r.c.Nodes {
 		n.Stop()
 		n.Start()

@@ -16,16 +16,16 @@ import (
 	"holdfast/volume/device/devicetest"
 )
 
-// countFor is how long elections are counted; an hour says something.
+// countFor is how long elections are counted. A meaningful result takes an hour.
 var countFor = flag.Duration("elections.for", 30*time.Second, "how long BenchmarkElections counts")
 
 const (
-	longestStall = 400 * time.Millisecond // of a disk or a process; plain etcd waits for a second at least
-	nextStall    = time.Second            // to the next one, at most
+	longestStall = 400 * time.Millisecond // of a disk or a process; plain etcd waits for at least a second
+	nextStall    = time.Second            // the longest time to the next stall
 )
 
-// BenchmarkElections counts the elections where nobody dies: both clusters at once, under writes, on a processor that
-// is wanted by many others, while disks and processes stand still for a moment, the same ones of both.
+// BenchmarkElections counts elections although no member dies. Both clusters run at once, under writes, on a busy
+// processor, while disks and processes stall for a moment, the same ones in both clusters.
 func BenchmarkElections(b *testing.B) {
 	rivals := newRivals(b)
 	disks := ownDisks(b, rivals)
@@ -42,8 +42,8 @@ func BenchmarkElections(b *testing.B) {
 	}
 }
 
-// strain lets both clusters serve under strain, and returns what became of the writes, and how long the longest stall
-// was in truth: what ends it wants the processor as well.
+// strain lets both clusters serve under strain. It returns the results of the writes, and how long the longest stall
+// really was: on a busy processor, a stall may end late.
 func strain(b *testing.B, rivals []*rival, disks map[server]string) (pulses []*pulse, longest time.Duration) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), *countFor)
@@ -94,7 +94,7 @@ func strain(b *testing.B, rivals []*rival, disks map[server]string) (pulses []*p
 	return pulses, longest
 }
 
-// term is the newest of raft's terms: each election has one of its own.
+// term returns the highest raft term. Each election has its own term.
 func (r *rival) term(b *testing.B) (term uint64) {
 	b.Helper()
 	r.serving(b)
@@ -112,7 +112,7 @@ func (r *rival) term(b *testing.B) (term uint64) {
 	return term
 }
 
-// early is how many elections holdfast has started before its time.
+// early returns how many early elections holdfast has started.
 func (r *rival) early() (count int) {
 	for _, s := range r.servers {
 		if n, ok := s.(*integration.Node); ok {

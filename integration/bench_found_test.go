@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// BenchmarkBootstrap compares how long it takes from the start of three processes with blank disks until each of
-// them has acknowledged a write.
+// BenchmarkBootstrap compares how long it takes from the start of three processes with blank disks until each of them
+// has acknowledged a write.
 func BenchmarkBootstrap(b *testing.B) {
 	for b.Loop() {
 		d := newDuel(b, "serving-ms")
@@ -24,7 +24,7 @@ func BenchmarkBootstrap(b *testing.B) {
 				r.kill()
 				return []float64{milliseconds(took)}
 			})
-			if err := os.RemoveAll(rivals[0].dir); err != nil { // etcd has reserved half a gigabyte
+			if err := os.RemoveAll(rivals[0].dir); err != nil { // etcd has reserved half a gigabyte there
 				b.Fatal(err)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"holdfast/volume/device/devicetest"
 )
 
-// BenchmarkLeaderGone compares the longest time without a write when the leader's machine vanishes: nothing resets its
-// connections, and nothing arrives there any more.
+// BenchmarkLeaderGone compares the longest time without a write when the leader's machine vanishes: its connections
+// are not reset, and nothing reaches it any more.
 func BenchmarkLeaderGone(b *testing.B) {
 	if os.Geteuid() != 0 {
 		b.Skip("hosts in network namespaces need root")
@@ -43,7 +43,8 @@ func hostOf(s server) *hosts.Host {
 	return s.(*integration.Node).Host
 }
 
-// BenchmarkLeaderPaused compares it when the leader's process is stopped: the kernel still accepts connections for it.
+// BenchmarkLeaderPaused does the same when the leader's process is suspended: the kernel still accepts connections for
+// it.
 func BenchmarkLeaderPaused(b *testing.B) {
 	deprive(b, newRivals(b), func(leader server) (mend func()) {
 		leader.Signal(syscall.SIGSTOP)
@@ -51,14 +52,14 @@ func BenchmarkLeaderPaused(b *testing.B) {
 	})
 }
 
-// BenchmarkLeaderStalled compares it when the leader's disk takes no writes, and reports no error.
+// BenchmarkLeaderStalled does the same when writes to the leader's disk hang without an error.
 func BenchmarkLeaderStalled(b *testing.B) {
 	rivals := newRivals(b)
 	disks := ownDisks(b, rivals)
 	deprive(b, rivals, func(leader server) (mend func()) { return devicetest.Freeze(b, disks[leader]) })
 }
 
-// ownDisks gives each server a disk of its own, and returns where they are mounted.
+// ownDisks gives each server a disk of its own, and returns the mount points.
 func ownDisks(b *testing.B, rivals []*rival) map[server]string {
 	b.Helper()
 	disks := map[server]string{}
@@ -71,12 +72,12 @@ func ownDisks(b *testing.B, rivals []*rival) map[server]string {
 				s.(*integration.Node).Root = filepath.Join(disks[s], "volumes")
 			}
 		}
-		b.Cleanup(r.kill) // before the disks are taken away
+		b.Cleanup(r.kill) // before the disks are removed
 	}
 	return disks
 }
 
-// deprive starts the rivals and takes one leader after the other from them.
+// deprive starts the rivals, and takes the leader away from each again and again.
 func deprive(b *testing.B, rivals []*rival, befall func(leader server) (mend func())) {
 	startAll(b, rivals)
 	for b.Loop() {

@@ -14,9 +14,9 @@ import (
 	"holdfast/integration"
 )
 
-// These have no rival: plain etcd does none of it by itself.
+// These benchmarks have no rival, because plain etcd does none of this by itself.
 
-// solo prints what each of count rounds measured, and the median, the lowest and the highest of each column.
+// solo prints the result of each round, and the median, the lowest and the highest value of each column.
 func solo(b *testing.B, count int, columns []string, measure func(round int) []float64) {
 	fmt.Printf("\n== %s, load average %s\n%-16s", b.Name(), loadAverage(), "round")
 	for _, c := range columns {
@@ -41,7 +41,7 @@ func solo(b *testing.B, count int, columns []string, measure func(round int) []f
 	row("lowest", "", lowest)
 	row("highest", "", highest)
 	fmt.Printf("load average %s\n", loadAverage())
-	b.ReportMetric(0, "ns/op") // the time of all rounds together says nothing
+	b.ReportMetric(0, "ns/op") // the total time is meaningless
 }
 
 // benched makes a cluster and waits until it serves.
@@ -59,8 +59,8 @@ func benched(b *testing.B, o integration.Options, prepare func(*integration.Clus
 }
 
 // BenchmarkNodeLost measures how long it takes from the kill of a member's process until a standby holds its slot, and
-// until every member serves. The cloud's part, to notice that the machine is gone and to let its disk go, is not in it:
-// here the disk is free at once (volume.local.takeover-after is 0s).
+// until every member serves. It does not include the time in which a cloud notices that the machine is gone and
+// releases its disk: here the disk is free at once (volume.local.takeover-after is 0s).
 func BenchmarkNodeLost(b *testing.B) {
 	c := benched(b, integration.Options{Nodes: 4, Keys: map[string]any{
 		"volume.local.scope": "machine", "volume.local.takeover-after": "0s",
@@ -91,8 +91,8 @@ func BenchmarkNodeLost(b *testing.B) {
 	}
 }
 
-// BenchmarkDiskLost measures how long it takes from the start of a follower whose disk was replaced by a blank one
-// until it is a voter again: the time of the learner, which the leader sends the whole database.
+// BenchmarkDiskLost measures how long it takes from the start of a follower with a blank disk until it is a voter
+// again. Meanwhile it is a learner, to which the leader sends the whole database.
 func BenchmarkDiskLost(b *testing.B) {
 	for _, mib := range []int{0, 1024} {
 		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) {
@@ -127,7 +127,7 @@ func BenchmarkDiskLost(b *testing.B) {
 	}
 }
 
-// fillCluster puts that many bytes of values that do not compress, of 64 KiB each.
+// fillCluster writes values of 64 KiB that do not compress, until they have this many bytes.
 func fillCluster(b *testing.B, c *integration.Cluster, size int) {
 	b.Helper()
 	const each = 64 << 10
@@ -159,8 +159,8 @@ func fillCluster(b *testing.B, c *integration.Cluster, size int) {
 	}
 }
 
-// BenchmarkResize measures how long it takes from the change of the configuration on all nodes until a cluster of three
-// has five voters, and from the change back until it has three.
+// BenchmarkResize measures how long it takes, after a change of the configuration on all nodes, until a cluster of
+// three has five voters, and until it has three again.
 func BenchmarkResize(b *testing.B) {
 	three, five := []string{"a", "b", "c"}, []string{"a", "b", "c", "d", "e"}
 	c := benched(b, integration.Options{Nodes: 5, Slots: three}, func(c *integration.Cluster) {

@@ -27,9 +27,9 @@ const (
 	profilePort    = ":6061"
 )
 
-// BenchmarkProfile takes a profile of the processor from each node of a cluster that does what Kubernetes asks of it:
-// puts in transactions, linearizable reads, ranges, leases, watches, and a backup meanwhile. `make profile` makes of
-// them what the released binary is optimised for.
+// BenchmarkProfile takes a CPU profile of each node of a cluster under a load like that of Kubernetes: puts in
+// transactions, linearizable reads, ranges, leases, watches, and a backup. From these, `make profile` makes the
+// profile for the optimised build.
 func BenchmarkProfile(b *testing.B) {
 	if *profileTo == "" {
 		b.Skip("without -profile.to there is nothing to write")
@@ -109,7 +109,7 @@ func kubernetes(ctx context.Context, client *clientv3.Client, number int) error 
 	return err
 }
 
-// profile writes the profile of a node.
+// profile saves the profile of a node.
 func profile(ctx context.Context, n *integration.Node) error {
 	url := fmt.Sprintf("http://%s%s/debug/pprof/profile?seconds=%d", n.Address, profilePort, profileTime/time.Second)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	putClients = 16                     // connections, each with one write at a time, a third of them to each member
-	putKeys    = 1000                   // that are overwritten at random
+	putClients = 16                     // connections with one write at a time each, a third of them to each member
+	putKeys    = 1000                   // the keys that are overwritten at random
 	putSize    = 256                    // bytes of a value
-	putSlices  = 6                      // of each kind in a round
-	putWarm    = 200 * time.Millisecond // of each slice that is not counted: the other cluster still commits
-	putTime    = time.Second            // of each slice that is
+	putSlices  = 6                      // slices of each kind in a round
+	putWarm    = 200 * time.Millisecond // the start of each slice, which does not count: the other cluster still commits
+	putTime    = time.Second            // the rest of each slice, which counts
 )
 
-// BenchmarkPut compares throughput, latency and the CPU time that all three servers together spend on a write. A
-// round is made of short slices in which the clusters take turns, because the load of a shared machine changes
-// within seconds by more than the difference that is looked for.
+// BenchmarkPut compares throughput, latency, and the CPU time that all three servers together use for a write. A round
+// consists of short slices in which the clusters take turns, because the load of a shared machine changes within
+// seconds by more than the difference to measure.
 func BenchmarkPut(b *testing.B) { compareOperations(b, runningRivals(b), puts) }
 
 // BenchmarkGet does the same with linearizable reads.
 func BenchmarkGet(b *testing.B) { compareOperations(b, runningRivals(b), gets) }
 
-// operation is what clients do as fast as they can.
+// operation is what clients repeat as fast as they can.
 type operation struct {
 	name string
 	do   func(ctx context.Context, client *clientv3.Client, key, value string) error
@@ -58,7 +58,7 @@ func compareOperations(b *testing.B, rivals []*rival, do operation) {
 			defer client.Close()
 			t.clients = append(t.clients, client)
 		}
-		t.slice(b) // the first writes are not for the record; reads have something to find
+		t.slice(b) // warms up, and writes what reads will find
 		t.do = do
 	}
 	for b.Loop() {
@@ -81,15 +81,15 @@ func compareOperations(b *testing.B, rivals []*rival, do operation) {
 	}
 }
 
-// tally is what the clients of one rival have seen in a round.
+// tally collects the results of one rival in a round.
 type tally struct {
 	do      operation
 	clients []*clientv3.Client
-	cpu     float64 // seconds that the servers had used before
+	cpu     float64 // the CPU seconds of the servers before the round
 
 	mu   sync.Mutex
 	all  int       // operations
-	took []float64 // milliseconds, of those that count
+	took []float64 // milliseconds, of the operations that count
 }
 
 func (t *tally) begin(b *testing.B, r *rival) {
@@ -98,7 +98,7 @@ func (t *tally) begin(b *testing.B, r *rival) {
 	t.cpu, _ = r.usage(b)
 }
 
-// slice does as much as the clients can.
+// slice repeats the operation as often as the clients can.
 func (t *tally) slice(b *testing.B) {
 	b.Helper()
 	warm := time.Now().Add(putWarm)
@@ -119,14 +119,15 @@ func (t *tally) slice(b *testing.B) {
 	}
 }
 
-// end sums up the round. The CPU time includes what the servers used while the others had their turn.
+// end sums up the round. The CPU time includes what the servers used during the other rival's slices.
 func (t *tally) end(b *testing.B, r *rival) []float64 {
 	b.Helper()
 	return r.figures(b, t.took, putSlices*putTime, t.all, t.cpu)
 }
 
-// figures are what a round shows: operations a second, their p50 and p99 in ms, the servers' CPU µs for each, and the
-// resident MB of one. took is those that count, of all of them, and cpu the seconds that the servers had used before.
+// figures returns the results of a round: operations a second, their p50 and p99 in ms, the servers' CPU µs for each,
+// and the resident MB of one server. took has the operations that count, of all of them, and cpu the servers' CPU
+// seconds before the round.
 func (r *rival) figures(b *testing.B, took []float64, within time.Duration, all int, cpu float64) []float64 {
 	b.Helper()
 	now, resident := r.usage(b)
@@ -137,7 +138,7 @@ func (r *rival) figures(b *testing.B, took []float64, within time.Duration, all 
 	}
 }
 
-// putUntil works until end, and returns the number of operations and how long those took that ended after warm.
+// putUntil works until end. It returns the number of operations, and how long each took that ended after warm.
 func putUntil(ctx context.Context, client *clientv3.Client, do operation, warm, end time.Time) (count int, took []float64, err error) {
 	value := make([]byte, putSize)
 	for i := range value {
@@ -160,11 +161,11 @@ func putUntil(ctx context.Context, client *clientv3.Client, do operation, warm, 
 	}
 }
 
-// idleTime is how long idle processes are watched. What they use is counted by the kernel for each of them, so
-// both kinds are watched at once.
+// idleTime is how long idle processes are watched. Both kinds are watched at once, because the kernel counts the use
+// of each process.
 const idleTime = time.Minute
 
-// BenchmarkIdle compares what a process takes when no client is there.
+// BenchmarkIdle compares what a process uses without clients.
 func BenchmarkIdle(b *testing.B) {
 	rivals := runningRivals(b)
 	watch := idleTime
@@ -178,7 +179,7 @@ func BenchmarkIdle(b *testing.B) {
 			for _, r := range rivals {
 				before[r.kind], _ = r.usage(b)
 			}
-			time.Sleep(watch) // it is the time that is measured
+			time.Sleep(watch) // the duration of the measurement
 			for _, r := range rivals {
 				cpu, resident := r.usage(b)
 				each := float64(len(r.servers))

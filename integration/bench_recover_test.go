@@ -7,16 +7,16 @@ import (
 	"holdfast/integration"
 )
 
-// BenchmarkRecover measures how long a cluster of three is without a write when two of its disks are lost and an
-// operator runs `holdfast recover` as soon as it can be run: from the loss to the first write, and the part of it after
-// the command. Plain etcd has no such command to compare with.
+// BenchmarkRecover measures how long a cluster of three is without a write when two of its disks are lost, and an
+// operator runs `holdfast recover` as soon as possible: from the loss to the first write, and from the command to the
+// first write. Plain etcd has no comparable command.
 func BenchmarkRecover(b *testing.B) {
 	for b.Loop() {
 		solo(b, rounds(5), []string{"lost-to-write-s", "command-to-write-s"}, func(int) []float64 { return recoverOnce(b) })
 	}
 }
 
-// recoverOnce returns the time from the loss on, and from the command on, in seconds.
+// recoverOnce returns the seconds from the loss, and from the command, to the first write.
 func recoverOnce(b *testing.B) []float64 {
 	b.Helper()
 	c := benched(b, integration.Options{}, func(*integration.Cluster) {})

@@ -23,10 +23,11 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// BenchmarkRestore compares the way from a backup to a member that is ready: ours from the compressed backup in the
-// store, which is verified completely on the way, and that of `etcdutl snapshot restore`, which begins with the
-// decompressed file. Both raise the revision, and both data directories are started by the same code in this process.
-// As on a node, ours campaigns as soon as the plan says so (R23); theirs waits for etcd's timer, 0.1 to 1 s.
+// BenchmarkRestore compares how long it takes from a backup to a member that is ready. holdfast begins with the
+// compressed backup in the store, which it verifies completely; `etcdutl snapshot restore` begins with the
+// decompressed file. Both raise the revision, and the same code in this process starts both data directories. As on a
+// node, holdfast's member campaigns as soon as the plan says so (R23); the other one waits for etcd's timer, 0.1 to 1
+// s.
 func BenchmarkRestore(b *testing.B) {
 	for _, mib := range []int64{256, 1024} {
 		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) {
@@ -57,10 +58,10 @@ var etcdutlBinary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// restoreBump is that of restore.revision-bump.
+// restoreBump is the default of restore.revision-bump.
 const restoreBump = 1_000_000_000
 
-// restorer holds one database as a backup of ours and as a file of `etcdctl snapshot save`.
+// restorer has one database, as a backup in the store and as a file of `etcdctl snapshot save`.
 type restorer struct {
 	etcdutl string
 	store   *snapshot.Dir
@@ -98,7 +99,7 @@ func newRestorer(b *testing.B, size int64) *restorer {
 	return r
 }
 
-// writeSnapshot writes what `etcdctl snapshot save` does: the database and its SHA-256.
+// writeSnapshot writes what `etcdctl snapshot save` writes: the database and its SHA-256.
 func writeSnapshot(path string, db *snapshottest.DB) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -114,14 +115,14 @@ func writeSnapshot(path string, db *snapshottest.DB) error {
 	return err
 }
 
-// trial restores into a new directory and starts a member on it, for which elect is called until it is ready. The
-// result is the seconds it took in all, those until the directory was there, and those of the processors until then.
+// trial restores into a new directory and starts a member there. It calls elect until the member is ready. It returns
+// the total seconds, and the seconds and CPU seconds until the directory was complete.
 func (r *restorer) trial(b *testing.B, restore func(b *testing.B, dir string) (cpu float64),
 	elect func(context.Context, *embedded.Member) error) []float64 {
 	b.Helper()
 	dir := filepath.Join(b.TempDir(), "etcd")
 	defer os.RemoveAll(dir)
-	unix.Sync() // what was written before is nobody's burden
+	unix.Sync() // earlier writes must not slow down the trial
 	begin := time.Now()
 	cpu := restore(b, dir)
 	restored := time.Since(begin)
@@ -146,9 +147,9 @@ func (r *restorer) trial(b *testing.B, restore func(b *testing.B, dir string) (c
 	return []float64{total.Seconds(), restored.Seconds(), cpu}
 }
 
-// campaigner returns what has a member that is alone campaign early as the coordinator does.
+// campaigner returns a function that makes a lone member campaign early, as the coordinator does.
 func campaigner() func(context.Context, *embedded.Member) error {
-	since := time.Now() // of the evidence
+	since := time.Now() // when the evidence began
 	var campaigned uint64
 	return func(ctx context.Context, member *embedded.Member) error {
 		now := plan.Candidacy{Standing: member.Standing(), Campaigned: campaigned}
@@ -191,7 +192,7 @@ func (r *restorer) theirs(b *testing.B, dir string) (cpu float64) {
 	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 }
 
-// processorTime is what this process has used so far, in seconds.
+// processorTime returns the CPU seconds of this process so far.
 func processorTime(b *testing.B) float64 {
 	b.Helper()
 	var u syscall.Rusage

@@ -26,7 +26,7 @@ import (
 	"holdfast/integration/hosts"
 )
 
-// server is one process with a member of etcd in it.
+// server is a process with a member of etcd.
 type server interface {
 	Start(env ...string)
 	Signal(s syscall.Signal)
@@ -37,18 +37,18 @@ type server interface {
 // rival is one of the two clusters that are compared.
 type rival struct {
 	kind    string
-	dir     string // of everything; both have the same
+	dir     string // contains everything, with the same layout for both
 	servers []server
-	env     []string // of their processes, in addition
+	env     []string // added to the environment of their processes
 }
 
-// logLevel is for both. It is the one default that differs: holdfast has warn, etcd info.
+// logLevel is the log level of both. It is the one default that differs: warn in holdfast, info in etcd.
 const logLevel = "warn"
 
-// newRivals makes a cluster of each kind; nothing runs yet. Both have etcd's defaults but for the log level.
+// newRivals makes a cluster of each kind; nothing runs yet. Both have etcd's defaults except for the log level.
 func newRivals(b *testing.B) []*rival { return newRivalsOn(b, nil) }
 
-// newRivalsOn makes them on hosts of a network.
+// newRivalsOn makes the rivals on hosts of a network.
 func newRivalsOn(b *testing.B, network *hosts.Network) []*rival {
 	b.Helper()
 	etcd, err := etcdBinary()
@@ -81,7 +81,7 @@ func newRivalsOn(b *testing.B, network *hosts.Network) []*rival {
 	return []*rival{ours, theirs}
 }
 
-// holdfastRival makes a cluster of holdfast whose processes get env in addition.
+// holdfastRival makes a cluster of holdfast. Its processes get env as well.
 func holdfastRival(b *testing.B, kind string, network *hosts.Network, env ...string) (*rival, *integration.Cluster) {
 	b.Helper()
 	path, err := binary()
@@ -96,7 +96,7 @@ func holdfastRival(b *testing.B, kind string, network *hosts.Network, env ...str
 	return r, c
 }
 
-// runningRivals are two clusters that serve.
+// runningRivals returns two clusters that serve.
 func runningRivals(b *testing.B) []*rival {
 	b.Helper()
 	rivals := newRivals(b)
@@ -104,7 +104,7 @@ func runningRivals(b *testing.B) []*rival {
 	return rivals
 }
 
-// startAll starts rivals, and waits until they serve.
+// startAll starts the rivals, and waits until they serve.
 func startAll(b *testing.B, rivals []*rival) {
 	b.Helper()
 	for _, r := range rivals {

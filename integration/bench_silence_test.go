@@ -9,8 +9,8 @@ import (
 	"holdfast/integration"
 )
 
-// BenchmarkRestoreSilence measures for how long nobody gets a write acknowledged while a cluster of three that serves is
-// restored, with a client that writes to each member all the time; and how long the command takes. Plain etcd is
+// BenchmarkRestoreSilence measures how long no write is acknowledged while a serving cluster of three is restored,
+// with a client that writes to each member all the time. It also measures how long the command takes. Plain etcd is
 // restored with everything stopped.
 func BenchmarkRestoreSilence(b *testing.B) {
 	for b.Loop() {

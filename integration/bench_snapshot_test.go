@@ -27,9 +27,9 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// BenchmarkSnapshot saves, verifies and fetches a database of Kubernetes' shape that an etcd in this process serves,
-// beside `etcdctl snapshot save` of the same database over loopback and `cp`, in turns: Copies. Ratios are to etcdctl's
-// wall time. Then it saves while clients write: Puts.
+// BenchmarkSnapshot saves, verifies and fetches a database like that of Kubernetes, which an etcd in this process
+// serves. Copies compares that, in turns, with `etcdctl snapshot save` of the same database over loopback, and with
+// `cp`. Ratios are to etcdctl's wall time. Puts saves while clients write.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, mib := range []int64{256, 1024} {
 		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) {
@@ -42,7 +42,7 @@ func BenchmarkSnapshot(b *testing.B) {
 					for b.Loop() {
 						measure(b)
 					}
-					b.ReportMetric(0, "ns/op") // the time of all rounds together says nothing
+					b.ReportMetric(0, "ns/op") // the total time is meaningless
 				})
 			}
 		})
@@ -60,11 +60,11 @@ var etcdctlBinary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// saver is a member and all that copies its database.
+// saver has a member, and everything that copies its database.
 type saver struct {
 	etcd   *embed.Etcd
-	rival  string // etcdctl
-	client string // URL
+	rival  string // the path of etcdctl
+	client string // client URL
 	dir    string
 	store  *snapshot.Dir
 }
@@ -106,13 +106,13 @@ func newSaver(b *testing.B, size int64) *saver {
 	return s
 }
 
-// trial is what one copy of the database took.
+// trial is the cost of one copy of the database.
 type trial struct {
-	wall, cpu, anon float64 // seconds, seconds, MiB at the peak beyond those before
+	wall, cpu, anon float64 // seconds, CPU seconds, and the peak in MiB above the start
 	copied          float64 // seconds until the backup was stored, before it was read back
 }
 
-// measure runs do and watches this process. do returns the CPU seconds of other processes.
+// measure runs do and measures this process. do returns the CPU seconds of other processes.
 func (s *saver) measure(do func() float64) trial {
 	debug.FreeOSMemory()
 	stop := watchMemory()
@@ -125,7 +125,7 @@ func (s *saver) options() snapshot.Options {
 	return snapshot.Options{Scratch: filepath.Join(s.dir, "scratch"), Rate: int64(snapshot.Default().Rate) << 20}
 }
 
-// save is ours. The result is the name of the backup.
+// save saves with holdfast, and returns the name of the backup.
 func (s *saver) save(b *testing.B) (t trial, meta snapshot.Meta) {
 	b.Helper()
 	var copied time.Time
@@ -149,7 +149,7 @@ func (s *saver) save(b *testing.B) (t trial, meta snapshot.Meta) {
 	return t, meta
 }
 
-// etcdctl is the rival.
+// etcdctl saves with the rival.
 func (s *saver) etcdctl(b *testing.B) trial {
 	b.Helper()
 	file := filepath.Join(s.dir, "out", "etcdctl.db")
@@ -212,7 +212,7 @@ func (s *saver) compare(b *testing.B) {
 	}
 }
 
-// copySynced is cp, made durable.
+// copySynced copies the file and syncs it.
 func copySynced(b *testing.B, from, to string) {
 	b.Helper()
 	defer os.Remove(to)
@@ -234,15 +234,15 @@ func copySynced(b *testing.B, from, to string) {
 	}
 }
 
-// underLoad compares how long puts take: with nothing else, while we save, and while etcdctl does. It takes turns in
-// short rounds, and the puts of all rounds count together: those of one are too few for a p99, and the disk and the
-// rest of the machine have other things to do in each.
+// underLoad compares how long puts take: alone, while holdfast saves, and while etcdctl does. It takes turns in short
+// rounds, because the disk and the rest of the machine have different loads in each. The puts of all rounds count
+// together, because one round has too few for a p99.
 func (s *saver) underLoad(b *testing.B) {
 	kinds := []struct {
 		name string
 		do   func()
 	}{
-		{"alone", func() { time.Sleep(2 * time.Second) }}, // it is the time that is measured
+		{"alone", func() { time.Sleep(2 * time.Second) }}, // the duration of the measurement
 		{"save", func() {
 			_, meta := s.save(b)
 			if err := snapshot.Delete(b.Context(), s.store, meta.Name); err != nil {
@@ -252,7 +252,7 @@ func (s *saver) underLoad(b *testing.B) {
 		{"etcdctl", func() { s.etcdctl(b) }},
 	}
 	all := make([][]float64, len(kinds))
-	var times []float64 // the p99 beside a save by that alone, of each round
+	var times []float64 // for each round, the p99 beside a save divided by that alone
 	for range rounds(6) {
 		var p99 []float64
 		for i, k := range kinds {
@@ -280,7 +280,7 @@ func (s *saver) underLoad(b *testing.B) {
 	}
 }
 
-// puts writes at a steady pace, 400 a second, until do returns, and returns how long each write took, in milliseconds.
+// puts writes 400 values a second until do returns, and returns how long each write took, in milliseconds.
 func (s *saver) puts(b *testing.B, do func()) (took []float64) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -319,12 +319,12 @@ func (s *saver) puts(b *testing.B, do func()) (took []float64) {
 
 func ownCPU() float64 {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for oneself
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for this process
 	return (time.Duration(u.Utime.Nano()) + time.Duration(u.Stime.Nano())).Seconds()
 }
 
-// watchMemory watches the anonymous memory of this process: not the pages of mapped files, which are the kernel's to
-// take. stop returns by how many MiB the most exceeded what was there at the start.
+// watchMemory watches the anonymous memory of this process, without the pages of mapped files. stop returns the peak
+// above the start, in MiB.
 func watchMemory() (stop func() float64) {
 	base, done, peak := rssAnon(), make(chan struct{}), make(chan float64)
 	go func() {
@@ -347,7 +347,7 @@ func watchMemory() (stop func() float64) {
 	}
 }
 
-// rssAnon is in KiB.
+// rssAnon returns the anonymous memory in KiB.
 func rssAnon() float64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {

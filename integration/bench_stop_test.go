@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	beatEvery = 3 * time.Millisecond // from one write to the next, whatever became of it
-	beatTime  = 3 * time.Second      // that a write may take
-	beats     = 200                  // writes of ordinary service that end a trial
+	beatEvery = 3 * time.Millisecond // from one write to the next, whatever its result
+	beatTime  = 3 * time.Second      // the limit of a write
+	beats     = 200                  // writes of normal service at the end of a trial
 )
 
 // BenchmarkLeaderStop compares the longest time without a write when the leader is told to stop, and how long the
-// process takes to end, without watches and with some open on it.
+// process takes to end, with and without open watches.
 func BenchmarkLeaderStop(b *testing.B) {
 	for _, watches := range []int{0, 20} {
 		b.Run(fmt.Sprintf("watches=%d", watches), func(b *testing.B) {
@@ -28,16 +28,16 @@ func BenchmarkLeaderStop(b *testing.B) {
 	}
 }
 
-// BenchmarkLeaderKill compares the longest time without a write when the leader is killed: an election.
+// BenchmarkLeaderKill compares the longest time without a write when the leader is killed, which takes an election.
 func BenchmarkLeaderKill(b *testing.B) {
 	fell(b, rounds(21), syscall.SIGKILL, 0)
 }
 
-// fell ends one leader after the other under writes through the two other members.
+// fell ends one leader after the other, under writes through the two other members.
 func fell(b *testing.B, count int, how syscall.Signal, watches int) {
 	rivals := runningRivals(b)
 	columns := []string{"gap-ms", "gap-before-ms", "failed"}
-	if how != syscall.SIGKILL { // the end of a killed process is the kernel's affair
+	if how != syscall.SIGKILL { // the kernel ends a killed process
 		columns = append(columns, "exit-ms")
 	}
 	for b.Loop() {
@@ -52,7 +52,7 @@ func fell(b *testing.B, count int, how syscall.Signal, watches int) {
 	}
 }
 
-// loseLeader measures what the writes through the two other members suffer while something befalls the leader.
+// loseLeader measures the effect on the writes through the two other members when something happens to the leader.
 func loseLeader(b *testing.B, r *rival, befall func(leader server) (mend func()), watches int) []float64 {
 	b.Helper()
 	leader, others := r.leader(b)
@@ -91,7 +91,7 @@ func loseLeader(b *testing.B, r *rival, befall func(leader server) (mend func())
 
 func milliseconds(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// pulse writes at a steady pace, each write on its own: one that hangs holds up no other.
+// pulse writes at a steady pace. Each write is independent, so that one that hangs delays no other.
 type pulse struct {
 	mu     sync.Mutex
 	writes []write
@@ -109,7 +109,7 @@ func newPulse() *pulse {
 	return p
 }
 
-// beat writes until ctx ends, and returns when it is known what became of each write.
+// beat writes until ctx ends, and returns when the result of every write is known.
 func (p *pulse) beat(ctx context.Context, client *clientv3.Client) {
 	pace := time.NewTicker(beatEvery)
 	defer pace.Stop()
@@ -154,13 +154,13 @@ func (p *pulse) wait(b *testing.B, since time.Time, count int) {
 		if count -= acked; count <= 0 {
 			return
 		}
-		if time.Since(since) > time.Minute { // a write that fails ends the waiting as well
+		if time.Since(since) > time.Minute { // a write that fails ends the wait, too
 			b.Fatal("nothing is acknowledged any more")
 		}
 	}
 }
 
-// gap is the longest time from one acknowledged write to the next that came between from and to.
+// gap returns the longest time between two acknowledged writes from from to to.
 func (p *pulse) gap(from, to time.Time) (longest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +179,7 @@ func (p *pulse) gap(from, to time.Time) (longest time.Duration) {
 	return longest
 }
 
-// failed is how many writes were never acknowledged.
+// failed returns how many writes were never acknowledged.
 func (p *pulse) failed() (count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,17 +10,17 @@ import (
 	"text/tabwriter"
 )
 
-// measurement is what a benchmark found out about one thing.
+// measurement is the result of a benchmark for one column.
 type measurement struct {
 	measured float64   // the median of the rounds
-	peer     float64   // that of what it is compared with; NaN where nothing does the same
-	spread   []float64 // of the ratio, round by round; of what was measured where there is no peer
+	peer     float64   // the median of the rival; NaN if there is none
+	spread   []float64 // of each round: the ratio or, without a rival, the value
 }
 
-// measurements are all of this process, by the benchmark's name and the column's.
+// measurements are all measurements of this process, by the names of the benchmark and the column.
 var measurements = map[string]map[string]measurement{}
 
-// record keeps what a benchmark measured of a column for the summary, round by round. peers is nil where there is none.
+// record keeps the values of a column, round by round, for the summary. peers is nil if there is no rival.
 func record(benchmark, column string, values, peers []float64) {
 	m := measurement{measured: median(values), peer: math.NaN(), spread: values}
 	if peers != nil {
@@ -32,7 +32,7 @@ func record(benchmark, column string, values, peers []float64) {
 	keep(benchmark, column, m)
 }
 
-// keep is record of what is summed up already.
+// keep is record for a value that is summed up already.
 func keep(benchmark, column string, m measurement) {
 	if measurements[benchmark] == nil {
 		measurements[benchmark] = map[string]measurement{}
@@ -40,16 +40,16 @@ func keep(benchmark, column string, m measurement) {
 	measurements[benchmark][column] = m
 }
 
-// figure is what a bound is about.
+// figure is the value that a bound limits.
 type figure int
 
 const (
-	absolute figure = iota // what was measured
+	absolute figure = iota // the measured value
 	ratio                  // measured / peer, of the medians
 	beyond                 // measured - peer
 )
 
-// bound is part of a promise: the figure is at most, or at least, a limit.
+// bound limits a figure from above or below. It is part of a promise.
 type bound struct {
 	of    figure
 	least bool
@@ -64,7 +64,7 @@ func (b bound) met(m measurement) bool {
 	if b.least {
 		return f >= b.limit
 	}
-	return f <= b.limit // never of NaN
+	return f <= b.limit // false for NaN
 }
 
 func (b bound) String() string {
@@ -77,11 +77,11 @@ type promise struct {
 	name      string
 	benchmark string // without "Benchmark"
 	column    string
-	peer      string // what it is compared with
+	peer      string // the name of the rival
 	bounds    []bound
 }
 
-// promises are those that a benchmark measures, in the order of the summary.
+// promises are all promises that a benchmark measures, in the order of the summary.
 var promises = []promise{
 	{"puts", "Put", "put/s", "etcd", []bound{least(ratio, 1.1)}},
 	{"puts, p99", "Put", "p99-ms", "etcd", []bound{most(ratio, 0.95)}},
@@ -129,8 +129,8 @@ func summarize(w io.Writer, all map[string]map[string]measurement) error {
 	return t.Flush()
 }
 
-// summary returns the cells of each promise. A benchmark that ran without the column that a promise is about is an
-// error.
+// summary returns the cells of each promise. It returns an error if a benchmark ran without measuring the column of a
+// promise.
 func summary(all map[string]map[string]measurement) (rows [][]string, err error) {
 	for _, p := range promises {
 		columns, ran := all["Benchmark"+p.benchmark]
@@ -147,7 +147,7 @@ func summary(all map[string]map[string]measurement) (rows [][]string, err error)
 	return rows, nil
 }
 
-// cells are the cells of a promise that was measured.
+// cells returns the cells of a promise that was measured.
 func cells(p promise, m measurement) []string {
 	number := func(v float64) string { return fmt.Sprintf("%.4g", v) }
 	peer, against := "-", "-"
@@ -165,7 +165,7 @@ func cells(p promise, m measurement) []string {
 		number(slices.Min(m.spread)) + " to " + number(slices.Max(m.spread)), promised(p), met}
 }
 
-// promised prints the bounds of a promise.
+// promised returns the bounds of a promise as text.
 func promised(p promise) string {
 	var all []string
 	for _, b := range p.bounds {

@@ -9,18 +9,18 @@ import (
 	"testing"
 )
 
-// The benchmarks put three holdfast processes beside three processes of plain etcd, of the same version and
-// compiler, on the same disk, with the same settings, and give what they measured, and the ratio holdfast / etcd.
-// Both clusters run all the time, one is measured at a time, and they take turns within one run, so what else
-// the machine does hits both. Nothing is asserted: docs/benchmarks.md says how to read the figures.
+// The benchmarks compare three holdfast processes with three processes of plain etcd, of the same version and
+// compiler, on the same disk, with the same settings. They print the measurements and the ratio holdfast / etcd. Both
+// clusters run all the time, but they are measured in turns within one run, so that other load on the machine affects
+// both. The benchmarks assert nothing: docs/benchmarks.md says how to read the figures.
 
-// The kinds of cluster that are compared, and the keys of a duel's trials.
+// The kinds of clusters that are compared. They are also the keys of a duel's trials.
 const (
 	kindHoldfast = "holdfast"
 	kindEtcd     = "etcd"
 )
 
-// rounds is how often each kind is measured: count times, or just to see that the benchmark works with -short.
+// rounds returns how often each kind is measured: count times, or with -short only to see that the benchmark works.
 func rounds(count int) int {
 	if testing.Short() {
 		return 2
@@ -28,12 +28,12 @@ func rounds(count int) int {
 	return count
 }
 
-// duel collects trials of both kinds and prints each when it is done: the whole takes minutes, and the testing
-// package would cut what b.Log is given after ten lines.
+// duel collects the trials of both kinds and prints each when it is done. The whole takes minutes, and the testing
+// package would cut off the output of b.Log after ten lines.
 type duel struct {
 	b       *testing.B
-	columns []string               // what is measured, with its unit: they are names of metrics as well
-	trials  map[string][][]float64 // kind -> trial -> column
+	columns []string               // the measured values with their units, which are names of metrics as well
+	trials  map[string][][]float64 // by kind, trial and column
 }
 
 func newDuel(b *testing.B, columns ...string) *duel {
@@ -45,8 +45,8 @@ func newDuel(b *testing.B, columns ...string) *duel {
 	return &duel{b: b, columns: columns, trials: map[string][][]float64{}}
 }
 
-// fight measures both rivals count times. Who goes first alternates, so that neither always finds the disk as
-// the other one left it.
+// fight measures both rivals count times. They take turns in going first, so that neither always finds the disk as the
+// other one left it.
 func (d *duel) fight(count int, rivals []*rival, measure func(*rival) []float64) {
 	for range count {
 		for _, r := range rivals {
@@ -56,7 +56,7 @@ func (d *duel) fight(count int, rivals []*rival, measure func(*rival) []float64)
 	}
 }
 
-// add takes in what was measured of one kind, in the order of the columns.
+// add adds the values of one kind, in the order of the columns.
 func (d *duel) add(kind string, trial []float64) {
 	d.trials[kind] = append(d.trials[kind], trial)
 	row(fmt.Sprint(len(d.trials[kind])), kind, trial)
@@ -77,9 +77,9 @@ func row(name, kind string, values []float64) {
 // finite is false for a ratio to nothing.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// report prints the medians and what became of the ratio holdfast / etcd: that of the medians, and the median, the
-// lowest and the highest of the rounds. The median of the rounds is the one to trust on a machine whose load changes
-// from round to round. Medians and ratio go to the testing package as well.
+// report prints the medians and the ratio holdfast / etcd: of the medians, and the median, the lowest and the highest
+// of the rounds. On a machine with a changing load, the median of the rounds is the most reliable. The medians and the
+// ratio also go to the testing package.
 func (d *duel) report() {
 	var ours, theirs, ratio, middle, lowest, highest []float64
 	for i, name := range d.columns {
@@ -106,7 +106,7 @@ func (d *duel) report() {
 	row("ratio", "lowest", lowest)
 	row("ratio", "highest", highest)
 	fmt.Printf("load average %s\n", loadAverage())
-	d.b.ReportMetric(0, "ns/op") // the time of all rounds together says nothing
+	d.b.ReportMetric(0, "ns/op") // the total time is meaningless
 }
 
 func (d *duel) column(kind string, i int) []float64 {
@@ -117,14 +117,14 @@ func (d *duel) column(kind string, i int) []float64 {
 	return values
 }
 
-// median is that of the middle two when there is no middle one.
+// median returns the middle value, or the mean of the two middle ones.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// loadAverage is what Linux says about the last 1, 5 and 15 minutes.
+// loadAverage returns Linux's load averages of 1, 5 and 15 minutes.
 func loadAverage() string {
 	data, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

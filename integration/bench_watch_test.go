@@ -20,8 +20,8 @@ const (
 	watchTime    = 5 * time.Second // of each round
 )
 
-// BenchmarkWatch compares clusters with 10,000 watches, each of a key of its own, while clients write these keys one at
-// a time and wait for the event.
+// BenchmarkWatch compares clusters with 10,000 watches, each of its own key. Clients write these keys one at a time,
+// and wait for the event.
 func BenchmarkWatch(b *testing.B) {
 	rivals := runningRivals(b)
 	crowds := map[string]*crowd{}
@@ -40,10 +40,10 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// crowd watches a cluster.
+// crowd has the watches of a cluster.
 type crowd struct {
 	clients []*clientv3.Client
-	seen    map[string]chan int64 // revisions of events, by key
+	seen    map[string]chan int64 // the revisions of events, by key
 }
 
 // newCrowd opens the watches, and waits until each is acknowledged.
@@ -59,7 +59,7 @@ func newCrowd(b *testing.B, r *rival) *crowd {
 		var seen []chan int64
 		for j := range watchesEach {
 			key := watchKey(i, j)
-			c.seen[key] = make(chan int64, 1) // its one writer waits for each event
+			c.seen[key] = make(chan int64, 1) // one writer waits for each event
 			seen = append(seen, c.seen[key])
 			channels = append(channels, client.Watch(b.Context(), key, clientv3.WithCreatedNotify()))
 		}
@@ -98,7 +98,7 @@ func (c *crowd) round(b *testing.B, r *rival) []float64 {
 	for writer := range watchWriters {
 		group.Go(func() error {
 			for ctx.Err() == nil {
-				// Each writer has every eighth of the keys for itself.
+				// Each writer has an eighth of the keys for itself.
 				key := watchKey(rand.IntN(watchClients), rand.IntN(watchesEach/watchWriters)*watchWriters+writer)
 				begin := time.Now()
 				resp, err := c.clients[writer].Put(b.Context(), key, key)

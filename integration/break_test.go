@@ -10,9 +10,9 @@ import (
 	"holdfast/integration"
 )
 
-// Two of three nodes have a new configuration, one and the standbys have the old one. The cluster grows, and the nodes
-// that came in so are a majority with the third one: yet it stays as it is, and says who has to be told. It once shrank
-// again, to three of which two wanted five, and so on forever.
+// Two of three nodes have a new configuration; one and the standbys have the old one. The cluster grows, and then the
+// new members and the third node are a majority for the old configuration. The cluster must stay as it is, and say
+// which node needs the new configuration. It once shrank again, so that two of three wanted five, and so on forever.
 func TestGrowWithForgottenStandbys(t *testing.T) {
 	story(t)
 	c := unpinned(t, 5, "a", "b", "c")
@@ -38,8 +38,7 @@ func TestGrowWithForgottenStandbys(t *testing.T) {
 	w.Verify()
 }
 
-// A SIGHUP that comes while a node waits for its turn to stop does not kill it: anyone who sends it means the
-// configuration.
+// A SIGHUP does not kill a node that waits for its turn to stop. SIGHUP means a reload.
 func TestHangUpWhileStopping(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"stop.wait": "4s"}})

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Build compiles holdfast without cgo into dir and returns the path of the binary. The released one is optimised for a
-// profile besides (make build), which would compile all that is linked once more.
+// Build compiles holdfast without cgo into dir and returns the path of the binary. Unlike make build, it uses no
+// profile: with one, every linked package would be compiled again.
 func Build(dir string) (string, error) {
 	return build(filepath.Join(dir, "holdfast"))
 }
 
-// BuildEtcd36 compiles the same source against etcd 3.6, as etcd36.mod pins it. Where nothing of it was
-// compiled before that takes a minute or two of two cores, and the network for its modules.
+// BuildEtcd36 compiles the same source with etcd 3.6, as etcd36.mod pins it. With an empty cache that takes two cores a
+// minute or two, and downloads modules.
 func BuildEtcd36(dir string) (string, error) {
 	self, err := exec.Command("go", "list", "-find", "-f", "{{.Dir}}", "holdfast/integration").Output()
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"holdfast/integration"
 )
 
-// A machine without a node keeps its client certificate fresh, over a renewal and over a rotation of the authorities, and
-// the pair on its disk is good at every moment. A node renews what it was allowed to renew, for the same name and time,
-// and refuses what was forgotten, has expired, was never allowed, or asks for more.
+// A machine without a node keeps its client certificate fresh, over a renewal and a rotation of the authorities, and
+// the pair on its disk is valid at every moment. A node renews a certificate that may be renewed, with the same name
+// and lifetime. It refuses one that was forgotten, has expired, was never renewable, or a request for more.
 func TestClientCertificateKeptFresh(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Keys: map[string]any{"tls.mode": "auto", "tls.leaf-life": "30s", "tls.ca-life": "10m"}})
@@ -44,7 +44,7 @@ func TestClientCertificateKeptFresh(t *testing.T) {
 	paper := func(holder string) *x509.Certificate {
 		t.Helper()
 		file := filepath.Join(o.Dir, holder+".pem")
-		pair, err := tls.LoadX509KeyPair(file, file) // whole at every moment
+		pair, err := tls.LoadX509KeyPair(file, file) // the file is complete at every moment
 		must(t, err)
 		return pair.Leaf
 	}
@@ -67,7 +67,7 @@ func TestClientCertificateKeptFresh(t *testing.T) {
 	first := watch.leaf(t)
 	o.Start()
 
-	// Who may not, does not.
+	// A caller that may not is refused.
 	for _, h := range []struct{ name, method, path, says string }{
 		{"plain", "POST", "/tls/client", "may not be renewed by its holder"},
 		{"plain", "POST", "/tls/client?name=root&cn=root&life=87600h", "renew the certificate of plain"},
@@ -76,7 +76,7 @@ func TestClientCertificateKeptFresh(t *testing.T) {
 		{"cron", "GET", "/status", "is named neither by control.readers nor by control.operators"},
 		{"cron", "POST", "/tls/rotate?now=true", "is named neither by control.readers nor by control.operators"},
 	} {
-		c.Until(patience, h.name+" is refused "+h.path, func() error { // the store is asked once a second
+		c.Until(patience, h.name+" is refused "+h.path, func() error { // the node asks the store once a second
 			if text, err := askAs(o, n1, h.name, h.method, h.path); err == nil || !strings.Contains(err.Error(), h.says) {
 				return fmt.Errorf("got %q, %w, want %q", text, err, h.says)
 			}
@@ -113,7 +113,7 @@ func TestClientCertificateKeptFresh(t *testing.T) {
 		t.Errorf("forgotten: got %q, %v", text, err)
 	}
 
-	// The authorities rotate. A command looks once, and so has the bundle in time.
+	// The authorities rotate. A command looks only once, and still has the new bundle in time.
 	must1("tls", "rotate-ca", "--yes")
 	c.Until(patience, "the machine has the new bundle", func() error {
 		text, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
@@ -172,7 +172,7 @@ func TestClientCertificateKeptFresh(t *testing.T) {
 	})
 	watch.end(t)
 
-	// What has expired is heard by nobody, and the machine says so.
+	// A node ignores an expired certificate, and the machine says so.
 	c.Until(90*time.Second, "an expired certificate is not heard", func() error {
 		if _, err := askAs(o, n1, "late", "GET", "/tls/client"); err == nil || !strings.Contains(err.Error(), "expired certificate") {
 			return fmt.Errorf("got %w", err)
@@ -180,7 +180,7 @@ func TestClientCertificateKeptFresh(t *testing.T) {
 		return nil
 	})
 	other := c.Observe(22, "--gossip.observer-file", "observer.pem", "--client", filepath.Join(o.Dir, "late", "late"))
-	must1("tls", "observer", "o22", "--to", filepath.Join(other.Dir, "observer.pem")) // of the new authority
+	must1("tls", "observer", "o22", "--to", filepath.Join(other.Dir, "observer.pem")) // signed by the new authority
 	other.Start()
 	c.Until(patience, "the machine says that its certificate has expired", func() error {
 		if log := other.Log(); !strings.Contains(log, "late.crt expired at") || !strings.Contains(log, "tls client late --to DIR --renewable") {
@@ -190,7 +190,7 @@ func TestClientCertificateKeptFresh(t *testing.T) {
 	})
 }
 
-// askAs sends a request to a node's control surface with a client's certificate in the directory of its name.
+// askAs sends a request to a node's control.listen, with the client's certificate in the directory of that name.
 func askAs(o *integration.Observer, n *integration.Node, name, method, path string) (string, error) {
 	in := filepath.Join(o.Dir, name)
 	pair, err := tls.LoadX509KeyPair(filepath.Join(in, name+".crt"), filepath.Join(in, name+".key"))
@@ -221,7 +221,7 @@ func askWith(n *integration.Node, cfg *tls.Config, method, path string) (string,
 	return told.Certificate, nil
 }
 
-// pairWatch reads a client's certificate, key and authorities again and again: at every moment they fit.
+// pairWatch reads a client's certificate, key and authorities again and again, and checks that they match each time.
 type pairWatch struct {
 	dir, name string
 	stop      chan struct{}
@@ -250,7 +250,7 @@ func watchPair(t *testing.T, dir, name string) *pairWatch {
 	return w
 }
 
-// read returns the certificate; the authorities are read last, for they are written first.
+// read returns the certificate. It reads the authorities last, because they are written first.
 func (w *pairWatch) read() (*x509.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(w.dir, w.name+".crt"), filepath.Join(w.dir, w.name+".key"))
 	if err != nil {

@@ -19,38 +19,37 @@ import (
 	"holdfast/integration/hosts"
 )
 
-// Cluster is a set of nodes, each a process of its own, on loopback addresses that nobody else uses.
+// Cluster is a set of nodes, each a process of its own, on loopback addresses that nothing else uses.
 type Cluster struct {
 	Name  string
 	Slots []string
-	Dir   string // of everything; kept when the test fails
+	Dir   string // contains everything; kept when the test fails
 	Store string // the backup store that all nodes share
 	Nodes []*Node
-	// TLS is how clients reach the members, once it is set: with it the client URLs are https.
-	TLS *tls.Config
+	TLS   *tls.Config // of clients; if it is set, the client URLs are https
 
 	t      testing.TB
 	binary string
 	prefix string         // of the addresses, with the last dot
 	keys   map[string]any // of every node's configuration
 	env    []string
-	wrote  int   // number of writers there were
+	wrote  int   // the number of writers so far
 	site   *Site // nil: processes of this machine, with local volumes
-	ports  int   // on a site: what is added to the usual ones
+	ports  int   // on a site: added to the usual ports
 }
 
-// Options describe a cluster. The zero value is three nodes n1, n2, n3 with a root of their own each, which
-// hold the slots a, b and c in this order.
+// Options describe a cluster. The zero value is three nodes n1, n2, n3, each with a root of its own, which hold the
+// slots a, b and c in this order.
 type Options struct {
 	Nodes int            // 0: 3
 	Slots []string       // nil: a, b, c
 	Keys  map[string]any // of every node's configuration, by full name: "snapshot.every"
-	Env   []string       // of every process, and of the commands, beside the test's own: "NAME=value"
+	Env   []string       // "NAME=value", for every process and command, beside the test's own environment
 	Net   *hosts.Network // not nil: each node runs on a host of its own there, which can be cut off
 }
 
-// New makes a cluster; nothing runs yet. binary is the holdfast to run. When the test ends all processes are
-// killed; when it has failed, what they said is printed and the directory is kept.
+// New makes a cluster; nothing runs yet. binary is the holdfast to run. When the test ends, all processes are killed.
+// If it has failed, their logs are printed and the directory is kept.
 func New(t testing.TB, binary string, o Options) *Cluster {
 	t.Helper()
 	if o.Slots == nil {
@@ -94,7 +93,7 @@ func New(t testing.TB, binary string, o Options) *Cluster {
 	return c
 }
 
-// Reserve picks a network of 254 loopback addresses and holds it: anyone else who uses this package on this
+// Reserve picks a network of 254 loopback addresses and reserves it, so that every other user of this package on this
 // machine gets another one.
 func Reserve(t testing.TB) string {
 	for {
@@ -127,7 +126,7 @@ func (c *Cluster) Start() {
 	}
 }
 
-// Stop ends all nodes with SIGTERM, at once, and waits for them.
+// Stop sends SIGTERM to all nodes at once, and waits for their end.
 func (c *Cluster) Stop() {
 	c.t.Helper()
 	for _, n := range c.Nodes {
@@ -150,7 +149,7 @@ func (c *Cluster) Running() []*Node {
 	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n *Node) bool { return !n.Running() })
 }
 
-// Endpoints returns the client URLs of nodes; of all when none are given.
+// Endpoints returns the client URLs of nodes, or of all nodes if none are given.
 func (c *Cluster) Endpoints(nodes ...*Node) []string {
 	if len(nodes) == 0 {
 		nodes = c.Nodes
@@ -163,12 +162,12 @@ func (c *Cluster) Endpoints(nodes ...*Node) []string {
 }
 
 const (
-	poll     = 50 * time.Millisecond // how often a condition is looked at, unless a look costs more than a fifth of that
-	patience = 30 * time.Second      // what should happen within seconds may take this long on a busy machine
-	slow     = 3 * time.Second       // a wait that took longer is worth a line, even when it came to a good end
+	poll     = 50 * time.Millisecond // how often a condition is checked, unless the check takes more than a fifth of that
+	patience = 30 * time.Second      // the limit, on a busy machine, for what should take seconds
+	slow     = 3 * time.Second       // a longer wait is logged, even if it succeeds
 )
 
-// Until waits until check returns nil, and fails the test with its last error when that takes longer.
+// Until waits until check returns nil. If that takes longer than within, it fails the test with the last error.
 func (c *Cluster) Until(within time.Duration, what string, check func() error) {
 	c.t.Helper()
 	begin := time.Now()
@@ -188,18 +187,18 @@ func (c *Cluster) Until(within time.Duration, what string, check func() error) {
 			c.t.Fatalf("not within %s: %s: %v", within, what, err)
 		}
 		last = err
-		time.Sleep(min(max(poll, 4*cost), time.Second)) // looks that start processes leave the processor to the nodes
+		time.Sleep(min(max(poll, 4*cost), time.Second)) // expensive checks must leave the processor to the nodes
 	}
 }
 
-// Serving waits until every slot of the record is held by a voter that has a leader, as every running node
-// sees it. It is what clients need; Healthy asks for more.
+// Serving waits until every running node sees, for every slot of the record, a voter that has a leader. That is what
+// clients need; Healthy requires more.
 func (c *Cluster) Serving() {
 	c.t.Helper()
 	c.Until(60*time.Second, "every slot is served", c.Served)
 }
 
-// Served is nil when Serving need not wait.
+// Served returns nil if the condition of Serving holds.
 func (c *Cluster) Served() error {
 	for _, n := range c.Running() {
 		s, err := n.Status()
@@ -234,7 +233,7 @@ func (c *Cluster) Healthy() {
 	c.Until(60*time.Second, "the cluster is healthy", c.Fit)
 }
 
-// Fit is nil when Healthy need not wait.
+// Fit returns nil if the condition of Healthy holds.
 func (c *Cluster) Fit() error {
 	for _, n := range c.Running() {
 		s, err := n.Status()
@@ -266,7 +265,7 @@ func (c *Cluster) Leader() (leader *Node) {
 	return leader
 }
 
-// Holder waits for the node that holds a slot, as it says itself, and returns it.
+// Holder waits until a node's own status says that it holds a slot, and returns the node.
 func (c *Cluster) Holder(slot string) (holder *Node) {
 	c.t.Helper()
 	c.Until(patience, "a node holds slot "+slot, func() error {
@@ -289,7 +288,7 @@ type Member struct {
 	Learner bool
 }
 
-// Members returns the member list that a linearizable read through any node gives, by name.
+// Members returns the member list by name, from a linearizable read through any node.
 func (c *Cluster) Members() (members map[string]Member) {
 	c.t.Helper()
 	c.Until(15*time.Second, "the member list can be read", func() (err error) {
@@ -319,7 +318,7 @@ func (c *Cluster) ReadMembers() (map[string]Member, error) {
 	return members, nil
 }
 
-// end kills what runs, and keeps what is needed to understand a failure.
+// end kills all nodes. After a failure it prints their reports and keeps the directory.
 func (c *Cluster) end() {
 	c.Kill()
 	if !c.t.Failed() {

@@ -16,10 +16,10 @@ import (
 // dependency is a row of the table in docs/dependencies.md.
 type dependency struct {
 	module    string
-	importers []string // packages of ours
+	importers []string // packages of holdfast
 }
 
-// docs/dependencies.md lists what go.mod asks for, and nothing else.
+// docs/dependencies.md lists exactly the requirements of go.mod.
 func TestDependencies(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "docs", "dependencies.md"))
 	if err != nil {
@@ -40,7 +40,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// dependencies reads the rows of the first table, and says which of them are incomplete.
+// dependencies reads the rows of the first table, and returns which of them are incomplete.
 func dependencies(text string) (rows []dependency, problems []string) {
 	_, text, _ = strings.Cut(text, "\n## Direct\n")
 	text, _, _ = strings.Cut(text, "\n## ")
@@ -65,7 +65,7 @@ func dependencies(text string) (rows []dependency, problems []string) {
 	return rows, problems
 }
 
-// undocumented says where the rows differ from the modules that are asked for, and from who imports them.
+// undocumented returns how the rows differ from the required modules and their importers.
 func undocumented(rows []dependency, modules []string, imports map[string][]string) (problems []string) {
 	for _, m := range modules {
 		if !slices.ContainsFunc(rows, func(d dependency) bool { return d.module == m }) {
@@ -88,7 +88,7 @@ func undocumented(rows []dependency, modules []string, imports map[string][]stri
 	return problems
 }
 
-// users are the packages whose code imports something of the module.
+// users returns the packages that import something of the module.
 func users(module string, modules []string, imports map[string][]string) (all []string) {
 	of := func(path string) (longest string) {
 		for _, m := range modules {
@@ -107,7 +107,7 @@ func users(module string, modules []string, imports map[string][]string) (all []
 	return all
 }
 
-// direct returns the modules that a module file asks for itself.
+// direct returns the modules that a module file requires directly.
 func direct(t *testing.T, file string) (modules []string) {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -134,7 +134,7 @@ func direct(t *testing.T, file string) (modules []string) {
 	return modules
 }
 
-// The check finds what it is for.
+// The check finds each kind of difference.
 func TestUndocumented(t *testing.T) {
 	rows, problems := dependencies("# x\n\n## Direct\n\n| module | a |\n|---|---|\n| `m/a` | MIT | cmd, gossip | why | nothing |\n| `m/gone` | MIT | tests | why | nothing |\n" +
 		"| `m/t` | MIT | tests | why | nothing |\n| `m/half` | MIT | | why | nothing |\n\n## Tools\n| `m/tool` | x | x | x | x |\n")

@@ -32,12 +32,12 @@ func unit(t *testing.T, dir, name string, replace ...string) string {
 	return path
 }
 
-// systemd understands every line of the units, and thinks well of them: on its scale 0 is best and 10 worst.
+// systemd understands every line of the units, and rates their exposure well: on its scale 0 is best and 10 worst.
 func TestUnits(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not here")
 	}
-	program, err := exec.LookPath("true") // verify wants the program to exist
+	program, err := exec.LookPath("true") // verify needs an existing program
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +51,8 @@ func TestUnits(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		dropIn    []byte
-		threshold string // tenths
-		own       bool   // whether it is in a mount namespace of its own
+		threshold string // in tenths
+		own       bool   // it has a mount namespace of its own
 	}{
 		"alone":    {nil, "15", true},
 		"with EBS": {dropIn, "65", false},
@@ -89,7 +89,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// Where systemd runs, a node lives in the sandbox of its unit: it starts, serves, saves and drills a backup, and stops.
+// Where systemd runs, a node runs in the sandbox of its unit: it starts, serves, saves and drills a backup, and stops.
 func TestUnitRuns(t *testing.T) {
 	if comm, err := os.ReadFile("/proc/1/comm"); err != nil || strings.TrimSpace(string(comm)) != "systemd" || os.Geteuid() != 0 {
 		t.Skip("needs systemd as process 1, and root")
@@ -100,7 +100,7 @@ func TestUnitRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("holdfast-test-%d", os.Getpid())
-	dir := "/var/lib/" + name + "-files" // not in /tmp, of which the unit has its own
+	dir := "/var/lib/" + name + "-files" // not in /tmp, because the unit has its own
 	state := "/var/lib/" + name
 	systemctl := func(args ...string) error {
 		if out, err := exec.Command("systemctl", args...).CombinedOutput(); err != nil {
@@ -120,7 +120,7 @@ func TestUnitRuns(t *testing.T) {
 		_ = systemctl("stop", name)
 		os.Remove(path)
 		_ = systemctl("daemon-reload")
-		_ = systemctl("reset-failed", name) // an error says that there is nothing to forget
+		_ = systemctl("reset-failed", name) // an error means that there is nothing to reset
 		for _, d := range []string{dir, state, "/var/lib/private/" + name} {
 			os.RemoveAll(d)
 		}
@@ -137,7 +137,7 @@ func TestUnitRuns(t *testing.T) {
 		err = systemctl("daemon-reload")
 	}
 	if err == nil {
-		err = systemctl("start", name) // until it says that it is ready
+		err = systemctl("start", name) // returns when the node says that it is ready
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Observer is one `holdfast discover` of a cluster, with a directory of its own.
+// Observer is a process of `holdfast discover`, with a directory of its own.
 type Observer struct {
 	Dir     string
 	Address string
@@ -58,7 +58,7 @@ func (o *Observer) Kill() {
 // Signal sends a signal to the process.
 func (o *Observer) Signal(s syscall.Signal) { o.process.signal(s) }
 
-// Exit waits for the process to end and returns its exit code, -1 after a signal.
+// Exit waits for the process to end and returns its exit code, or -1 after a signal.
 func (o *Observer) Exit(within time.Duration) int {
 	o.c.t.Helper()
 	select {

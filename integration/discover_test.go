@@ -20,7 +20,7 @@ import (
 
 const zone = "story.holdfast.internal"
 
-// dig asks a server one question by UDP and returns the addresses, or host:port of SRV records.
+// dig asks a server one question over UDP, and returns the addresses, or host:port of SRV records.
 func dig(server, name string, kind uint16) ([]string, error) {
 	m, _, err := new(dns.Client).Exchange(new(dns.Msg).SetQuestion(name+".", kind), server)
 	if err != nil {
@@ -41,7 +41,7 @@ func dig(server, name string, kind uint16) ([]string, error) {
 	return answers, nil
 }
 
-// told is what an observer tells by its three outputs, as slot -> address.
+// told is an observer's view by its three outputs, as slot -> address.
 type told struct{ hosts, endpoints, dns map[string]string }
 
 func (s told) String() string {
@@ -88,7 +88,7 @@ func outputs(o *integration.Observer, server string, slots []string) (s told, er
 	return s, nil
 }
 
-// follows waits until all three outputs say that the slots are where want says.
+// follows waits until all three outputs have the addresses in want.
 func follows(c *integration.Cluster, o *integration.Observer, server string, want map[string]string, within time.Duration) {
 	slots := make([]string, 0, len(want))
 	for slot := range want {
@@ -110,7 +110,7 @@ func follows(c *integration.Cluster, o *integration.Observer, server string, wan
 
 const theirHosts = "127.0.0.1\tlocalhost\n# a comment, and no newline at the end"
 
-// watched makes an observer with all outputs, its hosts file written by others.
+// watched makes an observer with all outputs. Its hosts file has lines of others.
 func watched(t *testing.T, c *integration.Cluster, i int) (*integration.Observer, string) {
 	t.Helper()
 	o := c.Observe(i, "--hosts", "hosts", "--endpoints", "endpoints", "--format", "json", "--dns", c.Address(i)+":0")
@@ -119,7 +119,7 @@ func watched(t *testing.T, c *integration.Cluster, i int) (*integration.Observer
 	return o, o.DNS()
 }
 
-// A member moves to another node: all that the observer keeps follows; all nodes die: it stays.
+// When a member moves to another node, all outputs follow. When all nodes die, the outputs stay.
 func TestDiscoverFollows(t *testing.T) {
 	story(t)
 	shared := t.TempDir()
@@ -188,12 +188,12 @@ func TestDiscoverFollows(t *testing.T) {
 		t.Errorf("mode: got %v, %v, want 0640", info.Mode(), err)
 	}
 
-	// A later process that hears of nobody begins with what the files say.
+	// A later process that hears no node begins with the content of the files.
 	o.Start()
 	follows(c, o, o.DNS(), where, 5*time.Second)
 }
 
-// The observer is killed again and again while it writes: anyone who reads the hosts file finds all of it.
+// The observer is killed again and again while it writes. A reader of the hosts file always finds it complete.
 func TestDiscoverIsNeverTorn(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -219,11 +219,11 @@ func TestDiscoverIsNeverTorn(t *testing.T) {
 				torn = fmt.Errorf("read %q, %v", text, err)
 				return
 			}
-			time.Sleep(100 * time.Microsecond) // others want the processor, too
+			time.Sleep(100 * time.Microsecond) // leaves the processor to others
 		}
 	})
 	for i := range 12 {
-		if i%2 == 0 { // the block has to be written again
+		if i%2 == 0 { // makes the observer write the block again
 			must(t, os.WriteFile(path+".new", []byte(theirHosts+"\n"), 0o644))
 			must(t, os.Rename(path+".new", path))
 		}
@@ -236,7 +236,7 @@ func TestDiscoverIsNeverTorn(t *testing.T) {
 				return nil
 			})
 		} else {
-			time.Sleep(time.Duration(rand.IntN(600)) * time.Millisecond) // the moment is what is drawn here
+			time.Sleep(time.Duration(rand.IntN(600)) * time.Millisecond) // a random moment for the kill
 		}
 		o.Kill()
 	}
@@ -251,8 +251,8 @@ func TestDiscoverIsNeverTorn(t *testing.T) {
 	}
 }
 
-// Three observers come and go, one of them as the only seed, while a cluster is founded, loses a disk and gets it back:
-// nothing in it is different from what it would be without them.
+// Three observers come and go, one of them as the only seed, while a cluster is founded, loses a disk and gets it
+// back. The cluster is the same as without them.
 func TestObserversDisturbNothing(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
@@ -261,7 +261,7 @@ func TestObserversDisturbNothing(t *testing.T) {
 		all = append(all, c.Observe(21+i, "--endpoints", "endpoints"))
 		all[i].Start()
 	}
-	c.Nodes[2].Keys["gossip.seeds"] = []string{all[0].Address + ":7947"} // an observer is a seed as good as any
+	c.Nodes[2].Keys["gossip.seeds"] = []string{all[0].Address + ":7947"} // an observer can be a seed
 	c.Start()
 	c.Serving()
 	all[1].Kill()
@@ -299,7 +299,7 @@ func TestObserversDisturbNothing(t *testing.T) {
 	})
 }
 
-// --once writes and ends; where nothing is heard it says why, and writes nothing.
+// --once writes and ends. If nothing is heard, it says why, and writes nothing.
 func TestDiscoverOnce(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}})

@@ -20,7 +20,7 @@ import (
 	"holdfast/volume/device/devicetest"
 )
 
-// room is what the file system at dir has.
+// room returns the free space of the file system at dir.
 func room(t *testing.T, dir string) plan.Room {
 	t.Helper()
 	var st unix.Statfs_t
@@ -28,7 +28,7 @@ func room(t *testing.T, dir string) plan.Room {
 	return plan.Room{Free: int64(st.Bavail) * st.Bsize, Size: int64(st.Blocks) * st.Bsize}
 }
 
-// occupy takes room on the file system at dir until so much is left, in a new file.
+// occupy fills the file system at dir with a new file until so much is left.
 func occupy(t *testing.T, dir, name string, left int64) (path string) {
 	t.Helper()
 	path = filepath.Join(dir, name)
@@ -41,8 +41,7 @@ func occupy(t *testing.T, dir, name string, left int64) (path string) {
 	return path
 }
 
-// onSmallDisk founds a cluster whose second node has its volume on a disk of its own, of so many bytes. mount is where
-// that is.
+// onSmallDisk founds a cluster whose second node has its volume on a disk of so many bytes, mounted at mount.
 func onSmallDisk(t *testing.T, size int64) (c *integration.Cluster, small *integration.Node, mount string) {
 	t.Helper()
 	mount = devicetest.New(t, size).Mount(t)
@@ -55,8 +54,8 @@ func onSmallDisk(t *testing.T, size int64) (c *integration.Cluster, small *integ
 	return c, small, mount
 }
 
-// reserveUsed checks that the node with the small disk, and every other one, says that its reserve is used up: in the
-// status, to the doctor and in the series.
+// reserveUsed checks that every node says that the reserve of the node with the small disk is used up: in the status,
+// to the doctor and in the metrics.
 func reserveUsed(t *testing.T, c *integration.Cluster, small *integration.Node, r plan.Room) {
 	t.Helper()
 	small.Says("alarm NOSPACE", fmt.Sprintf("slot b on %s (less than %d MiB of %d MiB free)", small.Name, r.Enough()>>20, r.Size>>20), "make it larger")
@@ -92,8 +91,8 @@ func reserveUsed(t *testing.T, c *integration.Cluster, small *integration.Node, 
 	views(t, c, health.Degraded)
 }
 
-// Somebody else fills the disk of one member: the cluster refuses writes before etcd dies of it, says which disk, and
-// answers reads, even when the last byte is taken. It writes again by itself when there is room.
+// Another program fills the disk of one member. The cluster refuses writes before etcd dies of it, says which disk is
+// full, and answers reads even when the last byte is taken. It accepts writes again by itself when there is room.
 func TestDiskFull(t *testing.T) {
 	story(t)
 	c, small, mount := onSmallDisk(t, 600<<20)
@@ -104,7 +103,7 @@ func TestDiskFull(t *testing.T) {
 	reserveUsed(t, c, small, room(t, mount))
 	rest := occupy(t, mount, "rest", 0)
 	acked := w.Acked()
-	for range 250 { // more than there is in the log: see refuses
+	for range 250 { // more than there is in the log, see refuses
 		if _, err := client.Put(t.Context(), "large", strings.Repeat("x", 1<<20)); !errors.Is(err, rpctypes.ErrNoSpace) {
 			t.Fatalf("a write is answered with %v, want %v", err, rpctypes.ErrNoSpace)
 		}
@@ -133,7 +132,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// Etcd itself fills a disk as fast as it can: it stops before the last byte, and continues when there is room.
+// etcd itself fills a disk as fast as it can. It stops before the last byte, and continues when there is room.
 func TestDiskFillsUp(t *testing.T) {
 	story(t)
 	c, small, mount := onSmallDisk(t, 1000<<20)

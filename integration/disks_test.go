@@ -14,7 +14,7 @@ import (
 	"holdfast/integration"
 )
 
-// hash returns a digest of all files below dir, names and contents.
+// hash returns a digest of the names and contents of all files below dir.
 func hash(t *testing.T, dir string) string {
 	t.Helper()
 	h := sha256.New()
@@ -57,7 +57,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// foreign makes a cluster of one member with some data and returns the data directory it left.
+// foreign makes a cluster of one member with some data, and returns its data directory.
 func foreign(t *testing.T) string {
 	t.Helper()
 	other := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
@@ -68,8 +68,8 @@ func foreign(t *testing.T) string {
 	return filepath.Join(other.Nodes[0].Volume(), "etcd")
 }
 
-// A founding node's volume holds another cluster's data: everybody waits, nothing is touched, and when the
-// operator has it set aside the founding continues.
+// A founding node's volume has another cluster's data. All nodes wait, and nothing is touched. When the operator has
+// it set aside, the founding continues.
 func TestForeignData(t *testing.T) {
 	t.Parallel() // its parts are stories
 	for name, says := range map[string]string{
@@ -134,7 +134,7 @@ func TestForeignData(t *testing.T) {
 	}
 }
 
-// Nodes of one machine share a root: one holds the only slot, the other stands by and takes over.
+// Nodes on one machine share a root: one holds the only slot, and the other stands by and takes over.
 func TestStandbyTakesOver(t *testing.T) {
 	story(t)
 	c := shared(t, 2, "a")
@@ -152,7 +152,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	w.Verify()
 }
 
-// shared is a cluster whose nodes share a root on one machine.
+// shared returns a cluster whose nodes share a root on one machine.
 func shared(t *testing.T, nodes int, slots ...string) *integration.Cluster {
 	t.Helper()
 	c := cluster(t, integration.Options{Nodes: nodes, Slots: slots, Keys: map[string]any{
@@ -166,8 +166,7 @@ func shared(t *testing.T, nodes int, slots ...string) *integration.Cluster {
 	return c
 }
 
-// Four nodes, three slots: the standby takes a killed node's slot with its data, and the cluster does not
-// change at all.
+// Four nodes, three slots: the standby takes a killed node's slot with its data, and the member list does not change.
 func TestStandbyTakesSlot(t *testing.T) {
 	story(t)
 	c := shared(t, 4, "a", "b", "c")
@@ -209,8 +208,8 @@ func TestStandbyTakesSlot(t *testing.T) {
 	w.Verify()
 }
 
-// Five hosts with one identical configuration, which names no slot, share three slots among themselves. They take them
-// in the same moment, so that several promise with themselves in a slot: those that come late are free again for others.
+// Five hosts with the same configuration, which names no slot, share three slots. They claim them at the same moment,
+// so that several promise with themselves in a slot. Those that come late become free again.
 func TestIdenticalHosts(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Nodes: 5, Slots: []string{"a", "b", "c"}})
@@ -250,8 +249,8 @@ func TestIdenticalHosts(t *testing.T) {
 	w.Verify()
 }
 
-// The volume of a serving node disappears: the process ends at once with an error, the others continue, and a
-// blank disk in its place becomes a new member.
+// The volume of a serving node disappears. The process ends at once with an error, the others continue, and a blank
+// disk in its place becomes a new member.
 func TestVolumeLost(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -269,20 +268,19 @@ func TestVolumeLost(t *testing.T) {
 			t.Errorf("it took %s to end", took)
 		}
 		w.More(20)
-		must(t, os.Mkdir(n.Volume(), 0o700)) // an empty directory where a disk was: it may not be mounted
+		must(t, os.Mkdir(n.Volume(), 0o700)) // an empty directory in the place of the disk: the disk may not be mounted
 		n.Start()
 		n.Says("was formatted there: is it not mounted?")
 		n.Stop()
 		must(t, os.Remove(n.Volume()))
 		n.Start()
 	})
-	decided(t, n, "accept") // a learner's place
+	decided(t, n, "accept") // as a learner
 	w.More(20)
 	w.Verify()
 }
 
-// The ledger beside a member's data is missing: it is written again, from what the others know, or the
-// store if nobody else does.
+// The ledger of a member's data is missing. It is written again from what the other nodes know, or from the store.
 func TestLedgerMissing(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -306,7 +304,7 @@ func TestLedgerMissing(t *testing.T) {
 	w.Verify()
 }
 
-// decided checks that a node has taken an action since its last start.
+// decided checks that a node has decided on an action since its last start.
 func decided(t *testing.T, n *integration.Node, action string) {
 	t.Helper()
 	var all []string
@@ -319,8 +317,8 @@ func decided(t *testing.T, n *integration.Node, action string) {
 	t.Errorf("%s never decided to %s: %v", n.Name, action, all)
 }
 
-// threeAndOne is a cluster of three that serves, with its members and a writer that has written, and a fourth host on
-// which nothing runs.
+// threeAndOne returns a serving cluster of three, its members, a writer that has written, and a fourth host on which
+// nothing runs.
 func threeAndOne(t *testing.T) (c *integration.Cluster, fourth *integration.Node, w *integration.Writer,
 	before map[string]integration.Member) {
 	t.Helper()
@@ -334,8 +332,8 @@ func threeAndOne(t *testing.T) (c *integration.Cluster, fourth *integration.Node
 	return c, c.Nodes[3], w, c.Members()
 }
 
-// A copy of a running slot's volume appears on another host: it does not start, and the slot's name stays
-// with the one that runs.
+// A copy of a running slot's volume appears on another host. It does not start, and the slot's name stays with the
+// original.
 func TestClone(t *testing.T) {
 	story(t)
 	c, thief, w, before := threeAndOne(t)
@@ -355,8 +353,8 @@ func TestClone(t *testing.T) {
 	w.Verify()
 }
 
-// A member's disk is copied to another host while it is down, and both are started in the same moment: one of both runs
-// the member, and the other says so.
+// A member's disk is copied to another host while it is down, and both are started at the same moment. Only one of
+// them runs the member, and the other says so.
 func TestCopiesStartAtOnce(t *testing.T) {
 	story(t)
 	c, other, w, before := threeAndOne(t)
@@ -392,9 +390,9 @@ func TestCopiesStartAtOnce(t *testing.T) {
 	w.Verify()
 }
 
-// An operator brings a node back with etcd's directory from its neighbour, while all are down, and starts all at once:
-// two processes would run that neighbour's member. The copy never starts, says whose it is, and makes way for a
-// replacement when the operator says so.
+// An operator brings a node back with etcd's directory from its neighbour, while all are down, and starts all at once.
+// Two processes would run that neighbour's member. The copy never starts, says whose it is, and makes way for a
+// replacement on the operator's order.
 func TestCopyInAnotherSlot(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

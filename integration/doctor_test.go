@@ -29,15 +29,15 @@ import (
 )
 
 // A restore without leases has left endpoints of Kubernetes behind, a certificate has expired, and a node is drained
-// and forgotten: the doctor finds it all from any node, deletes the stale endpoint and nothing else, which is in the
-// history, and says what it cannot know where no node runs.
+// and forgotten. The doctor finds all of it from any node. It deletes only the stale endpoint, which the history
+// shows, and says what it cannot know without a node.
 func TestDoctor(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
-	c.Nodes[1].Keys["etcd.cert-file"], c.Nodes[1].Keys["etcd.key-file"] = expired(t) // which its clients see, and nobody else
+	c.Nodes[1].Keys["etcd.cert-file"], c.Nodes[1].Keys["etcd.key-file"] = expired(t) // only its clients see this certificate
 	c.Start()
-	c.Serving()                                                         // it is never healthy: its status tells of the certificate, too
-	must(t, os.Chmod(c.Nodes[1].Keys["etcd.key-file"].(string), 0o644)) // after its start, which would have refused it
+	c.Serving()                                                         // never healthy, because the status also shows the certificate
+	must(t, os.Chmod(c.Nodes[1].Keys["etcd.key-file"].(string), 0o644)) // after its start, which would have been refused
 	n, drained := c.Nodes[0], c.Nodes[2]
 	client := dialed(t, c.Endpoints(n)...)
 	lease, err := client.Grant(t.Context(), 600)
@@ -114,7 +114,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// diagnosis is what the doctor answers in JSON.
+// diagnosis is the doctor's answer in JSON.
 type diagnosis struct {
 	Findings []health.Finding
 	Well     []string
@@ -126,7 +126,7 @@ func (d diagnosis) has(code, severity, text string) bool {
 	})
 }
 
-// expired makes a certificate that expired a day ago, and its key, which nobody else may read.
+// expired makes a certificate that expired a day ago, and its key, with private modes.
 func expired(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -144,7 +144,7 @@ func expired(t *testing.T) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-// posted posts to a node's control socket and returns the answer as it is.
+// posted posts to a node's control socket and returns the raw answer.
 func posted(t *testing.T, n *integration.Node, path string) string {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -158,7 +158,7 @@ func posted(t *testing.T, n *integration.Node, path string) string {
 	return string(text)
 }
 
-// keysBelow reads as root, by way of one node.
+// keysBelow reads as root through one node.
 func keysBelow(t *testing.T, c *integration.Cluster, n *integration.Node, prefix string) (keys []string) {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(n), DialTimeout: 5 * time.Second, Username: "root", Password: "secret"})

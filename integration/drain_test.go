@@ -18,12 +18,12 @@ import (
 
 const atRisk = "stopped although that is a risk"
 
-// longestGap is more than any hand-over may keep writers waiting, on a busy machine, and less than the loss of a quorum
-// for as long as a restart takes.
+// longestGap is more than any hand-over may delay writers on a busy machine, and less than a loss of the quorum during
+// a restart.
 const longestGap = 1500 * time.Millisecond
 
-// beating writes to all nodes, each write on its own, until rest: of a leader that hands over, etcd may drop the
-// writes under way, and each of them then hangs for its whole time, which is no loss of the quorum.
+// beating writes to all nodes, each write on its own, until rest. When a leader hands over, etcd may drop the writes
+// under way; each then hangs until its timeout, which is no loss of the quorum.
 func beating(t *testing.T, c *integration.Cluster) (p *pulse, rest func()) {
 	t.Helper()
 	client, err := dialOver(c.TLS, c.Endpoints()...)
@@ -37,7 +37,7 @@ func beating(t *testing.T, c *integration.Cluster) (p *pulse, rest func()) {
 	return p, rest
 }
 
-// neverSilent fails the test if the writers had to wait for too long since a time, and gives them a rest.
+// neverSilent fails the test if the writers had to wait too long since a time. It ends their writing.
 func neverSilent(t *testing.T, p *pulse, rest func(), since time.Time) {
 	t.Helper()
 	gap := p.gap(since, time.Now())
@@ -48,8 +48,8 @@ func neverSilent(t *testing.T, p *pulse, rest func(), since time.Time) {
 	}
 }
 
-// A rolling restart by a shell loop that does not wait for anything but the end of each process: each SIGTERM waits
-// until the member before serves again, so there is always a quorum.
+// A rolling restart by a shell loop that waits only for the end of each process. Each SIGTERM waits until the last
+// member serves again, so there is always a quorum.
 func TestRollingRestart(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -75,7 +75,7 @@ func TestRollingRestart(t *testing.T) {
 	w.Verify()
 }
 
-// unlocked waits until nobody holds the disruption lock.
+// unlocked waits until no node holds the disruption lock.
 func unlocked(c *integration.Cluster) {
 	c.Until(patience, "nobody holds the disruption lock", func() error {
 		s, err := c.Running()[0].Status()
@@ -86,7 +86,7 @@ func unlocked(c *integration.Cluster) {
 	})
 }
 
-// Two are told to end at the same moment: the second one waits until the first one is back.
+// Two nodes are stopped at the same moment: the second one waits until the first one is back.
 func TestTwoStopsAtOnce(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -123,8 +123,8 @@ func TestTwoStopsAtOnce(t *testing.T) {
 	w.Verify()
 }
 
-// The leader is drained under load, with authentication switched on: the others continue, the node stays in the gossip,
-// nobody else can be drained meanwhile, and it comes back by undrain. With a member dead a drain is refused, unless it
+// The leader is drained under load, with authentication enabled. The others continue, the node stays in the gossip, no
+// other member can be drained meanwhile, and undrain brings it back. With a member dead, a drain is refused unless it
 // is forced.
 func TestDrain(t *testing.T) {
 	story(t)
@@ -188,7 +188,7 @@ func TestDrain(t *testing.T) {
 	w.Verify()
 }
 
-// drain runs the command, with the flags among texts, and expects the exit code and the texts.
+// drain runs the command with the flags among texts, and expects the exit code and the texts.
 func drain(t *testing.T, n *integration.Node, code int, texts ...string) {
 	t.Helper()
 	args := []string{"drain"}
@@ -205,8 +205,8 @@ func drain(t *testing.T, n *integration.Node, code int, texts ...string) {
 	}
 }
 
-// A drained node keeps the lock for longer than it lasts by itself; when it is lost, the lock ends. Authentication is
-// switched on, and the lock needs no password.
+// A drained node keeps the lock for longer than the lock lasts by itself. When the node is lost, the lock expires.
+// Authentication is enabled, and the lock needs no password.
 func TestDrainedNodeIsLost(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"stop.hold": "5s"}})
@@ -237,7 +237,7 @@ func TestDrainedNodeIsLost(t *testing.T) {
 	c.Healthy()
 }
 
-// withRoot switches authentication on.
+// withRoot enables authentication.
 func withRoot(c *integration.Cluster, nodes ...*integration.Node) error {
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(nodes...), DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 	if err != nil {

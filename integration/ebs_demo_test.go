@@ -21,7 +21,7 @@ import (
 	"holdfast/volume/volumetest/ec2test"
 )
 
-// What is exported of claims and of requests, and how many requests an hour a holder and a standby make.
+// The metrics of claims and requests, and how many requests an hour a holder and a standby send.
 func TestEBSMetricsAndRequests(t *testing.T) {
 	r := masters(t)
 	r.cluster.Set("volume.ebs.scan-every", "15s") // the default
@@ -56,7 +56,7 @@ func TestEBSMetricsAndRequests(t *testing.T) {
 	t.Run("rate", func(t *testing.T) {
 		tier.Long(t, "it counts for a minute; TestSteady of volume/ebs counts for a simulated hour")
 		before := map[*integration.Node]int{holder: asked(holder), standby: asked(standby)}
-		time.Sleep(time.Minute) // the rate is the point
+		time.Sleep(time.Minute) // the rate is measured
 		for n, most := range map[*integration.Node]int{holder: 2, standby: 6} {
 			calls := asked(n) - before[n]
 			t.Logf("%s, %s: %d requests in a minute, %d an hour", n.Name, map[bool]string{true: "which holds a volume", false: "on standby"}[n == holder], calls, 60*calls)
@@ -71,7 +71,7 @@ func TestEBSMetricsAndRequests(t *testing.T) {
 	w.Verify()
 }
 
-// The demo on hosts: it becomes healthy, an instance that is terminated as it says is replaced, and Ctrl-C leaves
+// The demo on hosts becomes healthy. An instance that is terminated with its hint is replaced, and Ctrl-C leaves
 // nothing.
 func TestEBSDemoOnHosts(t *testing.T) {
 	d := hostsDemo(t)
@@ -83,7 +83,7 @@ func TestEBSDemoOnHosts(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("terminate: %s", resp.Status)
 	}
-	d.wait(hint[3] + ": instance i-0+4 replaces i-")                     // the fourth that was ever launched
+	d.wait(hint[3] + ": instance i-0+4 replaces i-")                     // the fourth instance
 	for verdict, serves := "", false; verdict != "HEALTHY" || !serves; { // in one status, whose first line is the verdict
 		line := d.wait(`^cluster main: ([A-Z]+)|^ ` + hint[3] + ` +[abc] .* (?:follower|leader) `)
 		if serves = line[1] == ""; !serves {
@@ -93,14 +93,14 @@ func TestEBSDemoOnHosts(t *testing.T) {
 	d.interrupt()
 }
 
-// A demo that is interrupted while it makes its hosts leaves nothing, either.
+// A demo that is interrupted while it makes its hosts leaves nothing either.
 func TestEBSDemoInterrupted(t *testing.T) {
 	d := hostsDemo(t)
 	d.wait("making 3 hosts")
 	d.interrupt()
 }
 
-// demoOnHosts is the program of integration/demo, and its lines as they come.
+// demoOnHosts is the program of integration/demo, with its lines as they come.
 type demoOnHosts struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -123,7 +123,7 @@ func hostsDemo(t *testing.T) *demoOnHosts {
 		t.Fatalf("build: %v\n%s", err, text)
 	}
 	d := &demoOnHosts{t: t, lines: make(chan string, 10_000), ended: make(chan error, 1)}
-	d.tmp, err = os.MkdirTemp("", "hf-") // short, for the sockets
+	d.tmp, err = os.MkdirTemp("", "hf-") // a short path, for the sockets
 	must(t, err)
 	d.cmd = exec.Command(program, "-binary", path)
 	d.cmd.Env = append(os.Environ(), "TMPDIR="+d.tmp)
@@ -141,7 +141,7 @@ func hostsDemo(t *testing.T) *demoOnHosts {
 	return d
 }
 
-// wait returns the match of the first line from now on that has one.
+// wait returns the match of the first matching line from now on.
 func (d *demoOnHosts) wait(pattern string) []string {
 	d.t.Helper()
 	re, late := regexp.MustCompile(pattern), time.After(time.Minute)
@@ -161,7 +161,7 @@ func (d *demoOnHosts) wait(pattern string) []string {
 	}
 }
 
-// interrupt is Ctrl-C. The exit code must be 0, and nothing may be left of the demo.
+// interrupt sends Ctrl-C. The exit code must be 0, and nothing of the demo may be left.
 func (d *demoOnHosts) interrupt() {
 	d.t.Helper()
 	namespace, err := os.Readlink("/proc/self/ns/pid")
@@ -183,8 +183,8 @@ func (d *demoOnHosts) interrupt() {
 	must(d.t, os.RemoveAll(d.tmp))
 }
 
-// nothingLeft checks that no process, loop device, mount or link has to do with a directory, or carries a mark of the
-// hosts of a process.
+// nothingLeft checks that no process, loop device, mount or link belongs to a directory, or has a mark of the hosts of
+// a process.
 func nothingLeft(t *testing.T, words ...string) {
 	t.Helper()
 	for _, pattern := range []string{"/proc/[0-9]*/cmdline", "/proc/[0-9]*/mounts", "/sys/block/loop*/loop/backing_file", "/sys/class/net/*/ifalias"} {
@@ -199,7 +199,7 @@ func nothingLeft(t *testing.T, words ...string) {
 	}
 }
 
-// faults are those of the storm. Each is drawn for a few requests of one caller or of all.
+// faults are the faults of the storm. Each is drawn for a few requests of one caller or of all callers.
 var faults = []ec2test.Fault{
 	{Action: "AttachVolume", Kind: ec2test.LoseResponse}, {Action: "AttachVolume", Kind: ec2test.LoseRequest},
 	{Action: "AttachVolume", Kind: ec2test.Late, Delay: 3 * time.Second}, {Action: "AttachVolume", Kind: ec2test.Late, Delay: 18 * time.Second},
@@ -211,8 +211,8 @@ var faults = []ec2test.Fault{
 	{Kind: ec2test.Throttle}, {Kind: ec2test.Fail, Code: "Unavailable"}, {Action: ec2test.IMDS, Kind: ec2test.Fail},
 }
 
-// From the founding on, EC2 answers wrongly at random, and nodes are killed, also in the middle of a claim, paused,
-// rebooted and terminated, while two standbys wait for their volumes. When it is over every slot is served, and no
+// From the founding on, EC2 gives wrong answers at random, and nodes are killed, also in the middle of a claim,
+// paused, rebooted and terminated, while two standbys wait for their volumes. In the end every slot is served, and no
 // acknowledged write is lost.
 func TestEBSStorm(t *testing.T) {
 	r := masters(t)
@@ -237,7 +237,7 @@ func TestEBSStorm(t *testing.T) {
 	r.EC2.Clear()
 	r.cluster.Until(3*time.Minute, "every slot is served after the storm", func() error { // a lost AttachVolume is waited for 2 min
 		for _, n := range r.cluster.Nodes {
-			if !n.Running() { // it may yet have to be killed at its step
+			if !n.Running() { // it may still have to be killed at its step
 				n.Start()
 			}
 		}
@@ -248,7 +248,7 @@ func TestEBSStorm(t *testing.T) {
 	r.oneEach(t)
 	r.onTheirVolumes(t)
 	t.Logf("%d writes were acknowledged in the storm", first.Acked())
-	if first.Acked() > 0 { // else it was over before the founding
+	if first.Acked() > 0 { // otherwise the storm was over before the founding
 		first.Verify()
 	}
 	w.Verify()

@@ -13,8 +13,8 @@ import (
 	"holdfast/volume/volumetest/ec2test"
 )
 
-// The stories of this file break what the claim of an EBS volume relies on: the answers of EC2, the order of
-// events, the disk, and the machine, at the worst moment.
+// The stories of this file break what the claim of an EBS volume relies on, at the worst moment: EC2's answers, the
+// order of events, the disk, and the machine.
 
 func inject(t *testing.T, s *integration.Site, faults ...ec2test.Fault) {
 	t.Helper()
@@ -23,14 +23,14 @@ func inject(t *testing.T, s *integration.Site, faults ...ec2test.Fault) {
 	}
 }
 
-// oneEach checks that no instance ever had two volumes at a time.
+// oneEach checks that no instance ever had two volumes at the same time.
 func (r region) oneEach(t *testing.T) {
 	t.Helper()
 	for _, m := range r.Machines {
 		var own []ec2test.Interval
 		for _, i := range r.EC2.Intervals() {
 			if i.Instance == m.ID {
-				i.Volume = "any" // so that any two of them are an overlap
+				i.Volume = "any" // so that any two volumes overlap
 				own = append(own, i)
 			}
 		}
@@ -40,7 +40,7 @@ func (r region) oneEach(t *testing.T) {
 	}
 }
 
-// claims returns how far the claim of a node is.
+// claims returns the state of a node's claim.
 func claims(n *integration.Node) (health.ClaimStatus, error) {
 	s, err := n.Self()
 	if err == nil && s.Claim == nil {
@@ -52,7 +52,7 @@ func claims(n *integration.Node) (health.ClaimStatus, error) {
 	return *s.Claim, nil
 }
 
-// claiming waits until the claim of a node is in one of states.
+// claiming waits until a node's claim is in one of the states.
 func claiming(c *integration.Cluster, n *integration.Node, states ...string) {
 	c.Until(patience, fmt.Sprintf("the claim of %s is %v", n.Name, states), func() error {
 		now, err := claims(n)
@@ -63,7 +63,7 @@ func claiming(c *integration.Cluster, n *integration.Node, states ...string) {
 	})
 }
 
-// attachments waits until the volumes are attached to n instances in all.
+// attachments waits until the volumes have n attachments in total.
 func (r region) attachments(t *testing.T, n int) {
 	t.Helper()
 	r.cluster.Until(patience, fmt.Sprintf("%d attachments", n), func() error {
@@ -74,8 +74,8 @@ func (r region) attachments(t *testing.T, n int) {
 	})
 }
 
-// The answers to AttachVolume are lost on all nodes, whether it was executed, not executed, or is executed later,
-// even so late that the node has stopped to wait for the device.
+// The answers to AttachVolume are lost on all nodes, whether the request was executed, not executed, or is executed
+// later, even so late that the node no longer waits for the device.
 func TestEBSAttachAnswersLost(t *testing.T) {
 	t.Parallel() // its parts are stories
 	for _, story := range []struct {
@@ -119,8 +119,8 @@ func TestEBSLateAttachmentIsWaitedFor(t *testing.T) {
 	r.intact(t, r.written(20))
 }
 
-// Two nodes see old or mixed-up volumes while the cluster is founded, and again when the volume of an instance that
-// was terminated is taken over.
+// Two nodes see old or mixed-up lists of volumes while the cluster is founded, and again when the volume of a
+// terminated instance is taken over.
 func TestEBSOldAndRandomReads(t *testing.T) {
 	r := masters(t)
 	old := func(n *integration.Node) ec2test.Fault {
@@ -152,8 +152,8 @@ func TestEBSOldAndRandomReads(t *testing.T) {
 	r.intact(t, w)
 }
 
-// EC2 accepts the attachment and takes it back, as it does when it may not use the key: the node says so, does not
-// try again and again, and starts when the key can be used.
+// EC2 accepts the attachment and takes it back, as it does when it may not use the key. The node says so, does not try
+// again and again, and starts when the key can be used.
 func TestEBSKeyDenied(t *testing.T) {
 	r := masters(t)
 	n := r.cluster.Nodes[0]
@@ -166,7 +166,7 @@ func TestEBSKeyDenied(t *testing.T) {
 		}
 		return err
 	})
-	time.Sleep(5 * time.Second) // it must not happen, so there is nothing to wait for
+	time.Sleep(5 * time.Second) // nothing must happen, so there is nothing to wait for
 	if calls := r.EC2.Calls("AttachVolume", n.Machine.ID); calls != 1 {
 		t.Errorf("AttachVolume was called %d times, want 1", calls)
 	}
@@ -177,12 +177,12 @@ func TestEBSKeyDenied(t *testing.T) {
 		t.Errorf("%d decisions in the log: the same one is logged again and again", got)
 	}
 	r.EC2.Clear()
-	n.Stop() // it would try again by itself within some 75 s
+	n.Stop() // by itself, it would try again within some 75 s
 	n.Start()
 	r.intact(t, r.written(20))
 }
 
-// EC2 throttles everything for a while.
+// EC2 throttles all requests for a while.
 func TestEBSThrottled(t *testing.T) {
 	r := masters(t)
 	inject(t, r.Site, ec2test.Fault{Kind: ec2test.Throttle})
@@ -196,7 +196,7 @@ func TestEBSThrottled(t *testing.T) {
 		return err
 	})
 	before := r.EC2.Calls("", n.Machine.ID)
-	time.Sleep(4 * time.Second) // the rate is the point
+	time.Sleep(4 * time.Second) // the rate is measured
 	if calls := r.EC2.Calls("", n.Machine.ID) - before; calls > 8 {
 		t.Errorf("%d requests in 4 s while EC2 throttles", calls)
 	}

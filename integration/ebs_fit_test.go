@@ -13,8 +13,8 @@ import (
 	"holdfast/volume/volumetest/ec2test"
 )
 
-// An operator has attached all volumes of a zone to one instance before its node ever ran: it uses one and gives the
-// others up, mounting none of them, and the other nodes of the zone take them.
+// An operator has attached all volumes of a zone to one instance before its node ever ran. The node uses one, releases
+// the others without mounting them, and the other nodes of the zone take them.
 func TestEBSSeveralVolumesOnOneInstance(t *testing.T) {
 	t.Parallel() // its parts are stories
 	for _, count := range []int{2, 3} {
@@ -37,7 +37,7 @@ func TestEBSSeveralVolumesOnOneInstance(t *testing.T) {
 	}
 }
 
-// Volumes that are reserved go to the instance that they are reserved for, also when it starts last.
+// A volume that is reserved for an instance goes to that instance, even if it starts last.
 func TestEBSReservedForAnInstance(t *testing.T) {
 	s := site(t)
 	r := inZones(s, zones[0], zones[0], zones[0])
@@ -57,7 +57,7 @@ func TestEBSReservedForAnInstance(t *testing.T) {
 	r.intact(t, r.written(20))
 }
 
-// A node in a zone whose volumes are all not for it: it touches none, and says of each why.
+// A node is in a zone where all volumes are for others. It touches none, and gives the reason for each.
 func TestEBSVolumesThatAreNotForTheNode(t *testing.T) {
 	s := site(t)
 	slots := []string{"a", "b", "c", "d", "e", "f"}
@@ -121,7 +121,7 @@ func TestEBSVolumesThatAreNotForTheNode(t *testing.T) {
 	}
 }
 
-// The volumes of kops, found by its tags, which also name the slots. An older kops made one of them.
+// The volumes of kops are found by its tags, which also name the slots. An older kops made one of them.
 func TestEBSVolumesOfKops(t *testing.T) {
 	s := site(t)
 	r := region{s, s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])), map[string]string{}}
@@ -153,8 +153,8 @@ func TestEBSVolumesOfKops(t *testing.T) {
 	r.intact(t, w)
 }
 
-// Two processes of one cluster, with different data directories, run on one machine: the second one says so and
-// waits, also when the first one was killed and has left its volume mounted.
+// Two processes of one cluster, with different data directories, run on one machine. The second one says so and waits,
+// even if the first one was killed and has left its volume mounted.
 func TestEBSTwoProcessesOnOneMachine(t *testing.T) {
 	r := serving(t)
 	w := r.written(20)
@@ -171,7 +171,7 @@ func TestEBSTwoProcessesOnOneMachine(t *testing.T) {
 	if out := second.Command("volume", "release"); out.Code == 0 {
 		t.Errorf("release by the second process: %+v", out)
 	}
-	first.Kill() // its mount stays, and is not the second one's to take away
+	first.Kill() // the second node must not remove its mount
 	waitsInState(r.cluster, second, "claiming", "is mounted at", "unmount it there")
 	first.Start()
 	r.cluster.Serving()
@@ -180,8 +180,7 @@ func TestEBSTwoProcessesOnOneMachine(t *testing.T) {
 	r.intact(t, w)
 }
 
-// breakMkfs returns an environment in which mkfs.ext4 is cut off, together with the node, before the superblock is
-// written.
+// breakMkfs returns an environment in which mkfs.ext4 and the node are killed before the superblock is written.
 func breakMkfs(t *testing.T) string {
 	t.Helper()
 	real, err := exec.LookPath("mkfs.ext4")
@@ -194,7 +193,7 @@ kill -9 $PPID
 	return "PATH=" + dir + ":" + os.Getenv("PATH")
 }
 
-// The machine loses power while mkfs runs: it formats again, for its journal knows. Another machine refuses what it
+// The machine loses power while mkfs runs. It formats again, because of its journal. Another machine refuses what it
 // finds, until an operator wipes it.
 func TestEBSFormatInterrupted(t *testing.T) {
 	t.Parallel() // its parts are stories

@@ -14,8 +14,8 @@ import (
 	"holdfast/volume/volumetest/ec2test"
 )
 
-// A node is stopped in the middle of its claim, for longer than takeover-after, while another one of its zone looks
-// for a volume: before it has asked for the attachment it loses the volume and stands by, after it keeps it.
+// A node is suspended in the middle of its claim for longer than takeover-after, while another one in its zone looks
+// for a volume. If it has not asked for the attachment yet, it loses the volume and stands by; later it keeps it.
 func TestEBSPausedInTheMiddleOfTheClaim(t *testing.T) {
 	t.Parallel() // its parts are stories
 	t.Run("claiming", func(t *testing.T) {
@@ -38,7 +38,8 @@ func TestEBSPausedInTheMiddleOfTheClaim(t *testing.T) {
 	t.Run("attaching", func(t *testing.T) {
 		r := masters(t)
 		n := r.cluster.Nodes[0]
-		inject(t, r.Site, ec2test.Fault{Action: "AttachVolume", Caller: n.Machine.ID, Kind: ec2test.Slow, Delay: 3 * time.Second})
+		inject(t, r.Site, ec2test.Fault{Action: "AttachVolume", Caller: n.Machine.ID, Kind: ec2test.Slow,
+			Delay: 3 * time.Second})
 		r.cluster.Start()
 		claiming(r.cluster, n, "attaching")
 		r.attachments(t, 3)
@@ -55,7 +56,7 @@ func TestEBSPausedInTheMiddleOfTheClaim(t *testing.T) {
 	})
 }
 
-// A holder is stopped for longer than takeover-after: nothing is taken from it, and it continues.
+// A holder is suspended for longer than takeover-after. No other node takes its volume, and it continues.
 func TestEBSPausedHolder(t *testing.T) {
 	r := serving(t)
 	w := r.written(20)
@@ -74,7 +75,8 @@ func TestEBSPausedHolder(t *testing.T) {
 	r.intact(t, w)
 }
 
-// Every instance is terminated at another step of its first claim, and replaced: the new ones are in no dead end.
+// Every instance is terminated at another step of its first claim, and replaced. The new instances get no volume
+// stuck.
 func TestEBSTerminatedInTheMiddleOfTheClaim(t *testing.T) {
 	t.Parallel() // its parts are stories
 	for _, steps := range tier.Share(t, 3, [][3]string{
@@ -100,7 +102,7 @@ func TestEBSTerminatedInTheMiddleOfTheClaim(t *testing.T) {
 	}
 }
 
-// A machine is restarted: it adopts the volume that it has. Then all are, at once.
+// A machine restarts and adopts the volume that it has. Then all machines do at once.
 func TestEBSReboot(t *testing.T) {
 	r := serving(t)
 	w := r.written(20)
@@ -125,7 +127,7 @@ func TestEBSReboot(t *testing.T) {
 	r.intact(t, w)
 }
 
-// The machines do not reach each other, but EC2: no volume moves, also not to a standby that hears of nobody.
+// The machines do not reach each other, but reach EC2. No volume moves, not even to a standby that hears no node.
 func TestEBSPartition(t *testing.T) {
 	r := serving(t)
 	w := r.written(20)
@@ -146,8 +148,8 @@ func TestEBSPartition(t *testing.T) {
 	r.intact(t, w)
 }
 
-// An operator takes the leader's volume away by force, and a standby claims it at once: the leader is gone within
-// 2 s, and nothing that was acknowledged is lost.
+// An operator detaches the leader's volume by force, and a standby claims it at once. The leader's process ends within
+// 2 s, and no acknowledged write is lost.
 func TestEBSForcedAwayAndTaken(t *testing.T) {
 	r := serving(t)
 	w := r.written(50)
@@ -168,8 +170,8 @@ func TestEBSForcedAwayAndTaken(t *testing.T) {
 	if log := n.Log(); strings.Contains(strings.ToLower(log), "panic") || strings.Contains(log, "goroutine ") {
 		t.Errorf("it panicked:\n%s", log)
 	}
-	n.Start()                                             // a supervisor does
-	n.Logs("the process before this one ended by itself") // from a file that does not lie on the volume
+	n.Start()                                      // as a supervisor does
+	n.Logs("the previous process ended by itself") // from a file that is not on the volume
 	r.cluster.Until(patience, "one of them serves the slot, and the other one stands by", func() error {
 		a, b := serves(n), serves(standby)
 		if (a == nil) != (b == nil) {
@@ -205,7 +207,7 @@ func TestEBSXFS(t *testing.T) {
 	w.More(20)
 	n.Start()
 	waitsOnStandby(r.cluster, n, "attached to this instance, but its device is not here")
-	must(t, r.EC2.ForceDetach(s.Volume.ID)) // AWS has repaired it
+	must(t, r.EC2.ForceDetach(s.Volume.ID)) // as if AWS had repaired it
 	r.cluster.Serving()
 	before := n.Space()
 	must(t, r.EC2.GrowVolume(s.Volume.ID, 12))

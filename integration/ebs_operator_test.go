@@ -14,7 +14,7 @@ import (
 	"holdfast/volume/volumetest/ec2test"
 )
 
-// A volume has grown: so does its filesystem, when the node starts again.
+// A volume has grown. Its filesystem grows when the node starts again.
 func TestEBSGrownVolume(t *testing.T) {
 	r := serving(t)
 	w := r.written(20)
@@ -33,7 +33,7 @@ func TestEBSGrownVolume(t *testing.T) {
 	w.Verify()
 }
 
-// Two clusters share the same machines, as kops has it; one of them is killed and comes back.
+// Two clusters share the same machines, as with kops. One of them is killed and comes back.
 func TestEBSTwoClustersOnTheSameMachines(t *testing.T) {
 	s := site(t)
 	machines := []*integration.Machine{s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])}
@@ -63,9 +63,9 @@ func TestEBSTwoClustersOnTheSameMachines(t *testing.T) {
 // An instance is stopped, and takeover: stopped allows a standby to take its volume. When the instance is
 // started again, its node stands by.
 func TestEBSStoppedInstance(t *testing.T) {
-	r := inZones(siteWith(t, true), zones...) // this takes the right to detach from other instances
+	r := inZones(siteWith(t, true), zones...) // takeover: stopped needs the right to detach volumes from other instances
 	r.cluster.Set("volume.ebs.takeover", "stopped")
-	r.cluster.Set("volume.ebs.settle", "5s") // the shortest that is allowed then
+	r.cluster.Set("volume.ebs.settle", "5s") // the shortest value that is allowed with it
 	r.cluster.Start()
 	w := r.written(20)
 	stopped := r.cluster.Holder("c")
@@ -106,7 +106,7 @@ func TestEBSReleasedVolumeIsTakenByAnother(t *testing.T) {
 	r.intact(t, w)
 }
 
-// What an operator is shown of the volumes.
+// What an operator is shown about the volumes.
 func TestEBSVolumeCommands(t *testing.T) {
 	s := site(t)
 	c := s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2]))
@@ -117,7 +117,7 @@ func TestEBSVolumeCommands(t *testing.T) {
 	if out.Code != 0 || !strings.Contains(out.Out, "would make 1 GiB of gp3 in eu-test-1b, encrypted") || len(s.EC2.State().Volumes) != 0 {
 		t.Fatalf("dry run: %+v", out)
 	}
-	for range 2 { // again changes nothing
+	for range 2 { // a repetition changes nothing
 		if out = n.Command(append(create, "--kms-key", "alias/etcd")...); out.Code != 0 {
 			t.Fatalf("create: %+v", out)
 		}
@@ -160,7 +160,7 @@ func TestEBSVolumeCommands(t *testing.T) {
 	}
 }
 
-// Without the permission to write tags a cluster with seeds works, and says what it misses.
+// Without the permission to write tags, a cluster with seeds works, and says what it lacks.
 func TestEBSWithoutPermissionForTags(t *testing.T) {
 	r := masters(t)
 	for _, action := range []string{"CreateTags", "DeleteTags"} {
@@ -184,8 +184,9 @@ func TestEBSWithoutPermissionForTags(t *testing.T) {
 	w.Verify()
 }
 
-// A volume of the region bears the record of a cluster of which no disk is here: blank disks found no second one
-// beside it, until an operator says that it is gone. Once founded, the volumes bear the record of theirs.
+// A volume of the region has the record of a cluster of which no disk is here. Blank disks found no second cluster
+// beside it, until an operator says that it is gone. After the founding, the volumes have the record of the new
+// cluster.
 func TestEBSWitnessVetoesFounding(t *testing.T) {
 	r := masters(t)
 	old, err := r.EC2.AddVolume(ec2test.Volume{Zone: "eu-test-1d", Tags: map[string]string{"holdfast:cluster": "main", "holdfast:record": "main@1-0123456789abcdef"}})
@@ -199,7 +200,7 @@ func TestEBSWitnessVetoesFounding(t *testing.T) {
 	if err := r.EC2.DeleteTag(old, "holdfast:record"); err != nil {
 		t.Fatal(err)
 	}
-	r.cluster.Kill() // else the next look at the tags comes within a minute
+	r.cluster.Kill() // otherwise the next look at the tags comes within a minute
 	r.cluster.Start()
 	r.cluster.Serving()
 	s, err := r.cluster.Nodes[0].Self()
@@ -219,7 +220,7 @@ func TestEBSWitnessVetoesFounding(t *testing.T) {
 	w.Verify()
 }
 
-// A master in a warm pool claims nothing, says so, and joins in as soon as its auto-scaling group wants it.
+// A master in a warm pool claims nothing, says so, and joins as soon as its auto-scaling group puts it into service.
 func TestEBSWarmPool(t *testing.T) {
 	s := site(t)
 	r := region{s, s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])), s.Volumes("main", abc, zones...)}
@@ -235,8 +236,8 @@ func TestEBSWarmPool(t *testing.T) {
 	r.intact(t, r.written(20))
 }
 
-// A Spot instance gets notice: a standby has its slot before the instance ends, and the notice of a rebalance is heeded
-// as long as that risks nothing.
+// A Spot instance gets an interruption notice: a standby has its slot before the instance ends. A rebalance
+// recommendation is followed if that risks nothing.
 func TestEBSSpotNotices(t *testing.T) {
 	r := serving(t)
 	w := r.written(20)
@@ -264,7 +265,7 @@ func TestEBSSpotNotices(t *testing.T) {
 	r.intact(t, w)
 }
 
-// memberOf is the ID of the etcd member that runs on a node.
+// memberOf returns the ID of the etcd member that runs on a node.
 func memberOf(t *testing.T, n *integration.Node) plan.ID {
 	t.Helper()
 	s, err := n.Self()

@@ -20,7 +20,7 @@ var (
 	zones = []string{"eu-test-1a", "eu-test-1b", "eu-test-1c"}
 )
 
-// site makes a region without machines; it needs root.
+// site makes a region without machines. It needs root.
 func site(t *testing.T) *integration.Site { return siteWith(t, false) }
 
 func siteWith(t *testing.T, any bool) *integration.Site {
@@ -36,7 +36,7 @@ func siteWith(t *testing.T, any bool) *integration.Site {
 	return integration.NewSite(t, path, any)
 }
 
-// region is a site with a cluster of three machines in three zones, each with a blank volume.
+// region makes a site with a cluster of three machines in three zones, each with a blank volume.
 type region struct {
 	*integration.Site
 	cluster *integration.Cluster
@@ -54,7 +54,7 @@ func inZones(s *integration.Site, zones ...string) region {
 	return region{s, s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])), ids}
 }
 
-// serving starts them and waits until they serve.
+// serving starts the nodes and waits until they serve.
 func serving(t *testing.T) region {
 	t.Helper()
 	r := masters(t)
@@ -63,7 +63,7 @@ func serving(t *testing.T) region {
 	return r
 }
 
-// written waits until the cluster serves, and returns a writer that has had so many writes acknowledged.
+// written waits until the cluster serves, and returns a writer with this many acknowledged writes.
 func (r region) written(count int) *integration.Writer {
 	r.cluster.Serving()
 	w := r.cluster.Write()
@@ -71,7 +71,7 @@ func (r region) written(count int) *integration.Writer {
 	return w
 }
 
-// attached checks how many attachments there were in all.
+// attached checks the total number of attachments.
 func (r region) attached(t *testing.T, want int) {
 	t.Helper()
 	if got := len(r.EC2.Intervals()); got != want {
@@ -88,8 +88,8 @@ func (r region) intact(t *testing.T, w *integration.Writer) {
 	w.Verify()
 }
 
-// onTheirVolumes checks that each slot's member runs on the slot's volume, and that the epochs of the volumes' claims
-// never fall.
+// onTheirVolumes checks that each slot's member runs on the slot's volume, and that the epochs of the claims never
+// fall.
 func (r region) onTheirVolumes(t *testing.T) {
 	t.Helper()
 	for slot, id := range r.volumes {
@@ -105,7 +105,7 @@ func (r region) onTheirVolumes(t *testing.T) {
 	}
 }
 
-// serves is nil when the node serves a slot.
+// serves returns nil if the node serves a slot.
 func serves(n *integration.Node) error {
 	s, err := n.Self()
 	if err == nil && s.State != "follower" && s.State != "leader" {
@@ -114,12 +114,12 @@ func serves(n *integration.Node) error {
 	return err
 }
 
-// waitsOnStandby waits until the node stands by, and names these.
+// waitsOnStandby waits until the node is a standby whose reason contains the texts.
 func waitsOnStandby(c *integration.Cluster, n *integration.Node, texts ...string) {
 	waitsInState(c, n, "standby", texts...)
 }
 
-// waitsInState waits until the node is in a state, and names these.
+// waitsInState waits until the node is in a state with a reason that contains the texts.
 func waitsInState(c *integration.Cluster, n *integration.Node, state string, texts ...string) {
 	c.Until(patience, n.Name+" is in state "+state, func() error {
 		s, err := n.Self()
@@ -135,7 +135,7 @@ func waitsInState(c *integration.Cluster, n *integration.Node, state string, tex
 	})
 }
 
-// Three machines start with nothing, and no seeds: they find the volumes and, by their tags, each other.
+// Three machines start with nothing, and no seeds. They find the volumes and, by their tags, each other.
 func TestEBSFoundsFromBlankVolumesWithoutSeeds(t *testing.T) {
 	r := serving(t)
 	w := r.written(50)
@@ -154,8 +154,8 @@ func TestEBSFoundsFromBlankVolumesWithoutSeeds(t *testing.T) {
 	w.Verify()
 }
 
-// An instance is terminated. A standby in its zone takes the volume, at another address, with its data, and the
-// member list stays as it is.
+// An instance is terminated. A standby in its zone takes the volume with its data, at another address, and the member
+// list stays as it is.
 func TestEBSStandbyTakesTheVolumeOfATerminatedInstance(t *testing.T) {
 	r := serving(t)
 	w := r.written(50)
@@ -195,7 +195,7 @@ func TestEBSAllInstancesReplacedAtOnce(t *testing.T) {
 	r.intact(t, w)
 }
 
-// Two masters and two volumes are in one zone: each takes one, and they never steal.
+// Two masters and two volumes are in one zone. Each takes one, and they never steal.
 func TestEBSTwoMastersInOneZone(t *testing.T) {
 	s := site(t)
 	r := inZones(s, zones[0], zones[0], zones[1])
@@ -211,8 +211,8 @@ func TestEBSTwoMastersInOneZone(t *testing.T) {
 	r.intact(t, w)
 }
 
-// A node is killed before each step of its claim, and started again: the cluster founds itself all the same,
-// nothing is formatted twice, and nobody comes to a second volume.
+// A node is killed before each step of its claim, and started again. The cluster is founded all the same, nothing is
+// formatted twice, and no node gets a second volume.
 func TestEBSKilledAtEachStepOfTheClaim(t *testing.T) {
 	t.Parallel() // its parts are stories
 	steps := []string{
@@ -235,8 +235,8 @@ func TestEBSKilledAtEachStepOfTheClaim(t *testing.T) {
 	}
 }
 
-// The device vanishes under a serving leader: its process is gone within 2 s, nothing acknowledged is lost, and
-// it comes back when the volume does.
+// The device of a serving leader vanishes. Its process ends within 2 s, no acknowledged write is lost, and it comes
+// back when the volume does.
 func TestEBSDeviceYankedUnderLoad(t *testing.T) {
 	r := serving(t)
 	w := r.written(50)
@@ -267,7 +267,7 @@ func TestEBSDeviceYankedUnderLoad(t *testing.T) {
 	r.intact(t, w)
 }
 
-// The device of the leader stalls for a while: nobody takes the volume away, the others continue, and the member
+// The device of the leader stalls for a while. No node takes the volume away, the others continue, and the member
 // catches up.
 func TestEBSDeviceStalls(t *testing.T) {
 	r := serving(t)
@@ -281,7 +281,7 @@ func TestEBSDeviceStalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Gap()
-	w.More(20) // slowly: the writers find out only by a timeout that one of the nodes does not answer
+	w.More(20) // slowly: the writers notice only by a timeout that one node does not answer
 	t.Logf("longest time without a write: %s", w.Gap().Round(time.Millisecond))
 	if !n.Running() {
 		t.Error("the node has ended, although its device may come back")
@@ -294,8 +294,8 @@ func TestEBSDeviceStalls(t *testing.T) {
 	w.Verify()
 }
 
-// EC2 cannot be reached: nothing is restarted, and nobody notices. A node that is restarted meanwhile takes up
-// the volume whose device it has; the metadata service is part of the machine and answers.
+// EC2 cannot be reached. No node restarts, and clients notice nothing. A node that is restarted meanwhile uses the
+// volume whose device it has, because the machine's metadata service still answers.
 func TestEBSWithoutEC2(t *testing.T) {
 	r := serving(t)
 	w := r.written(20)
@@ -328,7 +328,7 @@ func TestEBSWithoutEC2(t *testing.T) {
 	w.Verify()
 }
 
-// A volume holds somebody else's filesystem: it is not touched until an operator has it set aside.
+// A volume has a foreign filesystem. It is not touched until an operator has it set aside.
 func TestEBSForeignData(t *testing.T) {
 	r := masters(t)
 	r.Populate(r.volumes["a"], "precious", "data of somebody")

@@ -27,12 +27,12 @@ import (
 	"holdfast/snapshot"
 )
 
-// production is a cluster that serves, with writes after its newest backup that nothing may take away.
+// production is a serving cluster with writes after its newest backup, which must never be lost.
 type production struct {
 	*integration.Cluster
 	t      *testing.T
 	w      *integration.Writer
-	before string // etcd's ID of the cluster
+	before string // the cluster ID
 }
 
 func produce(t *testing.T, c *integration.Cluster) *production {
@@ -46,8 +46,7 @@ func produce(t *testing.T, c *integration.Cluster) *production {
 	return p
 }
 
-// untouched checks that production serves in the generation that it was in, with all its writes, and that nothing was
-// set aside.
+// untouched checks that production serves in its generation, with all its writes, and that nothing was set aside.
 func (p *production) untouched() {
 	p.t.Helper()
 	p.w.More(20)
@@ -57,7 +56,7 @@ func (p *production) untouched() {
 	p.w.More(5)
 }
 
-// still checks what can be seen of that without an end to the writing.
+// still checks what can be seen of that while writing continues.
 func (p *production) still() {
 	p.t.Helper()
 	alive(p.t, p.Nodes...)
@@ -85,7 +84,7 @@ func shines(t *testing.T, c *integration.Cluster) {
 	})
 }
 
-// objects are the names of what the store has of the cluster's generations.
+// objects returns the names of the objects in the store about the cluster's generations.
 func objects(t *testing.T, store, pattern string) (names []string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(store, "holdfast", "*", pattern))
@@ -96,8 +95,8 @@ func objects(t *testing.T, store, pattern string) (names []string) {
 	return names
 }
 
-// drill makes nodes of the same configuration as a cluster's, on another network, with blank disks. Their names differ
-// by default, as those of other machines do.
+// drill makes nodes with a cluster's configuration on another network, with blank disks. By default, their names
+// differ, as those of other machines do.
 func drill(t *testing.T, of *integration.Cluster, store, names string, keys map[string]any) *integration.Cluster {
 	t.Helper()
 	d := cluster(t, integration.Options{Keys: keys})
@@ -108,7 +107,7 @@ func drill(t *testing.T, of *integration.Cluster, store, names string, keys map[
 	return d
 }
 
-// denied runs a command that must change nothing, and say all of texts.
+// denied runs a command that must change nothing, and print all texts.
 func denied(t *testing.T, n *integration.Node, args []string, texts ...string) {
 	t.Helper()
 	begin := time.Now()
@@ -121,8 +120,8 @@ func denied(t *testing.T, n *integration.Node, args []string, texts ...string) {
 	}
 }
 
-// A rehearsal of a disaster on machines that share nothing with production but its store, and all its configuration:
-// whatever is said there, the cluster that serves continues, and the operator is told that it does.
+// A disaster is rehearsed on machines that share only the store and the configuration with production. Whatever is
+// ordered there, the serving cluster continues, and the operator is told so.
 func TestDrillOnStoreOfServingCluster(t *testing.T) {
 	t.Parallel() // its parts are stories
 	for what, names := range map[string]string{"other names": "d", "the same names": "n"} {
@@ -165,8 +164,8 @@ func TestDrillOnStoreOfServingCluster(t *testing.T) {
 	}
 }
 
-// One of three machines is cut off from the others, and all read the store: what is said there does not end the generation that the
-// others serve in.
+// One of three machines is cut off from the others, and all read the store. Orders on that machine do not end the
+// generation in which the others serve.
 func TestRecoverOfIsland(t *testing.T) {
 	r := serving(t)
 	c := r.cluster
@@ -210,14 +209,14 @@ func TestRecoverOfIsland(t *testing.T) {
 			t.Errorf("%s has set aside %v (%v)", n.Name, s.Aside, err)
 		}
 	}
-	c.Serving() // the island has a leader again
+	c.Serving() // the cut-off node has a leader again
 	after.Verify()
 	w.Verify()
 }
 
 // A drill on a copy of the store reaches generation 2 there, with the same name and gossip key. Later a seed connects
-// both: nothing is proven by what the drill says, so production serves on, says what is wrong, and comes back from
-// restarts.
+// it with production. The drill's records prove nothing, so production continues to serve, reports the conflict, and
+// survives restarts.
 func TestDrillOnCopyMeetsProduction(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
@@ -270,7 +269,7 @@ func TestDrillOnCopyMeetsProduction(t *testing.T) {
 		listed(c, gone.Name, "lost")
 	}
 	for _, gone := range d.Nodes {
-		c.Until(patience, gone.Name+" is forgotten", func() error { // it is refused while another node has heard more of it
+		c.Until(patience, gone.Name+" is forgotten", func() error { // this is refused while another node has heard of it more recently
 			if o := c.Nodes[0].Command("gossip", "forget", gone.Name); o.Code != 0 {
 				return errors.New(o.Err)
 			}
@@ -281,8 +280,8 @@ func TestDrillOnCopyMeetsProduction(t *testing.T) {
 	p.untouched()
 }
 
-// Anyone who holds the gossip's key may say anything there. A record of a later generation that descends from ours
-// stops nobody.
+// Anyone with the gossip's key can publish anything there. A published record of a later generation, descending from
+// the current one, stops no node.
 func TestForgedGeneration(t *testing.T) {
 	story(t)
 	p := produce(t, founded(t, integration.Options{}))
@@ -321,9 +320,9 @@ func TestForgedGeneration(t *testing.T) {
 	p.untouched()
 }
 
-// Anyone who can write the store, and has no key of the cluster, puts a whole generation there: a restore that was
-// proposed and concluded, of a real backup. Members that know their generation start again as they were, and say which
-// object it is; when that is gone, an operator's own restore goes through.
+// Someone who can write to the store, but has no key of the cluster, puts a whole generation there: a restore that was
+// proposed and concluded, of a real backup. Members that know their generation start as before, and name the object.
+// When it is gone, an operator's own restore succeeds.
 func TestForgedOrdersInTheStore(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"tls.mode": "auto"}})
@@ -365,7 +364,7 @@ func TestForgedOrdersInTheStore(t *testing.T) {
 	generation(t, p.Cluster, 2)
 }
 
-// gossiping joins the gossip of a cluster from a process of its own kind, and says something there until the test ends.
+// gossiping joins the gossip of a cluster from this process, and publishes a state there until the test ends.
 func gossiping(t *testing.T, c *integration.Cluster, name string, i int, f plan.Facts) {
 	t.Helper()
 	data, err := json.Marshal(f)
@@ -387,8 +386,8 @@ func gossiping(t *testing.T, c *integration.Cluster, name string, i int, f plan.
 	})
 }
 
-// A node of the same name and of another founding came and left. Nobody has forgotten it, and yet everyone starts
-// again.
+// A stray node of another founding with the same name came and left. No node was told to forget it, and yet all nodes
+// start again.
 func TestStrayKeepsNobodyFromStarting(t *testing.T) {
 	story(t)
 	p := produce(t, founded(t, integration.Options{}))
@@ -415,8 +414,8 @@ func TestStrayKeepsNobodyFromStarting(t *testing.T) {
 	p.untouched()
 }
 
-// One object in the store that is not whole, or of a newer version, is what nobody rests on: not that there is one, nor
-// that there is none. It crashes nobody, and keeps a member from starting for a moment only.
+// One object in the store is incomplete, or of a newer version. No node relies on it, nor on its absence. It crashes
+// no node, and keeps a member from starting only for a moment.
 func TestUnreadableRecordInStore(t *testing.T) {
 	t.Parallel() // its parts are stories
 	for what, content := range map[string]string{

@@ -26,8 +26,8 @@ import (
 	"holdfast/integration"
 )
 
-// A cluster of etcd 3.5 is taken over in place: 3.7 would panic on its logs, and does not once they are repaired. The
-// directories are real ones, see embedded/testdata/etcd35.sh.
+// A cluster of etcd 3.5 is taken over in place. etcd 3.7 would panic on its logs, and does not after they are
+// repaired. The directories are real ones, see embedded/testdata/etcd35.sh.
 func TestRepairWALOfEtcd35(t *testing.T) {
 	story(t)
 	holdfast, err := binary()
@@ -35,7 +35,7 @@ func TestRepairWALOfEtcd35(t *testing.T) {
 	volume := t.TempDir()
 	untar(t, "../embedded/testdata/etcd35.tar.zst", volume)
 
-	// Not story's own network: these members have names, and live in this process.
+	// These members have names and run in this process, so they need a network of their own.
 	c := cluster37(t, volume)
 	for _, slot := range c.slots {
 		err := c.members[slot].Start(t.Context(), c.specs[slot])
@@ -56,7 +56,7 @@ func TestRepairWALOfEtcd35(t *testing.T) {
 		repair("as it was: "+filepath.Join(volume, "aside"), "--yes")
 		repair("nothing is to be repaired", "--yes")
 	}
-	for round := range 3 { // the cluster version rises in the first
+	for round := range 3 { // the cluster version rises in the first round
 		c.start(t)
 		c.holds(t, round)
 		c.stop(t)
@@ -72,7 +72,7 @@ type inProcess struct {
 	client  *clientv3.Client
 }
 
-// cluster37 makes members for the directories a, b and c, on addresses that their names are answered with.
+// cluster37 makes members for the directories a, b and c, and resolves their names to addresses.
 func cluster37(t *testing.T, volume string) *inProcess {
 	t.Helper()
 	c := &inProcess{slots: []string{"a", "b", "c"}, members: map[string]*embedded.Member{}, specs: map[string]plan.Spec{}}
@@ -120,7 +120,7 @@ func (c *inProcess) stop(t *testing.T) {
 	}
 }
 
-// holds checks what etcd35.sh wrote, on every member: 23 is the revision that etcd 3.5 left.
+// holds checks, on every member, the data that etcd35.sh wrote. etcd 3.5 left it at revision 23.
 func (c *inProcess) holds(t *testing.T, round int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

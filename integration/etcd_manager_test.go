@@ -12,8 +12,8 @@ import (
 	"holdfast/volume/volumetest/ec2test"
 )
 
-// asEtcdManager has a node started under the name etcd-manager, with that program's flags beside those of every node
-// here, and variables. Every other command is holdfast's.
+// asEtcdManager makes a node run under the name etcd-manager, with etcd-manager's flags and environment variables. All
+// other commands run as holdfast.
 func asEtcdManager(t *testing.T, c *integration.Cluster, n *integration.Node, variables map[string]string,
 	flags ...string) {
 	t.Helper()
@@ -38,7 +38,7 @@ func asEtcdManager(t *testing.T, c *integration.Cluster, n *integration.Node, va
 	must(t, os.WriteFile(n.Binary, []byte(script), 0o700))
 }
 
-// named checks that the members have the names and the peer URLs that etcd-manager would give them.
+// named checks that the members have the names and peer URLs that etcd-manager would give them.
 func named(t *testing.T, c *integration.Cluster, scheme string) {
 	t.Helper()
 	members := c.Members()
@@ -51,8 +51,8 @@ func named(t *testing.T, c *integration.Cluster, scheme string) {
 	}
 }
 
-// Three nodes with etcd-manager's flags are a cluster whose members have the names and peer URLs that etcd-manager would
-// give them. A new disk gets the same ones, and all find each other again after a stop.
+// Three nodes with etcd-manager's flags are a cluster whose members have the names and peer URLs that etcd-manager
+// would give them. A new disk gets the same ones, and all find each other again after a stop.
 func TestEtcdManagerFlags(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
@@ -93,7 +93,8 @@ func TestEtcdManagerFlags(t *testing.T) {
 	w.Verify()
 }
 
-// With kops' flags on AWS the slots and the volumes are those of the tags, also where events' volumes have others.
+// With kops' flags on AWS, the slots and the volumes come from the tags, even if the volumes of events have other
+// slots.
 func TestEtcdManagerFlagsOnEBS(t *testing.T) {
 	s := site(t)
 	r := region{s, s.Cluster("etcd", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])), map[string]string{}}
@@ -120,7 +121,7 @@ func TestEtcdManagerFlagsOnEBS(t *testing.T) {
 		must(t, err)
 		must(t, json.Unmarshal(text, &file))
 		variables := map[string]string{}
-		for key, value := range file.Volume.EBS { // the stand-in's, and the machine's
+		for key, value := range file.Volume.EBS { // the settings for the stand-in and the machine
 			variables["HOLDFAST_VOLUME_EBS_"+strings.ToUpper(strings.ReplaceAll(key, "-", "_"))] = value
 		}
 		asEtcdManager(t, r.cluster, n, variables, "--etcd-insecure", "--insecure", "--grpc-port=7946", "--volume-provider=aws",
@@ -136,7 +137,7 @@ func TestEtcdManagerFlagsOnEBS(t *testing.T) {
 		t.Errorf("remembered slots: %q, %v", slots, err)
 	}
 
-	// Where EC2 does not answer at the start, they are those of the last time.
+	// If EC2 does not answer at the start, the slots are those of the last start.
 	s.Down()
 	n.Stop()
 	n.Start()

@@ -13,7 +13,7 @@ import (
 	"holdfast/integration"
 )
 
-// past is what `holdfast history` says, with arguments beside -o json.
+// past returns the history that `holdfast history -o json` prints, with more arguments.
 func past(t *testing.T, n *integration.Node, args ...string) []coordinator.Entry {
 	t.Helper()
 	o := n.Command(append([]string{"history", "-n", "0", "-o", "json"}, args...)...)
@@ -23,7 +23,7 @@ func past(t *testing.T, n *integration.Node, args ...string) []coordinator.Entry
 	return entries(t, o.Out)
 }
 
-// contains reports whether an entry of a kind and outcome has all texts in it.
+// contains reports whether an entry of a kind and an outcome contains all texts.
 func contains(all []coordinator.Entry, kind, outcome string, texts ...string) bool {
 	return slices.ContainsFunc(all, func(e coordinator.Entry) bool {
 		whole := e.Node + " " + e.Why + " " + e.By + " " + e.Error
@@ -31,7 +31,7 @@ func contains(all []coordinator.Entry, kind, outcome string, texts ...string) bo
 	})
 }
 
-// explains waits until `holdfast status --why` has every one of texts.
+// explains waits until `holdfast status --why` contains all texts.
 func explains(t *testing.T, c *integration.Cluster, n *integration.Node, texts ...string) {
 	t.Helper()
 	var out string
@@ -48,7 +48,7 @@ func explains(t *testing.T, c *integration.Cluster, n *integration.Node, texts .
 	t.Logf("%s", out)
 }
 
-// entries reads what `holdfast history -o json` has printed.
+// entries parses the output of `holdfast history -o json`.
 func entries(t *testing.T, out string) []coordinator.Entry {
 	t.Helper()
 	var all []coordinator.Entry
@@ -60,7 +60,7 @@ func entries(t *testing.T, out string) []coordinator.Entry {
 	return all
 }
 
-// done runs a command that must succeed and returns what it printed.
+// done runs a command that must succeed, and returns its output.
 func done(t *testing.T, n *integration.Node, args ...string) string {
 	t.Helper()
 	o := n.Command(args...)
@@ -70,7 +70,7 @@ func done(t *testing.T, n *integration.Node, args ...string) string {
 	return o.Out
 }
 
-// refused runs a command that must be refused, with a reason that has text.
+// refused runs a command that must be refused for a reason that contains text.
 func refused(t *testing.T, n *integration.Node, text string, args ...string) {
 	t.Helper()
 	if o := n.Command(args...); o.Code != 1 || !strings.Contains(o.Err, text) {
@@ -78,8 +78,8 @@ func refused(t *testing.T, n *integration.Node, text string, args ...string) {
 	}
 }
 
-// A paused cluster does not replace a lost disk, and says so on every node, in the history and in the metrics; after a
-// resume it does.
+// A paused cluster does not replace a lost disk, and says so on every node, in the history and in the metrics. After
+// resume, it replaces the disk.
 func TestPause(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -129,8 +129,8 @@ func TestPause(t *testing.T) {
 	w.Verify()
 }
 
-// The history survives kill -9, a torn last line, and a takeover by another node, which shows what the one before did;
-// it can be read where no node runs.
+// The history survives kill -9, a torn last line, and a takeover by another node, which shows what the previous one
+// did. It can be read without a node.
 func TestHistoryGoesWithTheDisk(t *testing.T) {
 	story(t)
 	c := shared(t, 2, "a")
@@ -175,7 +175,7 @@ func TestHistoryGoesWithTheDisk(t *testing.T) {
 		t.Errorf("history: %s%s", o.Out, o.Err)
 	}
 	second.Stop()
-	h := past(t, second) // of the disk
+	h := past(t, second) // from the disk
 	if !contains(h, "stop", "", second.Name) || !contains(h, "start", "done", first.Name) {
 		t.Errorf("without a node: %+v", h)
 	}
@@ -184,7 +184,7 @@ func TestHistoryGoesWithTheDisk(t *testing.T) {
 	}
 }
 
-// In each trouble `holdfast status --why` names what is missing and, where an operator must act, the command.
+// In each kind of trouble, `holdfast status --why` names what is missing and, if an operator must act, the command.
 func TestWhyInTrouble(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})

@@ -13,7 +13,7 @@ import (
 	"holdfast/integration"
 )
 
-// listed waits until every node has the stray among its nodes, live or lost, or, with "", not at all.
+// listed waits until every node lists the stray as live or lost or, with "", does not list it.
 func listed(c *integration.Cluster, stray, want string) {
 	c.Until(patience, fmt.Sprintf("%s is %q to all", stray, want), func() error {
 		for _, n := range c.Running() {
@@ -46,7 +46,7 @@ func TestForgetStray(t *testing.T) {
 	c.Healthy()
 	w := c.Write()
 
-	// A drill of the same name and with the same key, which founds a cluster of its own and is then led here.
+	// A drill with the same name and key founds a cluster of its own, and then gets connected here.
 	other := cluster(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
 	stray := other.Nodes[0]
 	stray.Name = "stray"
@@ -76,7 +76,7 @@ func TestForgetStray(t *testing.T) {
 			t.Errorf("forget %s: got %+v, want %s", name, out, want)
 		}
 	}
-	c.Until(patience, "a dry run says that it would", func() error { // not before all have heard as much of it
+	c.Until(patience, "a dry run says that it would", func() error { // not before all nodes have heard of it equally recently
 		if out := n1.Command("gossip", "forget", "stray", "--dry-run"); out.Code != 0 || !strings.Contains(out.Out, "would forget stray") {
 			return fmt.Errorf("got %+v", out)
 		}
@@ -84,7 +84,7 @@ func TestForgetStray(t *testing.T) {
 	})
 	listed(c, "stray", "lost")
 
-	// One of the nodes stands still meanwhile: it still knows the stray when it comes back, and is told then.
+	// One of the nodes is suspended meanwhile. It still knows the stray when it continues, and then forgets it.
 	n3 := c.Nodes[2]
 	n3.Pause()
 	c.Until(patience, "n3 is lost", func() error {
@@ -114,7 +114,7 @@ func TestForgetStray(t *testing.T) {
 	listed(c, "stray", "")
 	c.Healthy()
 
-	// It does not come back by the words of others, and keeps no member from starting again.
+	// The stray does not come back by gossip of other nodes, and keeps no member from starting again.
 	for _, n := range c.Nodes {
 		n.Stop()
 		n.Start()
@@ -124,6 +124,6 @@ func TestForgetStray(t *testing.T) {
 	w.More(20)
 	w.Verify()
 
-	stray.Start() // who runs counts
+	stray.Start() // a running node counts again
 	listed(c, "stray", "live")
 }

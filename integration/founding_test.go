@@ -12,8 +12,8 @@ import (
 	"holdfast/integration/tier"
 )
 
-// Nodes are killed at each step of the founding, one of them, two, or all: started again they found exactly
-// one cluster.
+// One node, two, or all are killed at each step of the founding. When they are started again, they found exactly one
+// cluster.
 func TestKillWhileFounding(t *testing.T) {
 	t.Parallel() // its parts are stories
 	steps := []string{
@@ -22,7 +22,7 @@ func TestKillWhileFounding(t *testing.T) {
 	}
 	type kill struct {
 		step    string
-		victims int // 0: of a founder that is alone
+		victims int // 0: of a lone founder
 	}
 	var kills []kill
 	for _, step := range steps {
@@ -54,7 +54,7 @@ func killWhileFounding(t *testing.T, step string, c *integration.Cluster, victim
 		}
 	}
 	killed := c.Nodes[:victims]
-	// A victim can wait forever for what another one could not say any more: that one comes back first.
+	// A victim can wait forever for something that another victim had no time to say, so that one comes back first.
 	c.Until(30*time.Second, "the victims have died at "+step+", or wait for one that has", func() error {
 		dead, waiting := 0, 0
 		for _, n := range killed {
@@ -95,8 +95,8 @@ func killWhileFounding(t *testing.T, step string, c *integration.Cluster, victim
 	w.Verify()
 }
 
-// A disk is replaced, and its node, or the leader that replaces its member, is killed at each step of that:
-// in the end the slot is a voter again, and the other members are who they were.
+// A disk is replaced, and its node, or the leader that replaces its member, is killed at each step of that. In the end
+// the slot is a voter again, and the other members are the same.
 func TestKillWhileReplacing(t *testing.T) {
 	t.Parallel() // its parts are stories
 	steps := []string{"before-vacate", "before-accept", "after-accept", "before-etcd", "after-etcd", "before-start", "after-start"}
@@ -148,7 +148,7 @@ func killWhileReplacing(t *testing.T, others, victim []string) {
 // killAt begins the environment variable that makes a process kill itself at a step.
 const killAt = "HOLDFAST_TEST_KILL_AT="
 
-// A founding node comes late: the others wait, say for which slot, and then all found together.
+// A founding node comes late. The others wait, name its slot, and then all found together.
 func TestFoundLate(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
@@ -165,8 +165,8 @@ func TestFoundLate(t *testing.T) {
 	w.Verify()
 }
 
-// Two of three disks are wiped while the third node is down: there is no quorum that could know better, so
-// all wait, before the third is back and after, and nothing is ever founded again.
+// Two of three disks are wiped while the third node is down. No quorum could know better, so all wait, before and
+// after the third is back, and nothing is ever founded again.
 func TestWipeTwo(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

@@ -12,7 +12,7 @@ import (
 	"holdfast/integration"
 )
 
-// met waits until all of these nodes are live to each of them.
+// met waits until each of these nodes sees all others as live.
 func met(c *integration.Cluster, nodes ...*integration.Node) {
 	c.Until(90*time.Second, "all nodes hear each other", func() error {
 		for _, n := range nodes {
@@ -34,7 +34,7 @@ func met(c *integration.Cluster, nodes ...*integration.Node) {
 	})
 }
 
-// The gossip goes over TLS by the peers' authority alone: a node of another authority is no part of it and says so, an
+// The gossip uses TLS with the peers' authority alone. A node of another authority stays outside and says so, an
 // observer needs a certificate, and while the authority is replaced no node is ever lost.
 func TestGossipOverTLS(t *testing.T) {
 	if testing.Short() {
@@ -72,7 +72,7 @@ func TestGossipOverTLS(t *testing.T) {
 	met(c, c.Nodes[:3]...)
 	stranger.Stop()
 	delete(stranger.Keys, "tls.ca-dir")
-	stranger.Start() // now it is a standby, without a slot
+	stranger.Start() // now it is a standby
 	met(c, c.Nodes...)
 
 	alone := c.Observe(21, "--endpoints", "endpoints", "--once", "--tls.mode", "auto")
@@ -96,7 +96,7 @@ func TestGossipOverTLS(t *testing.T) {
 		t.Errorf("an observer with a certificate: got exit code %d\n%s", code, o.Log())
 	}
 
-	// A new authority beside the old one, which only signs no more; then it goes.
+	// A new authority is added beside the old one, which then no longer signs, and is removed.
 	next := filepath.Join(c.Dir, "next")
 	if out := n1.Holdfast("tls", "init", next); out.Code != 0 {
 		t.Fatalf("tls init: %+v", out)

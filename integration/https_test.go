@@ -16,9 +16,9 @@ import (
 	"holdfast/integration"
 )
 
-// The clients of a cluster that was founded without TLS change to it, one after the other and without a pause: the nodes
-// are restarted one by one to serve both, then to serve TLS alone. The members keep their URLs. No acknowledged write is
-// lost, and in the end nobody is served over http. One node is killed in the middle of each change.
+// The clients of a cluster that was founded without TLS change to TLS one after the other, without a pause. The nodes
+// are restarted one by one to serve both, and then only TLS. The members keep their URLs. No acknowledged write is
+// lost, and in the end http is refused. One node is killed in the middle of each change.
 func TestClientsFromHTTPToHTTPS(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
@@ -70,9 +70,10 @@ func TestClientsFromHTTPToHTTPS(t *testing.T) {
 	}
 }
 
-// The members of a cluster that was founded without TLS go to https while clients write over http. A node that goes back to
-// http too early does not start its member, nor one that gives http up too early, and the others serve. Nodes are killed
-// at every step of the change, whoever leads. No acknowledged write is lost. Then a disk is lost and a backup restored.
+// The members of a cluster that was founded without TLS change to https while clients write over http. A node that
+// goes back to http too early does not start its member, nor does one that gives up http too early, and the others
+// serve. Nodes are killed at every step of the change, whoever leads. No acknowledged write is lost. Then a disk is
+// lost and a backup restored.
 func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
@@ -106,7 +107,7 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 		})
 	}
 
-	// Paused, so that the URLs stay while a node is given a configuration that is not due.
+	// The pause keeps the URLs while a node gets a configuration that is too early.
 	operate("pause", "--reason", "the way to https")
 	steps := []string{"before-note", "after-note"}
 	for i, n := range c.Nodes {
@@ -116,9 +117,9 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 		} else {
 			restart(n)
 		}
-		serves(n) // the last one has all promise
+		serves(n) // with the last node, all have promised
 	}
-	for left := slices.Clone(c.Nodes[:len(steps)]); len(left) > 0; { // killed as they promise, each while all serve
+	for left := slices.Clone(c.Nodes[:len(steps)]); len(left) > 0; { // each is killed when it promises, while all serve
 		i := -1
 		c.Until(patience, "a node that promises is killed", func() error {
 			if i = slices.IndexFunc(left, func(n *integration.Node) bool { return !n.Running() }); i < 0 {
@@ -149,7 +150,7 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	restart(n)
 	serves(n)
 
-	// Each node dies at each step, as far as it comes to it.
+	// Each node is killed at each step that it reaches.
 	next := map[*integration.Node][]string{}
 	for _, n := range c.Nodes {
 		next[n] = []string{"before-update", "after-update", "before-note", "after-note"}
@@ -185,7 +186,7 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	if killed < 4 {
 		t.Errorf("killed %d times, want the leaders before and after an update, and nodes at a note", killed)
 	}
-	for _, n := range c.Nodes { // whoever was not killed would be, at a later note
+	for _, n := range c.Nodes { // otherwise a node that was not killed would be, at a later step
 		restart(n)
 		serves(n)
 	}
@@ -222,8 +223,8 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	https(t, c, nil)
 }
 
-// A majority is lost for good in the middle of the change: the survivor continues, whatever URL it had, and the next
-// generation has https from its first moment.
+// A majority is lost for good in the middle of the change. The survivor continues with whatever URL it had, and the
+// next generation has https from the start.
 func TestRecoverBetweenSchemes(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
@@ -236,7 +237,7 @@ func TestRecoverBetweenSchemes(t *testing.T) {
 	for _, n := range c.Nodes {
 		schemes(n, ca, true, true)
 		n.Stop()
-		n.Start(killAt + "after-update") // whoever leads then
+		n.Start(killAt + "after-update") // whichever leads then
 	}
 	var survivor *integration.Node
 	var lost []string
@@ -282,7 +283,7 @@ func TestRecoverBetweenSchemes(t *testing.T) {
 	https(t, c, nil)
 }
 
-// schemes has a node serve its peers http, TLS, or both, and its clients both where it has TLS.
+// schemes makes a node serve its peers with http, TLS, or both, and its clients with both if it has TLS.
 func schemes(n *integration.Node, ca string, http, https bool) {
 	var listen []string
 	if http {
@@ -297,7 +298,7 @@ func schemes(n *integration.Node, ca string, http, https bool) {
 	}
 }
 
-// secures waits until a node's disk has noted that it serves https.
+// secures waits until a node's disk has noted that the node serves https.
 func secures(c *integration.Cluster, n *integration.Node) {
 	c.Until(patience, n.Name+" has promised", func() error {
 		data, err := os.ReadFile(filepath.Join(n.Volume(), "founding.json"))
@@ -308,7 +309,7 @@ func secures(c *integration.Cluster, n *integration.Node) {
 	})
 }
 
-// https checks that every member has a peer URL with TLS alone, and is still who it was.
+// https checks that every member has only a peer URL with TLS, and still has its ID.
 func https(t *testing.T, c *integration.Cluster, before map[string]integration.Member) {
 	t.Helper()
 	for slot, m := range c.Members() {

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// arrows are the imports that are allowed between our packages, by their path below the module. A package
-// that is not here has no place in the design yet.
+// arrows are the allowed imports between holdfast's packages, by their paths below the module. A package that is
+// missing here is not part of the design yet.
 var arrows = map[string][]string{
 	"cmd/holdfast":             {"cmd"},
 	"cmd/config":               {"durable", "embedded/auth", "embedded/pki", "embedded/settings", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
@@ -78,8 +78,8 @@ var arrows = map[string][]string{
 	"integration/faults": {"integration", "volume/volumetest/ec2test"},
 }
 
-// owners says which of our packages alone may import a library, so that replacing the library, or
-// understanding what it does to us, takes reading one package.
+// owners says which single package may import a library. To replace the library, or to understand its effects, it is
+// enough to read that package.
 var owners = []struct {
 	library, owner, reason string
 }{
@@ -93,7 +93,7 @@ var owners = []struct {
 
 const module = "holdfast"
 
-// The arrows of the design hold.
+// The imports are those of the design.
 func TestImports(t *testing.T) {
 	imports := listImports(t)
 	for _, p := range slices.Sorted(maps.Keys(imports)) {
@@ -114,7 +114,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// forbidden says why a package must not import another one.
+// forbidden returns why a package must not import another one.
 func forbidden(p string, allowed []string, i string) string {
 	if ours, ok := strings.CutPrefix(i, module+"/"); ok {
 		if !slices.Contains(allowed, ours) {
@@ -133,7 +133,7 @@ func forbidden(p string, allowed []string, i string) string {
 	return ""
 }
 
-// listImports returns what the non-test files of each of our packages import, by the path below the module.
+// listImports returns the imports of the non-test files of each package, by the path below the module.
 func listImports(t *testing.T) map[string][]string {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -160,7 +160,7 @@ func listImports(t *testing.T) map[string][]string {
 	}
 }
 
-// What is released is the product alone: no story and no stand-in is linked into it, by whatever way.
+// The released binary links no story and no stand-in, not even indirectly.
 func TestReleaseHasNoTestKit(t *testing.T) {
 	all := dependenciesOf(t, module+"/cmd/holdfast")
 	if !slices.Contains(all, module+"/cmd") {
@@ -171,7 +171,7 @@ func TestReleaseHasNoTestKit(t *testing.T) {
 			t.Errorf("the binary contains %s, which is for tests: `go list -deps` with -f '{{.ImportPath}} {{.Imports}}' says who imports it", p)
 		}
 	}
-	// What is found is really looked for: this program has both.
+	// The check works: this test program links both.
 	found := slices.DeleteFunc(dependenciesOf(t, module+"/integration/demo"), func(p string) bool { return !kit(p) })
 	for _, want := range []string{module + "/integration/hosts", module + "/volume/volumetest/ec2test"} {
 		if !slices.Contains(found, want) {
@@ -180,13 +180,14 @@ func TestReleaseHasNoTestKit(t *testing.T) {
 	}
 }
 
-// serverless are the packages that need no member, and whose tests start in a second because they link no etcd server.
+// serverless are the packages that need no member. Their tests start within a second, because they do not link etcd's
+// server.
 var serverless = []string{"cmd/config", "cmd/control", "cmd/etcdmanager", "cmd/show", "embedded/auth",
 	"embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities",
 	"embedded/plan", "embedded/settings", "gossip", "gossip/discover", "metrics", "snapshot/etcdclient", "snapshot/s3",
 	"volume", "volume/ebs"}
 
-// Neither they nor their tests link etcd's server, by whatever way.
+// Neither these packages nor their tests link etcd's server, not even indirectly.
 func TestServerIsLinkedWhereItRuns(t *testing.T) {
 	const server = "go.etcd.io/etcd/server/"
 	args := []string{"list", "-test", "-f", "{{.ImportPath}}\t{{.Deps}}", module + "/embedded"}
@@ -207,15 +208,15 @@ func TestServerIsLinkedWhereItRuns(t *testing.T) {
 	}
 }
 
-// kit reports whether a package is for tests: a story or a tool of them, one of our packages named …test, or testing
-// itself.
+// kit reports whether a package is for tests: a story or a tool for stories, a package of holdfast called …test, or
+// package testing.
 func kit(p string) bool {
 	ours, ok := strings.CutPrefix(p, module+"/")
 	return p == "testing" || ok && (ours == "integration" || strings.HasPrefix(ours, "integration/") ||
 		slices.ContainsFunc(strings.Split(ours, "/"), func(element string) bool { return strings.HasSuffix(element, "test") }))
 }
 
-// dependenciesOf returns the packages that a program consists of.
+// dependenciesOf returns the packages that a program links.
 func dependenciesOf(t *testing.T, program string) []string {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -228,7 +229,7 @@ func dependenciesOf(t *testing.T, program string) []string {
 	return strings.Fields(string(out))
 }
 
-// The rules catch what they are for.
+// The rules catch each kind of violation.
 func TestForbidden(t *testing.T) {
 	for _, c := range []struct {
 		p, i string

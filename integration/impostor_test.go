@@ -11,9 +11,9 @@ import (
 	"holdfast/integration"
 )
 
-// A stray process comes with the name of the node that leads, lives for 8 s, and is killed. The leader leads on, the
-// member list and its address stay what they are, and nobody is restarted: not even who starts meanwhile takes the
-// stray for the node. Another node can be drained all the while, and the trouble is over when the stray is dead.
+// A stray process with the name of the leading node runs for 8 s and is killed. The leader continues to lead, the
+// member list and the leader's address stay, and no node restarts. Even a node that starts meanwhile does not take the
+// stray for the leader. Another node can be drained all the time, and the finding ends with the stray.
 func TestImpostor(t *testing.T) {
 	t.Parallel() // its parts are stories
 	for name, disguise := range map[string]func(t *testing.T, impostor, innocent *integration.Node){
@@ -72,8 +72,8 @@ func TestImpostor(t *testing.T) {
 	}
 }
 
-// known is nil when every running node takes a node for live and knows its address, and, where that is asked for, the
-// node has answered each of them as the leader.
+// known returns nil if every running node sees a node as live and knows its address and, if asked for, the node has
+// answered each of them as the leader.
 func known(c *integration.Cluster, innocent *integration.Node, answers bool) error {
 	for _, n := range c.Running() {
 		s, err := n.Status()
@@ -93,7 +93,7 @@ func known(c *integration.Cluster, innocent *integration.Node, answers bool) err
 	return nil
 }
 
-// drained drains a node and takes that back, with still being nil all the time.
+// drained drains a node and takes that back. Meanwhile, still must always return nil.
 func drained(t *testing.T, c *integration.Cluster, n *integration.Node, still func() error) {
 	t.Helper()
 	c.Until(patience, n.Name+" is drained", func() error {

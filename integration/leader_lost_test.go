@@ -11,12 +11,13 @@ import (
 	"holdfast/integration"
 )
 
-// calm is for how long after an election nobody deposes a leader that may only pause: nothing shows when it is over.
+// calm is how long after an election a leader is not deposed early, because it may only be suspended. Nothing shows
+// its end.
 const calm = 11 * time.Second
 
-// A leader is lost in a way that nothing tells of: its machine vanishes, and nothing resets its connections; or its
-// process is stopped, and the kernel accepts connections for it. The others elect early, once, and say why. What the old
-// one was asked meanwhile is not lost, and it follows.
+// A leader is lost without any signal: its machine vanishes, and nothing resets its connections; or its process is
+// suspended, and the kernel accepts connections for it. The others elect early, once, and give the reason. Requests to
+// the old leader meanwhile are not lost, and it follows later.
 func TestLeaderLost(t *testing.T) {
 	c, network := onHosts(t)
 	c.Healthy()
@@ -65,7 +66,7 @@ func TestLeaderLost(t *testing.T) {
 	lost("gone", func(n *integration.Node) { must(t, n.Host.Isolate()) }, func(*integration.Node) { must(t, network.Heal()) })
 	lost("paused", (*integration.Node).Pause, (*integration.Node).Continue)
 
-	// A line that is broken in one direction deposes nobody early.
+	// A connection that is cut in one direction causes no early election.
 	time.Sleep(calm)
 	old, before := c.Leader(), campaigns(t, c.Nodes)
 	follower := c.Nodes[(slices.Index(c.Nodes, old)+1)%3]
@@ -80,7 +81,7 @@ func TestLeaderLost(t *testing.T) {
 	w.Verify()
 }
 
-// campaigns is how many of the nodes' early elections their metrics have counted, for a leader that is gone.
+// campaigns returns how many early elections because of a lost leader the nodes' metrics have counted.
 func campaigns(t *testing.T, nodes []*integration.Node) (count float64) {
 	t.Helper()
 	for _, n := range nodes {

@@ -9,7 +9,7 @@ import (
 	"holdfast/integration"
 )
 
-// Three nodes found one cluster: all know the same record, and the member list has names, not addresses.
+// Three nodes found one cluster. All know the same record, and the member list has names, not addresses.
 func TestFoundThree(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -25,8 +25,8 @@ func TestFoundThree(t *testing.T) {
 	w.Verify()
 }
 
-// oneCluster checks that all running nodes hold the same record and run members of the same etcd cluster,
-// and returns its ID.
+// oneCluster checks that all running nodes have the same record and run members of the same etcd cluster, and returns
+// its ID.
 func oneCluster(t *testing.T, c *integration.Cluster) string {
 	t.Helper()
 	records, ids := map[string]bool{}, map[string]bool{}
@@ -49,7 +49,7 @@ func oneCluster(t *testing.T, c *integration.Cluster) string {
 	return ""
 }
 
-// The leader is killed: the others continue within two elections, and the killed one comes back by itself.
+// The leader is killed. The others continue within two elections, and the killed one comes back by itself.
 func TestKillLeader(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -83,7 +83,7 @@ func TestKillAll(t *testing.T) {
 	w.Verify()
 }
 
-// All nodes stop and start on other addresses with their disks: nothing in the cluster changes.
+// All nodes stop, and start on other addresses with their disks. Nothing in the cluster changes.
 func TestMoveAll(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -108,7 +108,7 @@ func TestMoveAll(t *testing.T) {
 	w.Verify()
 }
 
-// sameMembers checks that the member list, IDs and URLs and all, is what it was.
+// sameMembers checks that the member list, with IDs and URLs, has not changed.
 func sameMembers(t *testing.T, c *integration.Cluster, before map[string]integration.Member) {
 	t.Helper()
 	if got := c.Members(); !maps.Equal(got, before) {
@@ -116,7 +116,7 @@ func sameMembers(t *testing.T, c *integration.Cluster, before map[string]integra
 	}
 }
 
-// A disk is wiped: its slot comes back as a learner and becomes a voter; the old member is gone.
+// A disk is wiped. Its slot comes back as a learner and becomes a voter; the old member is gone.
 func TestWipeOne(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -128,12 +128,12 @@ func TestWipeOne(t *testing.T) {
 		n.Wipe()
 		n.Start()
 	})
-	decided(t, n, "accept") // a learner's place
+	decided(t, n, "accept") // as a learner
 	w.More(20)
 	w.Verify()
 }
 
-// replaced checks that lose makes the node's slot a new member, by way of a learner.
+// replaced checks that after lose the node's slot gets a new member, which begins as a learner.
 func replaced(t *testing.T, c *integration.Cluster, n *integration.Node, lose func()) {
 	t.Helper()
 	slot := n.Keys["volume.local.slot"].(string)

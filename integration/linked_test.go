@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Of the SDKs' clients only what is called is linked. Once reflection can reach a client's type the linker keeps all of
-// its operations; EC2's alone are 30 MB.
+// Of the SDKs' clients, only the called operations are linked. If reflection could reach a client's type, the linker
+// would keep all of its operations; EC2's alone are 30 MB.
 func TestUnusedOperationsAreNotLinked(t *testing.T) {
 	story(t)
 	path, err := binary()
@@ -19,7 +19,7 @@ func TestUnusedOperationsAreNotLinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{
-		"service/ec2.(*Client).AttachVolume":          true, // the binary names its functions
+		"service/ec2.(*Client).AttachVolume":          true, // the binary contains the names of its functions
 		"service/ec2.(*Client).AcceptAddressTransfer": false,
 	} {
 		if got := bytes.Contains(data, []byte(name)); got != want {

@@ -14,10 +14,10 @@ import (
 	"holdfast/integration"
 )
 
-// testBinary names a binary of holdfast that is built already.
+// testBinary names an existing binary of holdfast.
 const testBinary = "HOLDFAST_TEST_BINARY"
 
-// binary builds holdfast once, when the first story wants it.
+// binary builds holdfast when the first story needs it.
 var binary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv(testBinary); path != "" {
 		return path, nil
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(maxStories)); err != nil { // it is the number of cores else
+	if err := flag.Set("test.parallel", strconv.Itoa(maxStories)); err != nil { // the default is the number of cores
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// story begins a story: it waits for its turn.
+// story begins a story: it waits until the story may run.
 func story(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -66,7 +66,7 @@ func story(t *testing.T) {
 	t.Cleanup(seats.leave)
 }
 
-// patience is how long a story waits for what should happen within seconds.
+// patience is the limit for what should take seconds.
 const patience = 30 * time.Second
 
 // cluster makes a cluster of the binary under test.

@@ -12,8 +12,8 @@ import (
 	"holdfast/integration"
 )
 
-// mounted is a cluster of hosts with one identical configuration, whose roots of local volumes are mounts that no fstab
-// knows. Each host has a backup store of its own, so that none of these vetoes a founding.
+// mounted makes a cluster of hosts with the same configuration, whose roots of local volumes are mounts that no fstab
+// lists. Each host has its own backup store, so that no store vetoes a founding.
 func mounted(t *testing.T) *integration.Cluster {
 	t.Helper()
 	s := site(t)
@@ -49,7 +49,7 @@ func unmount(t *testing.T, n *integration.Node) {
 	}
 }
 
-// Every host starts before its disk is mounted: nobody founds the cluster again, and each says which disk is missing.
+// Every host starts before its disk is mounted. No node founds the cluster again, and each names the missing disk.
 // When the disks are mounted, the cluster is back with its data.
 func TestDisksMountedLate(t *testing.T) {
 	c := mounted(t)
@@ -93,8 +93,8 @@ func TestDisksMountedLate(t *testing.T) {
 	w.Verify()
 }
 
-// A change of the configuration gives every host another root of volumes, and nobody else knows the cluster: it is not
-// founded again there. With the right root it is back.
+// A change of the configuration gives every host another root of volumes, and nothing else knows the cluster. It is
+// not founded again there. With the right root it is back.
 func TestRootChangedEverywhere(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
@@ -132,8 +132,8 @@ func TestRootChangedEverywhere(t *testing.T) {
 	w.Verify()
 }
 
-// One host comes back with a blank disk in the place of its old one: it joins only when an operator says that the old
-// one is gone.
+// One host comes back with a blank disk in the place of its old one. It joins only when an operator says that the old
+// disk is gone.
 func TestMissingDiskIsGivenUp(t *testing.T) {
 	c := mounted(t)
 	c.Start()

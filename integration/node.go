@@ -26,29 +26,29 @@ import (
 
 const terminate = syscall.SIGTERM
 
-// Node is one `holdfast run`, and the host it runs on: an address and a directory.
+// Node is a process of `holdfast run`, with the address and the directory of its host.
 type Node struct {
 	Name    string
 	Address string
 	Dir     string         // of the host: configuration and log
 	Data    string         // node.data-dir
 	Root    string         // volume.local.root
-	Keys    map[string]any // of its configuration alone, by full name; they go before the cluster's. nil: the default
-	Machine *Machine       // on a site: the machine it runs on
+	Keys    map[string]any // by full name; they override the cluster's. The value nil means the key's default
+	Machine *Machine       // on a site: the machine that it runs on
 	Host    *hosts.Host    // with Options.Net, and on a site: where its processes run; nil: on this machine
-	Binary  string         // the holdfast that it runs, from its next start on; "" is the cluster's
+	Binary  string         // the holdfast that it runs, from its next start on; "": the cluster's
 
 	c       *Cluster
-	process *process // the present or the last one; nil before the first start
+	process *process // the current or the last one; nil before the first start
 }
 
-// File is the path of the configuration file.
+// File returns the path of the configuration file.
 func (n *Node) File() string { return filepath.Join(n.Dir, "config.yaml") }
 
-// Socket is the path of the control socket.
+// Socket returns the path of the control socket.
 func (n *Node) Socket() string { return filepath.Join(n.Data, "holdfast.sock") }
 
-// ClientURL is where etcd's API is.
+// ClientURL returns the URL of etcd's API.
 func (n *Node) ClientURL() string {
 	scheme := "http"
 	if n.c.TLS != nil {
@@ -57,7 +57,7 @@ func (n *Node) ClientURL() string {
 	return fmt.Sprintf("%s://%s:%d", scheme, n.Address, 2379+n.c.ports)
 }
 
-// Volume is the directory of the slot that the configuration names.
+// Volume returns the directory of the slot that the configuration names.
 func (n *Node) Volume() string {
 	return filepath.Join(n.Root, n.Keys["volume.local.slot"].(string))
 }
@@ -117,8 +117,8 @@ func (n *Node) Start(env ...string) {
 	n.Run([]string{"--config", n.File()}, env...)
 }
 
-// Run starts the process as `holdfast run args...`, with Dir as its working directory, and no configuration
-// but these arguments and env.
+// Run starts the process as `holdfast run args...` in the directory Dir, without any configuration but these arguments
+// and env.
 func (n *Node) Run(args []string, env ...string) {
 	n.c.t.Helper()
 	if n.Running() {
@@ -131,7 +131,7 @@ func (n *Node) Run(args []string, env ...string) {
 	n.process = p
 }
 
-// command is a holdfast on the node's machine.
+// command returns a command of holdfast on the node's machine.
 func (n *Node) command(args ...string) *exec.Cmd {
 	binary := cmp.Or(n.Binary, n.c.binary)
 	if n.Host != nil {
@@ -140,13 +140,13 @@ func (n *Node) command(args ...string) *exec.Cmd {
 	return exec.Command(binary, args...)
 }
 
-// Running reports whether the process has not ended. A paused one runs.
+// Running reports whether the process runs. A paused process runs.
 func (n *Node) Running() bool { return n.process != nil && !n.process.ended() }
 
-// Paused reports whether Pause was the last word.
+// Paused reports whether the process is paused.
 func (n *Node) Paused() bool { return n.Running() && n.process.paused }
 
-// Signal sends a signal to the process; none when it does not run.
+// Signal sends a signal to the process, if it runs.
 func (n *Node) Signal(s syscall.Signal) {
 	if n.Running() {
 		n.process.signal(s)
@@ -161,7 +161,7 @@ func (n *Node) Kill() {
 	}
 }
 
-// Pause stops the process where it is; Continue lets it continue. Nobody in it notices but by the clock.
+// Pause suspends the process until Continue. The process can notice it only by the clock.
 func (n *Node) Pause() { n.Signal(syscall.SIGSTOP); n.process.paused = true }
 
 // Continue ends a Pause.
@@ -178,7 +178,7 @@ func (n *Node) Stop() time.Duration {
 	return time.Since(begin)
 }
 
-// Exit waits for the process to end and returns its exit code, -1 after a signal.
+// Exit waits for the process to end and returns its exit code, or -1 after a signal.
 func (n *Node) Exit(within time.Duration) int {
 	n.c.t.Helper()
 	if n.process == nil {
@@ -193,7 +193,7 @@ func (n *Node) Exit(within time.Duration) int {
 	}
 }
 
-// Wipe gives the host a blank disk: nothing of the volume, nor of the memory of it, stays.
+// Wipe gives the host a blank disk. It removes the volume, and the file in which the node remembers it.
 func (n *Node) Wipe() {
 	n.c.t.Helper()
 	if n.Running() {
@@ -208,13 +208,13 @@ func (n *Node) Wipe() {
 	}
 }
 
-// Status asks the running node, as `holdfast status` does.
+// Status returns the cluster's status from the running node, as `holdfast status` does.
 func (n *Node) Status() (s health.ClusterStatus, err error) {
 	err = n.control(http.MethodGet, "/status", &s)
 	return s, err
 }
 
-// Look has the running node ask the store at once, as `holdfast restore` does, instead of within ten seconds.
+// Look makes the running node read the store at once, as `holdfast restore` does, instead of within ten seconds.
 func (n *Node) Look() {
 	n.c.t.Helper()
 	if err := n.control(http.MethodPost, "/look", &struct{}{}); err != nil {
@@ -222,7 +222,7 @@ func (n *Node) Look() {
 	}
 }
 
-// control talks to the node by way of its control socket.
+// control sends a request to the node's control socket.
 func (n *Node) control(method, path string, answer any) error {
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -245,7 +245,7 @@ func (n *Node) control(method, path string, answer any) error {
 	return nil
 }
 
-// Self returns what the node says of itself.
+// Self returns the node's own status.
 func (n *Node) Self() (health.NodeStatus, error) {
 	s, err := n.Status()
 	if err != nil {
@@ -257,7 +257,7 @@ func (n *Node) Self() (health.NodeStatus, error) {
 	return health.NodeStatus{}, fmt.Errorf("%s does not know itself", n.Name)
 }
 
-// Says waits until the node waits, and its reason contains every one of texts.
+// Says waits until the node's action is wait, with a reason that contains all texts.
 func (n *Node) Says(texts ...string) {
 	n.c.t.Helper()
 	n.c.Until(patience, fmt.Sprintf("%s says %q", n.Name, texts), func() error {
@@ -274,7 +274,7 @@ func (n *Node) Says(texts ...string) {
 	})
 }
 
-// Logs waits for a line in the log of the present process that contains every one of texts.
+// Logs waits for a line in the log of the current process that contains all texts.
 func (n *Node) Logs(texts ...string) {
 	n.c.t.Helper()
 	n.c.Until(patience, fmt.Sprintf("%s logs %q", n.Name, texts), func() error {
@@ -291,7 +291,7 @@ func (n *Node) Logs(texts ...string) {
 	})
 }
 
-// Output is what a command said.
+// Output is the output of a command, and its exit code.
 type Output struct {
 	Out, Err string
 	Code     int
@@ -319,7 +319,7 @@ func (n *Node) Holdfast(args ...string) Output {
 	return Output{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
 }
 
-// Decision is a line of the log in which the node says what it does now.
+// Decision is a line of the log about a decision.
 type Decision struct {
 	Time   string `json:"ts"`
 	Msg    string `json:"msg"`
@@ -339,7 +339,7 @@ func (n *Node) Decisions() []Decision {
 	return all
 }
 
-// Resolves returns the address that the name of a slot has in the process, "" for none, as its log says.
+// Resolves returns the address to which the process resolves a slot's name, according to its log, or "".
 func (n *Node) Resolves(slot string) (address string) {
 	for line := range strings.Lines(n.Log()) {
 		var l struct {
@@ -370,7 +370,7 @@ func (n *Node) Log() string {
 	return string(data)
 }
 
-// Report sums up the node for the reader of a failure: its last decisions and the end of its log.
+// Report returns the node's last decisions and the end of its log, for the analysis of a failure.
 func (n *Node) Report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "== %s (%s) ", n.Name, n.Address)

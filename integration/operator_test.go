@@ -12,9 +12,9 @@ import (
 	"holdfast/integration"
 )
 
-// A machine without a node, without a key of an authority and without a member's certificate restores a backup: an
-// operator's certificate signs the proposal, and a client's has the leader consent. With anything else nothing is put
-// into the store that counts.
+// A machine without a node, an authority's key or a member's certificate restores a backup. An operator's certificate
+// signs the proposal, and with a client's certificate the leader consents. With any other certificate, nothing valid
+// is put into the store.
 func TestOperatorOnAnotherMachine(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Keys: map[string]any{"tls.mode": "auto", "control.operators": []string{"alice"}}})
@@ -54,7 +54,7 @@ func TestOperatorOnAnotherMachine(t *testing.T) {
 		t.Fatalf("with an operator's certificate: %+v", out)
 	}
 	generation(t, c, 2)
-	for _, n := range c.Nodes { // each checks what began its generation
+	for _, n := range c.Nodes { // each node checks what began its generation
 		n.Stop()
 		n.Start()
 		c.Until(patience, n.Name+" serves again", func() error { return serves(n) })
@@ -67,8 +67,9 @@ func TestOperatorOnAnotherMachine(t *testing.T) {
 	}
 }
 
-// Anyone who can delete in the store deletes the signed abort of a restore that the cluster had consented to, again and
-// again: the nodes remember it, take no part, and abort it again; no restart and no word of an operator opens it.
+// Someone who can delete objects in the store deletes the signed abort of a restore that the cluster had consented to,
+// again and again. The nodes remember the abort, take no part in the restore, and abort it again. Neither a restart
+// nor an operator's order reopens it.
 func TestAbortDeletedFromTheStore(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"tls.mode": "auto"}})
@@ -92,7 +93,7 @@ func TestAbortDeletedFromTheStore(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, os.Rename(backups, backups+".away")) // nobody can prepare it: so there is time to abort it
+	must(t, os.Rename(backups, backups+".away")) // no node can prepare it, so there is time to abort it
 	confirmed := make(chan integration.Output, 1)
 	go func() { confirmed <- n1.Command("restore", "--confirm", "--yes") }()
 	consent := func() string {

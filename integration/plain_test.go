@@ -15,10 +15,10 @@ import (
 	"holdfast/integration"
 )
 
-// plains counts the clusters of plain etcd, for addresses of their own.
+// plains counts the clusters of plain etcd, to give each its own addresses.
 var plains atomic.Int32
 
-// plainEtcd starts a cluster of plain etcd on addresses of c's network and returns its client URLs when it serves.
+// plainEtcd starts a cluster of plain etcd on addresses of c's network, and returns its client URLs when it serves.
 func plainEtcd(t *testing.T, c *integration.Cluster, size int) []string {
 	t.Helper()
 	binary, err := etcdBinary()
@@ -26,7 +26,7 @@ func plainEtcd(t *testing.T, c *integration.Cluster, size int) []string {
 	return plainEtcdOf(t, binary, c, size)
 }
 
-// plainEtcdOf does it with another binary of etcd.
+// plainEtcdOf does the same with another binary of etcd.
 func plainEtcdOf(t *testing.T, binary string, c *integration.Cluster, size int) []string {
 	t.Helper()
 	var urls []string
@@ -40,7 +40,7 @@ func plainEtcdOf(t *testing.T, binary string, c *integration.Cluster, size int) 
 	return urls
 }
 
-// plainMembers makes the members of such a cluster, which are not started yet.
+// plainMembers makes the members of such a cluster, without starting them.
 func plainMembers(t *testing.T, binary string, c *integration.Cluster, size int) []*plain {
 	t.Helper()
 	first := 101 + 10*int(plains.Add(1)%10)
@@ -66,7 +66,7 @@ func plainMembers(t *testing.T, binary string, c *integration.Cluster, size int)
 	return members
 }
 
-// dialed is a client until the end of the test.
+// dialed returns a client that is closed at the end of the test.
 func dialed(t *testing.T, urls ...string) *clientv3.Client {
 	t.Helper()
 	client, err := dial(urls...)

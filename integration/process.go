@@ -13,7 +13,7 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	log    string // file
-	from   int64  // where in it this process began
+	from   int64  // the offset in the log at which this process began
 	paused bool
 	done   chan struct{}
 	code   int // read after done
@@ -45,19 +45,18 @@ func start(cmd *exec.Cmd, dir string, env []string) (*process, error) {
 	return p, nil
 }
 
-// Own starts a process from a thread that lives as long as it does, and calls ended when it has ended. Linux sends the
-// parent-death signal when the thread ends that started the child (prctl(2)), and the runtime ends a thread with the
-// goroutine that was locked to it: snapshot.Verify in this process would kill a node that was started from the same
-// one.
+// Own starts a process from a thread that lives as long as the process, and calls ended when the process has ended.
+// Linux sends the parent-death signal when the thread that started the child ends (prctl(2)), and the runtime ends a
+// thread with the goroutine that is locked to it. Without Own, snapshot.Verify in this process could kill a node.
 func Own(cmd *exec.Cmd, ended func()) error {
 	started := make(chan error)
-	go func() { // ends with the process
+	go func() { // ends when the process does
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // what it says is in the state
+			_ = cmd.Wait() // ProcessState has the result
 			ended()
 		}
 	}()
@@ -73,7 +72,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// signal is for the whole group; a process that is gone is no error.
+// signal sends a signal to the process group, if the process runs.
 func (p *process) signal(s syscall.Signal) {
 	if !p.ended() {
 		_ = syscall.Kill(-p.cmd.Process.Pid, s)

@@ -15,7 +15,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// overtaken lets slot c miss 20 writes that a backup has, and loses a and b as the test says. c comes back alone.
+// overtaken makes slot c miss 20 writes that a backup has, and loses a and b as the test says. c comes back alone.
 func overtaken(t *testing.T, c *integration.Cluster, lose func(n *integration.Node)) snapshot.Meta {
 	t.Helper()
 	c.Nodes[2].Kill()
@@ -50,7 +50,7 @@ func late(t *testing.T, c *integration.Cluster, want int64) {
 	}
 }
 
-// unproposed wants that nothing is proposed.
+// unproposed checks that nothing is proposed.
 func unproposed(t *testing.T, c *integration.Cluster) {
 	t.Helper()
 	if all, err := filepath.Glob(filepath.Join(c.Store, "holdfast", "*", "proposal-*")); err != nil || len(all) > 0 {
@@ -58,7 +58,8 @@ func unproposed(t *testing.T, c *integration.Cluster) {
 	}
 }
 
-// A survivor that the newest backup goes beyond is refused, with the way that keeps more; and that keeps the writes.
+// A survivor is refused if the newest backup holds more. The error names the restore that keeps more, and that restore
+// keeps the writes.
 func TestRecoverBehindABackup(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -87,8 +88,8 @@ func TestRecoverBehindABackup(t *testing.T) {
 	late(t, c, 20)
 }
 
-// By itself nobody continues from less than a backup holds, although the loss is proven. An operator can, and names
-// both; the revision is raised beyond that of the backup.
+// A node never continues automatically from less than a backup holds, although the loss is proven. An operator can, by
+// naming both. The revision is raised beyond that of the backup.
 func TestRecoverDespiteABackup(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"cluster.recovery": "automatic", "restore.revision-bump": 1}})

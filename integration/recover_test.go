@@ -12,8 +12,8 @@ import (
 	"holdfast/integration"
 )
 
-// bereave kills two of three nodes under writes, one after the other, so that whatever is acknowledged in the end is on
-// the first, too; its process is killed with them and comes back, so that its database lags behind its log.
+// bereave kills two of three nodes under writes, one after the other, so that the first node also has the last
+// acknowledged writes. Its process is killed with them and comes back, so that its database is behind its log.
 func bereave(t *testing.T, c *integration.Cluster, w *integration.Writer) {
 	t.Helper()
 	w.More(100)
@@ -25,8 +25,8 @@ func bereave(t *testing.T, c *integration.Cluster, w *integration.Writer) {
 	c.Nodes[0].Start()
 }
 
-// allVoters waits until every slot is a voter of one cluster: a learner that has just started does not know yet that it
-// is one, and says that it serves.
+// allVoters waits until every slot is a voter of one cluster. A learner that has just started does not know yet that
+// it is one, and says that it serves.
 func allVoters(t *testing.T, c *integration.Cluster) {
 	t.Helper()
 	c.Until(patience, "every slot is a voter", func() error {
@@ -44,9 +44,9 @@ func allVoters(t *testing.T, c *integration.Cluster) {
 	oneCluster(t, c)
 }
 
-// A majority's disks are lost under writes. The survivor's plan tells what is left; nothing is done until the lost are
-// declared; then the cluster continues with every acknowledged write, blank disks join it, and when the lost come back
-// after all they are recognised, and what they hold is set aside.
+// A majority's disks are lost under writes. The survivor's plan shows what is left, and nothing is done until the lost
+// disks are declared. Then the cluster continues with every acknowledged write, and blank disks join it. When the lost
+// disks come back after all, they are recognized, and their data is set aside.
 func TestRecover(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -106,8 +106,8 @@ func TestRecover(t *testing.T) {
 	again.Verify()
 }
 
-// rejoins has a disk that was declared lost, and is back, join the generation that began without it: by itself where
-// its log is not beyond the survivor's, which depends on who of them led, and else by an operator's word.
+// rejoins makes a disk that was declared lost, and is back, join the new generation. It joins by itself if its log is
+// not beyond the survivor's, which depends on who led, and otherwise on an operator's order.
 func rejoins(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	t.Helper()
 	chosen := false
@@ -135,7 +135,7 @@ var recovering = []string{
 	"before-swap", "after-swap",
 }
 
-// The survivor is killed at one step of a recovery after the other. It continues where it was, and nothing is lost.
+// The survivor is killed at each step of a recovery. It continues where it was, and nothing is lost.
 func TestKillWhileRecovering(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -181,13 +181,13 @@ func TestKillWhileRecovering(t *testing.T) {
 	w.Verify()
 }
 
-// Of two survivors of five the one with the more advanced log is chosen, and nothing else can be.
+// Of two survivors of five, the one with the more advanced log is chosen, and the other one is refused.
 func TestRecoverMostAdvanced(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Nodes: 5, Slots: []string{"a", "b", "c", "d", "e"}})
 	w := c.Write()
 	w.More(50)
-	c.Nodes[0].Kill() // slot a misses what follows
+	c.Nodes[0].Kill() // slot a misses the following writes
 	w.More(100)
 	c.Nodes[4].Kill()
 	w.More(50)
@@ -214,8 +214,8 @@ func TestRecoverMostAdvanced(t *testing.T) {
 	w.Verify()
 }
 
-// A cluster whose members only stand still is never torn down: when they continue before the conclusion, the recovery
-// is aborted, and nothing has changed.
+// A cluster whose members are only suspended is never torn down. When they continue before the conclusion, the
+// recovery is aborted, and nothing has changed.
 func TestRecoverOfSlowCluster(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -231,7 +231,7 @@ func TestRecoverOfSlowCluster(t *testing.T) {
 	n.Says("`holdfast recover --lost b,c`")
 	done := make(chan integration.Output, 1)
 	go func() { done <- n.Command("recover", "--lost", "b,c", "--yes") }()
-	n.Exit(60 * time.Second) // killed when all was prepared
+	n.Exit(60 * time.Second) // it was killed when everything was prepared
 	for _, m := range c.Nodes[1:] {
 		m.Continue()
 	}
@@ -243,7 +243,7 @@ func TestRecoverOfSlowCluster(t *testing.T) {
 		return nil
 	})
 	n.Start()
-	o := <-done // a voter without a leader objects, or the leader itself, which nobody overrules
+	o := <-done // either a voter without a leader objects, or the leader itself, which cannot be overruled
 	if o.Code == 0 || !strings.Contains(o.Err, "objected") ||
 		!strings.Contains(o.Err, "--overrule") && !strings.Contains(o.Err, "a recovery is not needed") {
 		t.Errorf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
@@ -253,8 +253,8 @@ func TestRecoverOfSlowCluster(t *testing.T) {
 	w.Verify()
 }
 
-// With cluster.recovery: automatic nobody has to say anything where the disks are here and have lost their data; where
-// other disks have taken their place nothing is proven, and the node says what to do.
+// With cluster.recovery: automatic, no order is needed if the disks are here and have lost their data. If other disks
+// have taken their place, nothing is proven, and the node says what to do.
 func TestRecoverAutomatic(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"cluster.recovery": "automatic"}})

@@ -49,7 +49,7 @@ func trusted(t *testing.T, n *integration.Node, all ...ca) {
 	replace(t, filepath.Join(n.Dir, "peers-ca.crt"), data)
 }
 
-// leaf replaces a node's certificate and its key, which lie in one file so that they change at once.
+// leaf replaces a node's certificate and its key, which are in one file so that they change at once.
 func (a ca) leaf(t *testing.T, n *integration.Node) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -73,7 +73,7 @@ func replace(t *testing.T, file string, data []byte) {
 	must(t, os.Rename(file+".new", file))
 }
 
-// reloads counts how often each node has restarted its member for its authorities.
+// reloads counts how often each node has restarted its member because of its authorities.
 func reloads(c *integration.Cluster) (each []int) {
 	for _, n := range c.Nodes {
 		each = append(each, strings.Count(n.Log(), "stopped etcd to restart it with its new authorities"))
@@ -81,8 +81,8 @@ func reloads(c *integration.Cluster) (each []int) {
 	return each
 }
 
-// The authority of the peers is exchanged under writes, without a restart of a process: old and new, then certificates
-// of the new, then the new alone. Each change restarts every member once, one at a time.
+// The peers' authority is replaced under writes, without a restart of a process: first old and new, then certificates
+// of the new one, then the new one alone. Each change restarts every member once, one at a time.
 func TestAuthorityChange(t *testing.T) {
 	story(t)
 	before, after := newCA(t, "before"), newCA(t, "after")

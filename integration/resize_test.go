@@ -16,8 +16,8 @@ import (
 	"holdfast/integration/tier"
 )
 
-// unpinned makes a cluster of nodes that take any slot, and starts them one after the other, so that they hold the
-// slots in their order and the rest stands by.
+// unpinned makes a cluster of nodes that take any slot. It starts them one after the other, so that they hold the
+// slots in their order, and the rest are standbys.
 func unpinned(t *testing.T, nodes int, slots ...string) *integration.Cluster {
 	t.Helper()
 	c := cluster(t, integration.Options{Nodes: nodes, Slots: slots})
@@ -49,13 +49,13 @@ func want(nodes []*integration.Node, slots ...string) {
 	}
 }
 
-// members waits until the voters are exactly those of some slots, and all wanted slots are served.
+// members waits until exactly these slots have voters, and all wanted slots are served.
 func members(c *integration.Cluster, slots ...string) {
 	voters(c, slots...)
 	c.Serving()
 }
 
-// voters waits until the members are voters, and exactly those of some slots.
+// voters waits until the members are voters, of exactly these slots.
 func voters(c *integration.Cluster, slots ...string) {
 	c.Until(90*time.Second, fmt.Sprintf("the members are %v", slots), func() error {
 		var leader string
@@ -106,14 +106,15 @@ func retired(t *testing.T, c *integration.Cluster, n *integration.Node, slot str
 	}
 }
 
-// One node becomes three, five, three and one, by a configuration that goes from node to node. A minority changes
-// nothing. The leader is among those that leave, a node that left stands by with its data aside, and it comes back.
+// One node becomes three, five, three and one, by a configuration that changes on one node after the other. A minority
+// changes nothing. The leader is among those that leave. A node that left is a standby with its data set aside, and
+// comes back later.
 func TestResize(t *testing.T) {
 	story(t)
 	c := unpinned(t, 5, "a")
 	w := c.Write()
 	w.More(20)
-	want(c.Nodes[:1], "a", "b", "c") // the only voter's: all the others stand by, and have no say
+	want(c.Nodes[:1], "a", "b", "c") // the only voter decides; all others are standbys
 	members(c, "a", "b", "c")
 	want(c.Nodes[1:], "a", "b", "c")
 	w.More(20)
@@ -162,7 +163,7 @@ func TestResize(t *testing.T) {
 	w.Verify()
 }
 
-// Five become three while one of those that leave is dead: it is removed first, and comes back as a standby.
+// Five become three while one of those that leave is dead. It is removed first, and comes back as a standby.
 func TestShrinkDeadFirst(t *testing.T) {
 	story(t)
 	c := unpinned(t, 5, "a", "b", "c", "d", "e")
@@ -180,7 +181,7 @@ func TestShrinkDeadFirst(t *testing.T) {
 	want(c.Nodes[:4], "a", "b", "c")
 	members(c, "a", "b", "c")
 	retired(t, c, live, "d")
-	var all []integration.Decision // one leader may have removed the one, and the next the other
+	var all []integration.Decision // different leaders may have removed the two members
 	for _, n := range c.Running() {
 		all = append(all, n.Decisions()...)
 	}
@@ -201,7 +202,7 @@ func TestShrinkDeadFirst(t *testing.T) {
 	w.Verify()
 }
 
-// Nodes are killed at the steps of a resize from three to one, in which leader and follower leave: what was begun is
+// Nodes are killed at the steps of a resize from three to one, in which the leader and a follower leave. The resize is
 // finished.
 func TestKillWhileResizing(t *testing.T) {
 	t.Parallel() // its parts are stories
@@ -246,14 +247,14 @@ func TestKillWhileResizing(t *testing.T) {
 				if err := c.Served(); err != nil {
 					return err
 				}
-				all, err := c.ReadMembers() // not as often as it takes: who dies meanwhile must be started
+				all, err := c.ReadMembers() // a single look: a node that dies meanwhile must be started
 				if err != nil {
 					return err
 				}
 				if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, []string{keep}) {
 					return fmt.Errorf("the members are %v", got)
 				}
-				for _, n := range c.Nodes { // who has yet to give its volume up may have yet to die
+				for _, n := range c.Nodes { // a node that still has to give up its volume may still be killed
 					if s, err := n.Self(); err != nil || s.Volume != nil && s.Volume.Slot != keep {
 						return errors.Join(err, fmt.Errorf("%s holds %+v", n.Name, s.Volume))
 					}
@@ -266,8 +267,8 @@ func TestKillWhileResizing(t *testing.T) {
 	}
 }
 
-// A node dies when it has been admitted as a learner, and its disk is lost: the join is undone, so that another slot
-// can join, and done again when the node is back.
+// A node dies after it was admitted as a learner, and its disk is lost. The join is undone, so that another slot can
+// join, and done again when the node is back.
 func TestJoinUndone(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Nodes: 5})

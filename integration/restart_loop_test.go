@@ -16,7 +16,7 @@ import (
 	"holdfast/integration"
 )
 
-// The loop of docs/operating.md restarts a healthy cluster, and stops at the first node that does not come back: the
+// The loop of docs/operating.md restarts a healthy cluster, and stops at the first node that does not come back. The
 // others continue without it.
 func TestRestartLoop(t *testing.T) {
 	t.Parallel() // its parts are stories
@@ -49,8 +49,8 @@ func TestRestartLoop(t *testing.T) {
 	}
 }
 
-// runLoop runs the loop of the documentation. Its ssh runs the command here, its systemctl is restart, and its holdfast
-// is the binary under test with the configuration of the host. It returns which nodes were restarted.
+// runLoop runs the loop of the documentation, and returns which nodes were restarted. Its ssh runs the command here,
+// its systemctl is restart, and its holdfast is the binary under test with the host's configuration.
 func runLoop(t *testing.T, c *integration.Cluster) (restarted []string, said string) {
 	t.Helper()
 	path, err := binary()
@@ -115,7 +115,7 @@ func restart(t *testing.T, n *integration.Node) bool {
 	return false
 }
 
-// pipe makes a named pipe. It is opened for both directions, so that nobody who opens it waits for the other end.
+// pipe makes a named pipe. It is opened for both directions, so that opening one end does not wait for the other.
 func pipe(t *testing.T, dir, name string) *os.File {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -126,7 +126,7 @@ func pipe(t *testing.T, dir, name string) *os.File {
 	return f
 }
 
-// loop is the loop of the documentation.
+// loop returns the loop of the documentation.
 func loop(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("../docs/operating.md")

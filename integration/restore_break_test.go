@@ -18,8 +18,8 @@ import (
 
 var restores = flag.Int("restores", 2, "of the storm of restores")
 
-// Nodes are killed, stopped and paused at random while one restore after the other is carried out. After each there is
-// one generation, which no node leaves again, and the cluster holds either the backup or what it held before.
+// Nodes are killed, stopped and paused at random during one restore after the other. After each there is one
+// generation, which no node leaves again, and the cluster has the data either of the backup or of before.
 func TestRestoreStorm(t *testing.T) {
 	tier.Long(t, "TestKillWhileRestoring kills at each step what this kills at random")
 	story(t)
@@ -74,8 +74,8 @@ func TestRestoreStorm(t *testing.T) {
 	}
 }
 
-// A member that has a seat in the new generation and cannot read the backup, because it alone has no key, joins it as a
-// replacement when the others lead it. And the cluster can be backed up afterwards.
+// A member with a seat in the new generation cannot read the backup, because it alone has no key. It joins the
+// generation as a replacement when the others have a leader. Afterwards, the cluster can be backed up.
 func TestRestoreWithoutAKey(t *testing.T) {
 	story(t)
 	key, err := age.GenerateX25519Identity()
@@ -105,7 +105,7 @@ func TestRestoreWithoutAKey(t *testing.T) {
 	if members := c.Members(); len(members) != 3 {
 		t.Errorf("members: %v", members)
 	}
-	// The restored generation is backed up and drilled as the one before was.
+	// The restored generation is backed up and drilled like the one before.
 	again := save(t, c.Nodes[0])
 	if o := c.Nodes[0].Command("snapshot", "drill", again.Name); o.Code != 0 {
 		t.Errorf("drill of a backup of the restored generation: exit code %d: %s%s", o.Code, o.Out, o.Err)

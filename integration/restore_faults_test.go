@@ -30,8 +30,8 @@ var (
 	}
 )
 
-// A node is killed at one step of a restore after the other, each time it comes back: alone, or one of three, or all
-// three at once. It continues where it was, and in the end the cluster is the backup.
+// Nodes are killed at each step of a restore and come back: one that is alone, one of three, or all three at once.
+// They continue where they were, and in the end the cluster has the data of the backup.
 func TestKillWhileRestoring(t *testing.T) {
 	t.Parallel() // its parts are stories
 	all := slices.Concat(preparing, entering)
@@ -104,8 +104,8 @@ func killWhileRestoring(t *testing.T, o integration.Options, steps []string, vic
 	w.Verify()
 }
 
-// What cannot be restored touches nothing: the members keep writing, in the generation they are in, and the store
-// knows of no proposal.
+// A backup that cannot be restored changes nothing. The members continue to serve in their generation, and the store
+// has no proposal.
 func TestRestoreRefused(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -152,7 +152,7 @@ func TestRestoreRefused(t *testing.T) {
 	}
 	refused("no such backup", []string{"not found", "nothing was changed"}, "2020-01-01T00:00:00Z-000000", "--yes")
 	refused("another cluster's", []string{"--force-foreign", "other"}, foreign.Name, "--yes")
-	refused("sealed", []string{"snapshot.identity-file"}, sealed.Name, "--yes", "--force-foreign") // saved as by a stranger
+	refused("sealed", []string{"snapshot.identity-file"}, sealed.Name, "--yes", "--force-foreign") // saved as a foreign backup
 	refused("nobody to ask", []string{"--yes"}, good.Name)
 	refused("a slot that is here", []string{"slot b is here"}, good.Name, "--yes", "--lost", "b")
 	refused("a slot that is none", []string{"no slot x"}, good.Name, "--yes", "--lost", "x")
@@ -180,7 +180,7 @@ func forge(t *testing.T, path string) {
 	must(t, os.WriteFile(path, bytes.Replace(text, []byte(`"revision": `), []byte(`"revision": 1`), 1), 0o600))
 }
 
-// Of two restores at once one is proposed, and the loser says so.
+// Of two restores at the same time one is proposed, and the other one is refused with the reason.
 func TestRestoreTwice(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -206,8 +206,8 @@ func TestRestoreTwice(t *testing.T) {
 	generation(t, c, 2)
 }
 
-// A restore that cannot be prepared is shown, and aborted by hand, by Ctrl-C, or when its time is over. The cluster
-// serves all the time, and nothing is left on the disks.
+// A restore that cannot be prepared is shown, and aborted by hand, by Ctrl-C, or by its timeout. The cluster serves
+// all the time, and nothing is left on the disks.
 func TestRestoreAborted(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -217,7 +217,7 @@ func TestRestoreAborted(t *testing.T) {
 	saved := save(t, n)
 	s, err := n.Self()
 	must(t, err)
-	// The store holds another backup under the name than the one that was proposed.
+	// The store has another backup than the proposed one under the same name.
 	p := plan.Restore{Cluster: c.Name, Generation: 2, Attempt: 1, ID: "00000000000000aa", Line: []string{s.Record.ID}, Backup: saved.Name,
 		Digest: strings.Repeat("0", 64), Revision: saved.Content.Revision, Bump: 10, By: "a story", Led: &plan.Stand{Node: n.Name, Leader: true}}
 	text, err := json.Marshal(p)
@@ -282,7 +282,7 @@ func TestRestoreAborted(t *testing.T) {
 	generation(t, c, 2)
 }
 
-// interrupt begins a restore and ends the command with SIGINT when it has been proposed.
+// interrupt begins a restore, and ends the command with SIGINT when it has made the proposal.
 func interrupt(t *testing.T, n *integration.Node, name string) {
 	t.Helper()
 	path, err := binary()
@@ -296,7 +296,7 @@ func interrupt(t *testing.T, n *integration.Node, name string) {
 	}
 }
 
-// proposed sends SIGINT to a command as soon as that says it has proposed a restore.
+// proposed sends SIGINT to a command as soon as the command says that it has proposed a restore.
 type proposed struct {
 	said bytes.Buffer
 	cmd  *exec.Cmd
@@ -311,7 +311,7 @@ func (p *proposed) Write(b []byte) (int, error) {
 	return p.said.Write(b)
 }
 
-// nothingBuilt waits until no node holds anything of a restore.
+// nothingBuilt waits until no node has anything of a restore on its disk.
 func nothingBuilt(t *testing.T, c *integration.Cluster) {
 	t.Helper()
 	c.Until(patience, "what was built is removed", func() error {

@@ -12,9 +12,8 @@ import (
 	"holdfast/integration"
 )
 
-// What operators and members said when the backup was made is not said in the generation that a restore begins: a pause
-// that was taken back since does not come back, and neither do a lock and a consent. They are deleted through raft,
-// with etcd's users enabled, and what is said from then on holds.
+// Keys with which operators and members coordinate do not come back from a backup: a pause that has ended since, a
+// lock, and a consent. They are deleted through raft, with etcd's authentication enabled. New ones count as usual.
 func TestRestoreForgetsWhatWasSaid(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -33,7 +32,7 @@ func TestRestoreForgetsWhatWasSaid(t *testing.T) {
 	must(t, err)
 	lock, err := json.Marshal(plan.Lock{Slot: "z", Node: "gone", Purpose: "stop", Record: self.Record.ID})
 	must(t, err)
-	_, err = root.Put(ctx, "holdfast.internal/lock", string(lock)) // its lease outlived a crash, as it were
+	_, err = root.Put(ctx, "holdfast.internal/lock", string(lock)) // as if its lease had outlived a crash
 	must(t, err)
 	done(t, n, "pause", "--reason", "before the upgrade")
 	saved := save(t, n)

@@ -14,8 +14,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// The marks that etcd-manager wrote beside backups in the course of the years, by the name of the backup: with
-// jsonpb's way of writing, with protojson's, with names as a person writes them, and without what was added later
+// The marks that etcd-manager wrote beside backups over the years, by the name of the backup: as jsonpb and protojson
+// write them, with names that a person has given, and without fields that were added later
 // (kubernetes-sigs/etcd-manager, pkg/backup/store.go, pkg/etcd/json.go).
 var managersMarks = map[string]string{
 	"2019-05-07T18:28:01Z-000977": `{"etcdVersion":"3.2.24","timestamp":"1557253681","clusterSpec":{"memberCount":1,"etcdVersion":"3.2.24"}}`,
@@ -24,9 +24,9 @@ var managersMarks = map[string]string{
 	"before-upgrade_to-1.34":      `{"etcdVersion": "3.5.30", "timestamp": "1751328903"}`,
 }
 
-// A store that etcd-manager has used for years becomes ours: its backups are listed and proven, what is broken among
-// them is said to be, an order that was forgotten in it is not carried out, and one that etcd-manager-ctl leaves now
-// is, once.
+// holdfast takes over a store that etcd-manager has used for years. Its backups are listed and proven, broken ones are
+// shown as such, and a forgotten command in it is not carried out. A new command of etcd-manager-ctl is carried out
+// once.
 func TestStoreOfEtcdManager(t *testing.T) {
 	story(t)
 	c := cluster(t, alone)
@@ -63,7 +63,7 @@ func TestStoreOfEtcdManager(t *testing.T) {
 		put(name, "_etcd_backup.meta", []byte(mark))
 	}
 	const unmarked, torn, untold = "2023-01-01T00:00:00Z-000001", "2023-01-01T00:15:00Z-000002", "2023-01-01T00:30:00Z-000003"
-	put(unmarked, "etcd.backup.gz", data) // it died before the mark
+	put(unmarked, "etcd.backup.gz", data) // etcd-manager died before it wrote the mark
 	put(torn, "etcd.backup.gz", data[:len(data)/2])
 	put(torn, "_etcd_backup.meta", []byte(managersMarks["before-upgrade_to-1.34"]))
 	put(untold, "etcd.backup.gz", data)
@@ -124,7 +124,7 @@ func TestStoreOfEtcdManager(t *testing.T) {
 	n.Look()
 	gone(t, c, missing)
 	says("why an order for a backup that is not there is deleted", filepath.Base(filepath.Dir(missing)), "not found")
-	order := queue(t, c, "before-upgrade_to-1.34", time.Now().Add(time.Second)) // another name than the last one's
+	order := queue(t, c, "before-upgrade_to-1.34", time.Now().Add(time.Second)) // with another name than the last one
 	n.Look()
 	in := func(want uint64) {
 		t.Helper()
@@ -148,7 +148,7 @@ func TestStoreOfEtcdManager(t *testing.T) {
 		}
 		return nil
 	})
-	restart() // what was deleted is shown for an hour
+	restart() // a deletion is shown for an hour
 	c.Healthy()
 	in(2)
 	for _, file := range []string{"etcd-cluster-spec", "etcd-cluster-created"} {
@@ -158,7 +158,7 @@ func TestStoreOfEtcdManager(t *testing.T) {
 	}
 }
 
-// queue leaves a command to restore a backup in the store as etcd-manager-ctl does (kubernetes-sigs/etcd-manager,
+// queue leaves a command to restore a backup in the store, as etcd-manager-ctl does (kubernetes-sigs/etcd-manager,
 // cmd/etcd-manager-ctl and pkg/commands/vfs.go), and returns its file.
 func queue(t *testing.T, c *integration.Cluster, backup string, at time.Time) string {
 	t.Helper()

@@ -28,7 +28,7 @@ func beforeAndAfter(t *testing.T, c *integration.Cluster) string {
 	return saved.Name
 }
 
-// holdsOnly checks that every node has what was saved and not what came later.
+// holdsOnly checks that every node has the saved keys, and not the later ones.
 func holdsOnly(t *testing.T, c *integration.Cluster) {
 	t.Helper()
 	oneCluster(t, c)
@@ -49,8 +49,8 @@ func setAside(n *integration.Node) []string {
 	return all
 }
 
-// An encrypted backup is restored by anyone who has the key. Without it nothing is proposed; where only the operator
-// has it, no node can prepare, and nothing is touched; and a node that alone has not got it joins those that have.
+// An encrypted backup is restored if operator and nodes have the key. Without it nothing is proposed. If only the
+// operator has it, no node can prepare, and nothing is changed. A single node without it joins those that have it.
 func TestRestoreEncrypted(t *testing.T) {
 	story(t)
 	key, err := age.GenerateX25519Identity()
@@ -99,8 +99,8 @@ func TestRestoreEncrypted(t *testing.T) {
 	}
 }
 
-// One volume has no room for a second data directory: its node says so, the others continue with the backup, and it
-// joins them.
+// One volume has no room for a second data directory. Its node says so, the others continue with the backup, and the
+// node joins them.
 func TestRestoreWithoutRoom(t *testing.T) {
 	story(t)
 	if os.Getuid() != 0 {
@@ -133,7 +133,7 @@ func TestRestoreWithoutRoom(t *testing.T) {
 	}
 }
 
-// killedAt starts a node again at each step of what it is doing, after it was killed there, and then for good.
+// killedAt kills a node at each step of its work and starts it again, and then starts it for good.
 func killedAt(t *testing.T, c *integration.Cluster, n *integration.Node, steps ...string) {
 	t.Helper()
 	for _, step := range steps {
@@ -153,7 +153,7 @@ func dies(t *testing.T, c *integration.Cluster, n *integration.Node, step string
 	})
 }
 
-// A node is killed while it proposes the restore that a command in the store asks for: it is restored, once.
+// A node is killed while it proposes the restore that a command in the store asks for. The backup is restored once.
 func TestKillWhileProposingCommand(t *testing.T) {
 	story(t)
 	c := founded(t, alone)
@@ -167,7 +167,7 @@ func TestKillWhileProposingCommand(t *testing.T) {
 	gone(t, c, order)
 }
 
-// A node is killed while it proposes what restore.automatic wants.
+// A node is killed while it proposes the restore of restore.automatic.
 func TestKillWhileProposingAutomatically(t *testing.T) {
 	story(t)
 	c := founded(t, alone)
@@ -180,8 +180,8 @@ func TestKillWhileProposingAutomatically(t *testing.T) {
 	holdsOnly(t, c)
 }
 
-// A node that has prepared is killed while it forgets that, after an abort: nothing of the restore is left, and it
-// serves on.
+// A node that has prepared is killed while it discards that, after an abort. Nothing of the restore is left, and the
+// node continues to serve.
 func TestKillWhileDiscarding(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -227,7 +227,7 @@ func TestKillWhileDiscarding(t *testing.T) {
 	holdsOnly(t, c)
 }
 
-// What a restore has set aside stays as long as the member does not serve, however old it is, and from then on for
+// Data that a restore has set aside stays as long as the member does not serve, however old it is, and then for
 // restore.reclaim-after.
 func TestReclaimNotBefore(t *testing.T) {
 	story(t)
@@ -276,5 +276,5 @@ func TestReclaimNotBefore(t *testing.T) {
 	holdsOnly(t, c)
 }
 
-// alone is a cluster of one node.
+// alone makes a cluster of one node.
 var alone = integration.Options{Nodes: 1, Slots: []string{"a"}, Keys: map[string]any{"gossip.seeds": []string{}}}

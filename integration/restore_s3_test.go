@@ -13,17 +13,16 @@ import (
 	"holdfast/snapshot/snapshottest/gateway"
 )
 
-// weather is what a bucket does from the moment on at which a restore is proposed. Anyone who proposes it has read the
-// backup before.
+// weather is the behaviour of a bucket from the proposal of a restore on. The backup was read before.
 type weather struct {
 	mu       sync.Mutex
 	proposed bool
 	fault    gateway.Fault
-	held     int           // requests
-	fair     chan struct{} // closed when the weather turns
+	held     int           // the number of waiting requests
+	fair     chan struct{} // closed when the weather changes
 }
 
-// turn makes fault the weather and lets go what was held.
+// turn sets the behaviour, and releases the waiting requests.
 func (b *weather) turn(fault gateway.Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,7 +43,7 @@ func (b *weather) answer(p *gateway.Proxy, w http.ResponseWriter, r *http.Reques
 	return fault != nil && fault(p, w, r)
 }
 
-// hold lets a request wait for other weather, or until its client gives up.
+// hold makes a request wait for another behaviour, or until its client gives up.
 func (b *weather) hold(p *gateway.Proxy, w http.ResponseWriter, r *http.Request) bool {
 	b.mu.Lock()
 	b.held++
@@ -58,7 +57,7 @@ func (b *weather) hold(p *gateway.Proxy, w http.ResponseWriter, r *http.Request)
 	}
 }
 
-// holds is nil when so many requests wait.
+// holds returns nil if this many requests wait.
 func (b *weather) holds(count int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,9 +67,9 @@ func (b *weather) holds(count int) error {
 	return nil
 }
 
-// While a restore is prepared its bucket refuses, hangs, forgets one download forever, is slow, and loses the answer
-// to the request that is the point of no return, after which it hangs again: the old generation serves until somebody
-// knows that it is no more, and when the bucket is back the restore continues, without anybody's help.
+// While a restore is prepared, its bucket refuses requests, hangs, never finishes one download, and is slow. It loses
+// the answer to the request at the point of no return, and hangs again. The old generation serves until a node knows
+// that it has ended. When the bucket is back, the restore continues without help.
 func TestRestoreFromFailingBucket(t *testing.T) {
 	story(t)
 	c, proxy := onBucket(t, map[string]any{"snapshot.every": "0s"})
@@ -121,7 +120,7 @@ func TestRestoreFromFailingBucket(t *testing.T) {
 		return gateway.LostAnswer(p, w, r)
 	})
 	b.turn(func(p *gateway.Proxy, w http.ResponseWriter, r *http.Request) bool {
-		time.Sleep(100 * time.Millisecond) // a slow bucket is a slow bucket
+		time.Sleep(100 * time.Millisecond) // the bucket is slow
 		return forgotten(p, w, r) || lost(p, w, r)
 	})
 	servedBy("nobody knows what became of the restore", func(s health.NodeStatus) error {

@@ -23,28 +23,28 @@ import (
 	"holdfast/snapshot"
 )
 
-// save saves a backup by way of a node.
+// save saves a backup through a node.
 func save(t *testing.T, n *integration.Node) (saved snapshot.Meta) {
 	t.Helper()
 	ask(t, n, &saved, "snapshot", "save", "-o", "json")
 	return saved
 }
 
-// restored is what `holdfast restore -o json` says in the end.
+// restored is the answer of `holdfast restore -o json`.
 type restored struct {
 	Restore plan.Restore
 	Record  *plan.Record
 	Health  string
 }
 
-// restore restores a backup and waits for the end of it.
+// restore restores a backup and waits for the end.
 func restore(t *testing.T, n *integration.Node, name string, args ...string) (r restored) {
 	t.Helper()
 	ask(t, n, &r, append([]string{"restore", name, "--yes", "-o", "json"}, args...)...)
 	return r
 }
 
-// etcd is a client of nodes that ends with the test.
+// etcd returns a client of the nodes, which is closed at the end of the test.
 func etcd(t *testing.T, user string, nodes ...*integration.Node) *clientv3.Client {
 	t.Helper()
 	var urls []string
@@ -59,7 +59,7 @@ func etcd(t *testing.T, user string, nodes ...*integration.Node) *clientv3.Clien
 	return c
 }
 
-// generation waits until every running node is in a generation, and the cluster is healthy.
+// generation waits until every running node is in this generation, and the cluster is healthy.
 func generation(t *testing.T, c *integration.Cluster, want uint64) {
 	t.Helper()
 	c.Until(90*time.Second, fmt.Sprintf("every node is in generation %d", want), func() error {
@@ -77,8 +77,8 @@ func generation(t *testing.T, c *integration.Cluster, want uint64) {
 	c.Healthy()
 }
 
-// A restore brings back what Kubernetes needs and a copy of the keys alone would lose: leases, versions, users. The
-// revision only ever rises, and anyone who watches an old one is told.
+// A restore brings back what Kubernetes needs and a copy of the keys alone would lose: leases, versions and users. The
+// revision only rises, and watchers of an old revision get an error.
 func TestRestore(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -152,14 +152,14 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// answer is a write through one node that was acknowledged.
+// answer is an acknowledged write through one node.
 type answer struct {
 	node       string
 	begin, end time.Time
 	cluster    uint64
 }
 
-// pins write through each node alone, all the time.
+// pins writes through each node alone, all the time.
 type pins struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -192,7 +192,7 @@ func pinned(t *testing.T, c *integration.Cluster) *pins {
 	return p
 }
 
-// everywhere waits until every node has acknowledged a write in count clusters, and returns them all.
+// everywhere waits until every node has acknowledged writes in count clusters, and returns all writes.
 func (p *pins) everywhere(t *testing.T, c *integration.Cluster, count int) []answer {
 	t.Helper()
 	c.Until(patience, "every node acknowledges a write", func() error {
@@ -217,8 +217,8 @@ func (p *pins) everywhere(t *testing.T, c *integration.Cluster, count int) []ans
 	return p.all
 }
 
-// switched checks that no node served the old generation after one had served the new one, and returns for how long
-// nothing was acknowledged in between.
+// switched checks that no node served the old generation after one had served the new one. It returns how long no
+// write was acknowledged in between.
 func switched(t *testing.T, all []answer) time.Duration {
 	t.Helper()
 	slices.SortFunc(all, func(a, b answer) int { return a.end.Compare(b.end) })
@@ -239,8 +239,8 @@ func switched(t *testing.T, all []answer) time.Duration {
 	return first.end.Sub(all[i-1].end)
 }
 
-// Clients write through every node while the cluster is restored under them: the old generation is silent before the
-// new one speaks, and they continue without being told anything but the new revision.
+// Clients write through every node while the cluster is restored. The old generation stops before the new one serves,
+// and the clients continue. They notice only the new revision.
 func TestRestoreWhileWriting(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -283,7 +283,7 @@ func TestRestoreWhileWriting(t *testing.T) {
 	again.Verify()
 }
 
-// enterTime is the time from a node's decision to enter a generation to its next one.
+// enterTime returns the time from a node's decision to enter a generation to its next decision.
 func enterTime(t *testing.T, n *integration.Node) time.Duration {
 	t.Helper()
 	all := n.Decisions()
@@ -299,7 +299,8 @@ func enterTime(t *testing.T, n *integration.Node) time.Duration {
 	return to.Sub(from)
 }
 
-// A member that was away during the restore comes back later, sets its data aside and follows; it never splits off.
+// A member that was away during the restore comes back later, sets its data aside and follows. It never continues on
+// its own.
 func TestRestoreWithoutOne(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -324,7 +325,7 @@ func TestRestoreWithoutOne(t *testing.T) {
 	if got := oneCluster(t, c); got != before.Etcd.Cluster.String() {
 		t.Errorf("cluster ID: got %s, want %s", got, before.Etcd.Cluster)
 	}
-	// Whether it was still thought to live when the restore was concluded decides if it founds or joins.
+	// It founds if it was still seen as live when the restore was concluded, and otherwise it joins.
 	if aside, _ := filepath.Glob(filepath.Join(away.Volume(), "aside", "*", "member")); len(aside) != 1 {
 		t.Errorf("%s has set aside %v", away.Name, aside)
 	}
@@ -337,8 +338,8 @@ func TestRestoreWithoutOne(t *testing.T) {
 	again.Verify()
 }
 
-// Every disk is gone, and the store knows the cluster: the nodes wait and say which command restores it, and that one
-// does.
+// Every disk is gone, and the store knows the cluster. The nodes wait and name the command that restores it, and the
+// command works.
 func TestRestoreWhenAllIsLost(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"restore.reclaim-after": "2s"}})
@@ -371,7 +372,7 @@ func TestRestoreWhenAllIsLost(t *testing.T) {
 	if len(got.Kvs) != 1 {
 		t.Error("what was saved is not there")
 	}
-	// A second restore sets data aside, which is deleted when the members have served for a while.
+	// A second restore sets data aside, which is deleted after the members have served for a while.
 	restore(t, c.Nodes[0], "latest")
 	for _, n := range c.Nodes {
 		c.Until(patience, n.Name+" reclaims what was set aside", func() error {
@@ -384,7 +385,7 @@ func TestRestoreWhenAllIsLost(t *testing.T) {
 	}
 }
 
-// With restore.automatic nobody has to say the command.
+// With restore.automatic no order is needed.
 func TestRestoreAutomatic(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"restore.automatic": true}})
@@ -404,8 +405,8 @@ func TestRestoreAutomatic(t *testing.T) {
 	}
 }
 
-// A command that etcd-manager-ctl has left in the store is carried out, once, and so is a backup of etcd-manager's:
-// gzip, its own metadata, nothing of ours.
+// A command that etcd-manager-ctl has left in the store is carried out once, also with a backup of etcd-manager: gzip,
+// with its own metadata and none of holdfast's.
 func TestRestoreOfEtcdManager(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"restore.foreign-commands": true}})

@@ -21,7 +21,7 @@ import (
 	"holdfast/integration/hosts"
 )
 
-// alarms collects the members that the alarms of a cluster name, until it is stopped.
+// alarms collects which members the cluster's alarms name, until it is stopped.
 type alarms struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -53,8 +53,8 @@ func (a *alarms) stop() map[uint64]bool {
 	return a.seen
 }
 
-// A cluster that refuses every write can be restored nevertheless, without a restart by hand: the leader's consent
-// is a mark among the alarms then. The restored cluster has none of them.
+// A cluster that refuses every write can still be restored, without a manual restart. The leader's consent is then a
+// mark among the alarms. The restored cluster has no alarms.
 func TestRestoreUnderAlarm(t *testing.T) {
 	t.Parallel() // its parts are stories
 	for name, raise := range map[string]func(*testing.T, *integration.Cluster, *clientv3.Client) error{
@@ -104,7 +104,7 @@ func TestRestoreUnderAlarm(t *testing.T) {
 	}
 }
 
-// stored checks that the keys are there.
+// stored checks that the keys exist.
 func stored(t *testing.T, client *clientv3.Client, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
@@ -116,8 +116,7 @@ func stored(t *testing.T, client *clientv3.Client, keys ...string) {
 	}
 }
 
-// onHosts founds a cluster whose nodes run on hosts of a network. Each has a way of its own to the store
-// that all share.
+// onHosts founds a cluster whose nodes run on hosts of a network. Each node has its own path to the shared store.
 func onHosts(t *testing.T) (*integration.Cluster, *hosts.Network) {
 	t.Helper()
 	story(t)
@@ -137,7 +136,7 @@ func onHosts(t *testing.T) (*integration.Cluster, *hosts.Network) {
 	return c, net
 }
 
-// way is the path by which a node reaches the store.
+// way returns the path by which a node reaches the store.
 func way(n *integration.Node) string { return filepath.Join(n.Dir, "store") }
 
 func giveStore(t *testing.T, c *integration.Cluster, nodes ...*integration.Node) {
@@ -168,7 +167,7 @@ func leaderless(t *testing.T, c *integration.Cluster, nodes ...*integration.Node
 	}
 }
 
-// leaves waits until a node has left its generation. A status may come too late: the last one to leave lets the others
+// leaves waits until a node has left its generation. A status may come too late: when the last one leaves, the others
 // conclude at once.
 func leaves(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	t.Helper()
@@ -181,7 +180,7 @@ func leaves(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	})
 }
 
-// The disks of all are here, and there is no leader, and none can be: nobody has to be declared lost.
+// The disks of all are here, but there is no leader, and there can be none. No disk has to be declared lost.
 func TestRestoreWithoutLeader(t *testing.T) {
 	c, net := onHosts(t)
 	client := etcd(t, "", c.Nodes...)
@@ -231,7 +230,7 @@ func TestRestoreWithoutLeader(t *testing.T) {
 	}
 }
 
-// parted has n2 and n3 serve without n1 and the store, while n1 is recovered without them; then all see each other
+// parted lets n2 and n3 serve without n1 and the store, while n1 is recovered without them. Then all see each other
 // again, and both ends are shown. It returns the keys that n2 and n3 acknowledged alone, and their last revision.
 func parted(t *testing.T) (c *integration.Cluster, keys []string, last int64) {
 	t.Helper()
@@ -262,7 +261,7 @@ func parted(t *testing.T) (c *integration.Cluster, keys []string, last int64) {
 		t.Fatalf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
 	for range 20 {
-		put() // nobody could tell them
+		put() // they could not hear of the recovery
 	}
 	_, err = etcd(t, "", one).Put(t.Context(), "meanwhile", "1")
 	must(t, err)
@@ -288,7 +287,8 @@ func parted(t *testing.T) (c *integration.Cluster, keys []string, last int64) {
 	return c, keys, last
 }
 
-// The lost come back with what they acknowledged alone. Their operator has them join what the cluster continued as.
+// The lost nodes come back with writes that they acknowledged alone. Their operator orders them to join the current
+// generation.
 func TestReturnAndRejoin(t *testing.T) {
 	c, keys, _ := parted(t)
 	if o := c.Nodes[0].Command("rejoin"); o.Code == 0 || !strings.Contains(o.Err, "nothing to choose") {
@@ -325,7 +325,7 @@ func TestReturnAndRejoin(t *testing.T) {
 	}
 }
 
-// The same, and the operator has the cluster continue from what the lost acknowledged instead.
+// In the same situation, the operator orders the cluster to continue from the lost nodes' data instead.
 func TestReturnInstead(t *testing.T) {
 	c, keys, last := parted(t)
 	o := c.Nodes[1].Command("rejoin", "--instead", "--dry-run")
@@ -335,7 +335,7 @@ func TestReturnInstead(t *testing.T) {
 	instead(t, c, keys, last)
 }
 
-// The same, and what the cluster continued as has lost its disks meanwhile.
+// In the same situation, the current generation has lost its disks meanwhile.
 func TestReturnInsteadOfTheLost(t *testing.T) {
 	c, keys, last := parted(t)
 	one := c.Nodes[0]
@@ -351,7 +351,7 @@ func TestReturnInsteadOfTheLost(t *testing.T) {
 	instead(t, c, keys, last, "--lost", "a,b,c")
 }
 
-// instead has the cluster continue from the data of n2, and looks whether it does.
+// instead orders the cluster to continue from the data of n2, and checks that it does.
 func instead(t *testing.T, c *integration.Cluster, keys []string, last int64, flags ...string) {
 	t.Helper()
 	var end int64
@@ -380,7 +380,8 @@ func instead(t *testing.T, c *integration.Cluster, keys []string, last int64, fl
 	}
 }
 
-// Majority and store are lost together: the survivor's operator names all the others, and the store is told later.
+// Both the majority and the store are lost. The survivor's operator names all other slots, and the store learns of the
+// recovery later.
 func TestRecoverWithoutStore(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -450,8 +451,8 @@ func TestRecoverWithoutStore(t *testing.T) {
 	w.Verify()
 }
 
-// A member that is called lost, and runs without a leader, objects once. The command that quotes its disk is not
-// stopped again: the member leaves, and joins what the cluster continued as.
+// A member that is declared lost, but runs without a leader, objects once. The command that names its disk with
+// --overrule is not stopped again: the member leaves, and joins the new generation.
 func TestOverruleObjection(t *testing.T) {
 	c, net := onHosts(t)
 	one, two := c.Nodes[0], c.Nodes[1]

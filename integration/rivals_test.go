@@ -20,8 +20,8 @@ import (
 	"holdfast/volume"
 )
 
-// Four hosts share three slots by gossip. A member is away for a while, and its disk perhaps longer: the host
-// that stands by leaves the slot to it, for a blank disk is no replacement for one that comes back.
+// Four hosts share three slots by gossip. A member is away for a while, and its disk perhaps longer. The standby
+// leaves the slot to it: a blank disk must not replace one that comes back.
 func TestStandbyHostLeavesRestartingMember(t *testing.T) {
 	t.Parallel() // its parts are stories
 	for name, comeBack := range map[string]func(*testing.T, *integration.Cluster, *integration.Node, func() error){
@@ -70,8 +70,8 @@ func TestStandbyHostLeavesRestartingMember(t *testing.T) {
 	}
 }
 
-// A host that has promised a founding that came to nothing is free again once the cluster serves without it: it gives the
-// disk up with the promise, and stands by.
+// A host has promised a founding that failed. It becomes free when the cluster serves without it: it gives up the disk
+// with the promise, and is a standby.
 func TestMootPromiseIsGivenUp(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Nodes: 4})
@@ -95,7 +95,7 @@ func TestMootPromiseIsGivenUp(t *testing.T) {
 	must(t, json.Unmarshal(data, &disk))
 	promised := s.Record.Charter
 	promised.Seats = slices.Clone(promised.Seats)
-	promised.Seats[0].Disk, promised.Seats[1].Disk = disk.Disk, uuid.NewString() // that one is gone
+	promised.Seats[0].Disk, promised.Seats[1].Disk = disk.Disk, uuid.NewString() // that disk is gone
 	data, err = json.Marshal(map[string]any{"version": 1, "promises": []plan.Charter{promised}})
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(path, "founding.json"), data, 0o600))
@@ -112,8 +112,8 @@ func TestMootPromiseIsGivenUp(t *testing.T) {
 	c.Healthy()
 }
 
-// startWithBusyDisk starts a node whose volume something else uses for a few seconds, a check of its file
-// system say: the node is there again, but holds nothing yet.
+// startWithBusyDisk starts a node whose volume is in use by something else for a few seconds, such as a check of its
+// file system. The node runs, but holds nothing yet.
 func startWithBusyDisk(t *testing.T, c *integration.Cluster, n *integration.Node, still func() error) {
 	t.Helper()
 	lock, err := os.Open(filepath.Join(n.Root, "b.lock"))
@@ -135,7 +135,7 @@ func startWithBusyDisk(t *testing.T, c *integration.Cluster, n *integration.Node
 	})
 }
 
-// during waits until check is nil and some time has passed, in which still must be nil all the time.
+// during waits until check returns nil and some time has passed. Meanwhile, still must always return nil.
 func during(t *testing.T, c *integration.Cluster, length time.Duration, what string, still, check func() error) {
 	t.Helper()
 	begin := time.Now()
@@ -151,7 +151,7 @@ func during(t *testing.T, c *integration.Cluster, length time.Duration, what str
 	})
 }
 
-// standsBy is nil when a node is a standby and, since it had decided seen times, has been nothing else.
+// standsBy returns nil if a node is a standby, and has only been one since it had made seen decisions.
 func standsBy(n *integration.Node, seen int) error {
 	s, err := n.Self()
 	if err != nil {
@@ -168,7 +168,7 @@ func standsBy(n *integration.Node, seen int) error {
 	return nil
 }
 
-// missed is nil when every running node takes another one to be lost.
+// missed returns nil if every running node sees another node as lost.
 func missed(c *integration.Cluster, other *integration.Node) error {
 	for _, n := range c.Running() {
 		s, err := n.Status()
@@ -183,9 +183,9 @@ func missed(c *integration.Cluster, other *integration.Node) error {
 	return nil
 }
 
-// A host is copied, its name and its disk: the copy never runs etcd and says which process it gives way to, the
-// original keeps serving, and the status of both names the trouble until the copy is gone. Nobody is restarted for
-// it.
+// A host is copied with its name and its disk. The copy never runs etcd and names the process that it gives way to.
+// The original continues to serve, and the status of both shows the finding until the copy is gone. No restart is
+// needed.
 func TestTwin(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Nodes: 2, Slots: []string{"a"}})
@@ -230,7 +230,7 @@ func TestTwin(t *testing.T) {
 	w.Verify()
 }
 
-// finds is nil when the status on a node has every one of texts among its findings.
+// finds returns nil if the findings in a node's status contain all texts.
 func finds(n *integration.Node, texts ...string) error {
 	s, err := n.Status()
 	if err != nil {
@@ -245,8 +245,8 @@ func finds(n *integration.Node, texts ...string) error {
 	return nil
 }
 
-// Two clusters of one name, founded apart, meet in one gossip: nothing that runs is stopped, each keeps its
-// data and its name, and both say what is wrong.
+// Two clusters with the same name, founded separately, meet in one gossip. Nothing that runs is stopped, each keeps
+// its data and its name, and both report the problem.
 func TestTwoClustersInOneGossip(t *testing.T) {
 	t.Parallel() // its parts are stories
 	for name, slot := range map[string]string{"same slot": "a", "other slot": "b"} {
@@ -297,7 +297,7 @@ func TestTwoClustersInOneGossip(t *testing.T) {
 	}
 }
 
-// apart starts a cluster of one that knows nobody but from a file, which is empty yet.
+// apart starts a cluster of one node, which knows other nodes only from a file that is still empty.
 func apart(t *testing.T, node, slot string) *integration.Cluster {
 	t.Helper()
 	c := cluster(t, integration.Options{Nodes: 1, Slots: []string{slot}})

@@ -14,7 +14,7 @@ import (
 	"holdfast/integration"
 )
 
-// keepCopy copies what a stopped node has on its disks, and returns what puts the copy back in its place.
+// keepCopy copies a stopped node's disks, and returns a function that puts the copy back.
 func keepCopy(t *testing.T, n *integration.Node) (back func()) {
 	t.Helper()
 	older := n.Root + "-older"
@@ -35,9 +35,9 @@ func rolledBack(t *testing.T, n *integration.Node) []string {
 	return found
 }
 
-// A disk goes back to what it was before it acknowledged more: etcd would panic on it, again and again. It says so,
-// makes way for a replacement, and its slot is a voter again. Nothing that was acknowledged is lost, nor what was on
-// the disk.
+// A disk is reset to an older state, in which it had acknowledged less. etcd would panic on it again and again. The
+// node says so, makes way for a replacement, and its slot is a voter again. No acknowledged write is lost, and the
+// disk's data is kept.
 func TestRolledBackDisk(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"restore.reclaim-after": "2s"}})
@@ -91,7 +91,7 @@ func TestRolledBackDisk(t *testing.T) {
 	w.Verify()
 }
 
-// All disks go back together: there is no leader to say so, and they serve what they hold.
+// All disks are reset together. No leader can notice it, and they serve what they have.
 func TestRolledBackFleet(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

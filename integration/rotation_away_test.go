@@ -13,10 +13,10 @@ import (
 	"holdfast/integration"
 )
 
-// A node is away. Its slot is replaced elsewhere, the cluster is restored from a backup, and the authorities rotate until
-// none is left that the node knows. It comes back with its old disk, and with the old authorities alone: it follows the
-// editions that it has missed, finds the generation proven by what the leader has attested, and sets its data aside. It
-// never serves in the generation that is over.
+// A node is away. Its slot is replaced elsewhere, the cluster is restored from a backup, and the authorities rotate
+// until the node knows none of them. It comes back with its old disk and the old authorities. It follows the editions
+// that it has missed, finds the generation proven by the leader's attestation, and sets its data aside. It never
+// serves in the old generation.
 func TestAwayOverRestoreAndRotation(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Nodes: 4, Keys: map[string]any{"tls.mode": "auto", "tls.leaf-life": "30s", "tls.ca-life": "10m"}})
@@ -49,7 +49,7 @@ func TestAwayOverRestoreAndRotation(t *testing.T) {
 	restore(t, n1, saved.Name)
 	generation(t, c, 2)
 	put("after")
-	c.Nodes[1].Kill() // or a majority of the founders' own disks would say that they have entered: no store is needed then
+	c.Nodes[1].Kill() // otherwise a majority of the founders' disks would show that they have entered, without the store
 	c.Nodes[1].Wipe()
 	c.Nodes[1].Start()
 	generation(t, c, 2)
@@ -100,8 +100,8 @@ func TestAwayOverRestoreAndRotation(t *testing.T) {
 	}
 }
 
-// A voter is away until the authority has ended with which the others run. They present certificates of the next one by
-// then, and would refuse it: they restart with that authority, without anyone's help, and it finds them.
+// A voter is away until the authority has expired that the others used. By then they have certificates of the next
+// one, and would refuse it. The voter restarts with that authority, without help, and finds the others.
 func TestAwayUntilTheAuthorityHasEnded(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Keys: map[string]any{"tls.mode": "auto", "tls.leaf-life": "20s", "tls.ca-life": "90s"}})
@@ -130,5 +130,5 @@ func TestAwayUntilTheAuthorityHasEnded(t *testing.T) {
 	})
 	away.Start()
 	c.Healthy()
-	c.Stop() // with certificates of seconds, what the views tell at the end is never the same for long
+	c.Stop() // with certificates that live for seconds, the views never agree for long at the end
 }

@@ -12,10 +12,10 @@ import (
 	"holdfast/integration"
 )
 
-// The stories of this file are those of other projects' test lists that no other file tells; docs/scenarios.md has
-// the lists. The originals look at health alone: here the data is checked.
+// The stories of this file come from the test lists of other projects, as far as no other file covers them;
+// docs/scenarios.md has the lists. The originals check only health, but these check the data.
 
-// A follower is killed: nobody waits for it, and it comes back.
+// A follower is killed. The others continue without a pause, and it comes back.
 func TestKillFollower(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -37,8 +37,8 @@ func TestKillFollower(t *testing.T) {
 	w.Verify()
 }
 
-// The majority is killed, the leader among it: the survivor waits, serves no write, and all continue when the others
-// are back.
+// The majority is killed, including the leader. The survivor waits and serves no write, and all continue when the
+// others are back.
 func TestKillMajority(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -84,7 +84,7 @@ func TestKillAlone(t *testing.T) {
 	w.Verify()
 }
 
-// corrupt overwrites the database of a node that does not run, all of it.
+// corrupt overwrites the whole database of a node that does not run.
 func corrupt(t *testing.T, n *integration.Node) {
 	t.Helper()
 	db := filepath.Join(n.Volume(), "etcd", "member", "snap", "db")
@@ -93,8 +93,8 @@ func corrupt(t *testing.T, n *integration.Node) {
 	must(t, os.WriteFile(db, []byte(strings.Repeat("garbage ", int(info.Size()/8))), 0o600))
 }
 
-// orderSetAside gives the order to set aside what etcd cannot be started on. It is refused at the moments at which it
-// is tried again.
+// orderSetAside gives the order to set aside data on which etcd cannot start. It repeats the order, which is refused
+// while the node tries to start etcd.
 func orderSetAside(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	t.Helper()
 	c.Until(patience, n.Name+" sets its data aside", func() error {
@@ -105,8 +105,8 @@ func orderSetAside(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	})
 }
 
-// A member's database is overwritten. Its node does not serve, and does not crash: it names the file and the command.
-// The others serve. The operator gives the command, and the slot comes back by way of a learner.
+// A member's database is overwritten. Its node does not serve and does not crash; it names the file and the command.
+// The others serve. The operator gives the command, and the slot comes back as a learner.
 func TestCorruptOne(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -126,7 +126,7 @@ func TestCorruptOne(t *testing.T) {
 	w.Verify()
 }
 
-// The same while the other two are down: they come back first, and then the slot does.
+// The same happens while the other two are down. They come back first, and then the slot does.
 func TestCorruptOneWhileTwoAreDown(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -147,7 +147,7 @@ func TestCorruptOneWhileTwoAreDown(t *testing.T) {
 	w.Verify()
 }
 
-// The database of the only node is overwritten: it founds nothing again, and its newest backup is restored.
+// The database of the only node is overwritten. The node founds nothing again, and its newest backup is restored.
 func TestCorruptAlone(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}})

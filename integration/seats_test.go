@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// minStories run at a time in any case, and no more than maxStories. They wait for much of their time: between the
-	// two, another one begins when the processor was free for some of the last seconds. On a slow machine, too, no story
-	// is made late by the others.
+	// At least minStories and at most maxStories run at the same time, because they wait most of their time. Between the
+	// two, another story begins when the processor was mostly idle during the last seconds. So even on a slow machine,
+	// stories do not delay each other.
 	minStories, maxStories = 4, 8
 	freeEnough             = 0.25
 )
 
-// seats are those of the stories that run.
+// seats are the seats of the running stories.
 var seats = &hall{free: sync.NewCond(&sync.Mutex{})}
 
-// hall admits stories by how busy the machine is.
+// hall admits stories according to the load of the machine.
 type hall struct {
 	free  *sync.Cond
 	taken int
 	watch sync.Once
-	spare bool // the processor was free enough since the last story began
+	spare bool // the processor was idle enough since the last story began
 }
 
 func (r *hall) take() {
@@ -47,8 +47,8 @@ func (r *hall) leave() {
 	r.free.Signal()
 }
 
-// look admits one story more every few seconds if the processor was free in between: what the last one needs shows only
-// after a while.
+// look admits one more story every few seconds if the processor was idle in between. The load of a new story shows
+// only after a while.
 func (r *hall) look() {
 	free, all := processor()
 	for range time.Tick(4 * time.Second) {
@@ -61,18 +61,19 @@ func (r *hall) look() {
 	}
 }
 
-// processor returns how long the processor was free for stories since the machine began, and how long that is.
+// processor returns how long the processor was free for stories since the machine started, and the time since then.
 func processor() (free, all uint64) {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, 0
 	}
 	priority, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
-	return ticks(string(stat), err == nil && priority == 20) // what the system call returns is 20 less nice
+	return ticks(string(stat), err == nil && priority == 20) // the system call returns 20 minus nice
 }
 
-// ticks reads proc_stat(5), for all cores. Waiting for a disk is not free, for the stories wait for it. What runs beside
-// them at a lower priority (.ci/beside) yields to them, and so it is, unless their own priority is as low.
+// ticks parses proc_stat(5) for all cores. Time spent waiting for a disk does not count as free, because the stories
+// wait for it. Time of processes at a lower priority (.ci/beside) counts as free, because they yield to the stories,
+// unless the stories have the same priority.
 func ticks(stat string, normal bool) (free, all uint64) {
 	line, _, _ := strings.Cut(stat, "\n")
 	var user, nice, system, idle, waiting, irq, soft, steal uint64
@@ -86,7 +87,7 @@ func ticks(stat string, normal bool) (free, all uint64) {
 	return free, user + nice + system + idle + waiting + irq + soft + steal
 }
 
-// What runs at a lower priority keeps no story waiting, but for one that is as low.
+// Processes at a lower priority keep no story waiting, except one with the same priority.
 func TestTicks(t *testing.T) {
 	const stat = "cpu  1 20 300 4000 50000 600000 7000000 80000000 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
 	for normal, want := range map[bool]uint64{true: 4020, false: 4000} {

@@ -27,10 +27,10 @@ import (
 	"holdfast/integration"
 )
 
-// secrets are what was planted, by what it is, in every form in which it could be printed.
+// secrets are the planted secrets by name, in every form in which they could be printed.
 type secrets map[string][]string
 
-// plant keeps a secret. Its text and its bytes may be the same.
+// plant adds a secret. Its text and its bytes may be the same.
 func (s secrets) plant(name, text string, data []byte) string {
 	s[name] = []string{text}
 	for _, b := range [][]byte{[]byte(text), data} {
@@ -42,10 +42,10 @@ func (s secrets) plant(name, text string, data []byte) string {
 	return text
 }
 
-// word plants a secret that is a word nobody else says.
+// word plants a secret word that occurs nowhere else.
 func (s secrets) word(name string) string { return s.plant(name, "Hf"+rand.Text(), nil) }
 
-// in returns the name of a secret that is in text, and the line it is in.
+// in returns the name of a secret in text, and its line.
 func (s secrets) in(text string) (name, line string) {
 	for name, forms := range s {
 		for _, form := range forms {
@@ -57,7 +57,7 @@ func (s secrets) in(text string) (name, line string) {
 	return "", ""
 }
 
-// absent fails the test if a secret is in text, which where has said.
+// absent fails the test if text contains a secret. where names the source of the text.
 func (s secrets) absent(t *testing.T, where, text string) {
 	t.Helper()
 	if name, line := s.in(text); name != "" {
@@ -65,7 +65,7 @@ func (s secrets) absent(t *testing.T, where, text string) {
 	}
 }
 
-// watchCommandLines collects the command lines of every process of the binary until the result is called.
+// watchCommandLines collects the command lines of all processes of the binary, until the returned function is called.
 func watchCommandLines(binary string) (end func() string) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	seen := map[string]bool{}
@@ -75,7 +75,7 @@ func watchCommandLines(binary string) (end func() string) {
 			processes, _ := filepath.Glob("/proc/[0-9]*")
 			for _, dir := range processes {
 				if exe, err := os.Readlink(filepath.Join(dir, "exe")); err == nil && exe == binary {
-					line, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it may have ended
+					line, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // the process may have ended
 					seen[strings.ReplaceAll(string(line), "\x00", " ")] = true
 				}
 			}
@@ -97,7 +97,7 @@ func watchCommandLines(binary string) (end func() string) {
 	})
 }
 
-// closed fails the test for every file below dir that others than its owner may use.
+// closed fails the test for every file below dir that other users may access.
 func closed(t *testing.T, dir string) (files int) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -119,8 +119,8 @@ func closed(t *testing.T, dir string) (files int) {
 	return files
 }
 
-// Of what a node was trusted with nothing is in what it or a command prints, in its logs, its history, its answers or
-// its arguments, whatever goes wrong; and nothing that it writes can be used by others.
+// No secret of a node is in the output of the node or of a command, in its logs, its history, its answers or its
+// arguments, whatever goes wrong. Other users can access no file that it writes.
 func TestSecretsAreNotTold(t *testing.T) {
 	story(t)
 	s := secrets{}
@@ -146,7 +146,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 	cert, key := expired(t)
 	pem, err := os.ReadFile(key)
 	must(t, err)
-	s.plant("TLS key", strings.Split(string(pem), "\n")[1], nil) // its first line; all begin alike only for some bytes
+	s.plant("TLS key", strings.Split(string(pem), "\n")[1], nil) // its first line; keys differ after some common bytes
 	named := planted("value", s.word("file that a value names"))
 	n.Keys["gossip.key-file"] = planted("gossip", s.plant("gossip key", base64.StdEncoding.EncodeToString(gossipKey), gossipKey))
 	n.Keys["snapshot.identity-file"] = planted("identity", s.plant("age identity", identity.String(), nil))
@@ -168,7 +168,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 		}
 	}
 	n.Start()
-	c.Serving() // not more: its certificate has expired
+	c.Serving() // not Healthy: the certificate has expired
 	fillWithSecrets(t, c, n, s, &said)
 	say("status")
 	say("status", "--why")
@@ -191,12 +191,12 @@ func TestSecretsAreNotTold(t *testing.T) {
 		fmt.Fprintf(&said, "\nGET %s\n%s", page, body)
 	}
 
-	// Reload: what the named file holds has changed.
+	// Reload: the content of the named file has changed.
 	must(t, os.WriteFile(named, []byte(s.word("new value of the file")), 0o600))
 	n.Signal(1)
 	n.Logs("needs a restart", "volume.ebs.tags", "another value")
 
-	// A store that fails, and everything that can be wrong with what holds a secret.
+	// A store fails, and all files with secrets are wrong in every way.
 	n.Stop()
 	n.Keys["snapshot.store"], n.Keys["snapshot.s3.endpoint"], n.Keys["snapshot.s3.region"] = "s3://bucket/prefix", refusing(t), "eu-west-1"
 	carol := planted("carol", s.word("password of auth.file"))
@@ -251,7 +251,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 	}
 }
 
-// refusing is the address of an S3 that refuses everything, and repeats in its answer what it was sent, as S3 does.
+// refusing returns the address of an S3 that refuses everything and, like S3, repeats the request in its answer.
 func refusing(t *testing.T) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/xml")
@@ -263,14 +263,14 @@ func refusing(t *testing.T) string {
 	return server.URL
 }
 
-// fillWithSecrets writes a secret into etcd, as a user with a secret password, and lets somebody try a wrong one.
+// fillWithSecrets writes a secret into etcd, as a user with a secret password, and tries a wrong password.
 func fillWithSecrets(t *testing.T, c *integration.Cluster, n *integration.Node, s secrets, said io.Writer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	enter := func(user, password string) (*clientv3.Client, error) {
 		return clientv3.New(clientv3.Config{Endpoints: []string{"https://" + n.Address + ":2379"}, Context: ctx, Logger: zap.NewNop(), DialTimeout: 5 * time.Second,
-			Username: user, Password: password, TLS: &tls.Config{InsecureSkipVerify: true}}) //nolint:gosec // the certificate is an expired one
+			Username: user, Password: password, TLS: &tls.Config{InsecureSkipVerify: true}}) //nolint:gosec // an expired certificate is expected
 	}
 	first, err := enter("", "")
 	must(t, err)
@@ -303,8 +303,7 @@ func fillWithSecrets(t *testing.T, c *integration.Cluster, n *integration.Node, 
 	fmt.Fprintln(said, err)
 }
 
-// written looks for the secrets in every file of the node that is not a database: its log, its history, what it
-// remembers.
+// written looks for the secrets in every file of the node except databases.
 func written(t *testing.T, s secrets, n *integration.Node) {
 	t.Helper()
 	looked := map[string]bool{}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A promise is worth what tries to break it: each test that docs/security.md names exists.
+// Each test that docs/security.md names exists.
 func TestPromisesAreTried(t *testing.T) {
 	text, err := os.ReadFile("../docs/security.md")
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"testing"
 )
 
-// How large a type of the product may be. What grows beyond has more than one task.
+// The limits for the size of types. A larger type has more than one task.
 const (
 	maxMethods   = 30
 	maxFields    = 15
 	maxInterface = 7
 )
 
-// wide are the structs that have more than maxFields fields, and why.
+// wide are the structs with more than maxFields fields, and the reason for each.
 var wide = map[string]string{
 	"cmd/etcdmanager.Options":        "each is a flag of etcd-manager",
 	"cmd/node.node":                  "each is a part of the node, which is wired here",
@@ -47,10 +47,10 @@ var wide = map[string]string{
 	"volume/ebs.Config":              "a section of the configuration",
 }
 
-// shapes counts the methods, fields and methods of interfaces that the files of one package declare, by the type's name.
+// shapes counts, by type, the methods, the fields and the interface methods in the files of one package.
 type shapes struct{ methods, fields, interfaces map[string]int }
 
-// Types of the product stay small; where one may not, wide says why.
+// Types of the product are small, or wide gives a reason.
 func TestTypesAreSmall(t *testing.T) {
 	large := map[string]bool{}
 	for dir, files := range productFiles(t) {
@@ -140,7 +140,7 @@ func shapesOf(files []*ast.File) shapes {
 					s.fields[spec.Name.Name] += max(1, len(f.Names))
 				}
 			case *ast.InterfaceType:
-				for _, m := range is.Methods.List { // what it embeds has its own count
+				for _, m := range is.Methods.List { // embedded interfaces count separately
 					s.interfaces[spec.Name.Name] += len(m.Names)
 				}
 			}
@@ -150,7 +150,7 @@ func shapesOf(files []*ast.File) shapes {
 	return s
 }
 
-// receiver is the name of a method's type.
+// receiver returns the type's name of a method's receiver.
 func receiver(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -165,12 +165,12 @@ func receiver(e ast.Expr) string {
 	return fmt.Sprint(e)
 }
 
-// What only its own package uses is not exported. A type is seen through what is exported and names it, and the constants
-// or variables of one declaration belong together: one that is used elsewhere exports them all.
+// A name that only its own package uses is not exported. A type also counts as used if an exported declaration names
+// it. Constants or variables of one declaration belong together: if one is used elsewhere, all may be exported.
 func TestExportsAreUsed(t *testing.T) {
 	used := map[string]bool{}
 	for _, f := range goFiles(t) {
-		names := map[string]string{} // of our packages in this file
+		names := map[string]string{} // imported packages of the module in this file
 		for _, i := range f.Imports {
 			path, _ := strconv.Unquote(i.Path.Value)
 			if dir, ours := strings.CutPrefix(path, module+"/"); ours {
@@ -201,7 +201,7 @@ func TestExportsAreUsed(t *testing.T) {
 	}
 }
 
-// exportsOf returns the exported names of a package, and together those of one declaration of constants or variables.
+// exportsOf returns the exported names of a package. It groups the constants or variables of one declaration.
 func exportsOf(files []*ast.File) (names [][]string) {
 	add := func(ids ...*ast.Ident) {
 		var group []string
@@ -210,7 +210,7 @@ func exportsOf(files []*ast.File) (names [][]string) {
 				group = append(group, id.Name)
 			}
 		}
-		same := func(g []string) bool { return slices.Equal(g, group) } // of files for other systems
+		same := func(g []string) bool { return slices.Equal(g, group) } // in files for other systems
 		if len(group) > 0 && !slices.ContainsFunc(names, same) {
 			names = append(names, group)
 		}
@@ -239,7 +239,8 @@ func exportsOf(files []*ast.File) (names [][]string) {
 	return names
 }
 
-// typesShown are the types that what a package exports names: in its signatures, fields, methods and variables.
+// typesShown returns the types that a package's exported declarations name: in signatures, fields, methods and
+// variables.
 func typesShown(files []*ast.File) map[string]bool {
 	shown := map[string]bool{}
 	var show func(n ast.Node) bool
@@ -283,7 +284,7 @@ func typesShown(files []*ast.File) map[string]bool {
 	return shown
 }
 
-// The counts are those of a type.
+// The counts are right for a type.
 func TestShapes(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "", `package p
 type s[T any] struct { a, b int; other }

@@ -17,12 +17,12 @@ import (
 	"holdfast/volume/volumetest/ec2test"
 )
 
-// Site is a region of the cloud in small: machines with addresses, mounts and block devices of their own, on a
-// network that can be cut, and the stand-in for EC2 that attaches real loop devices to them.
+// Site imitates a region of AWS: machines with their own addresses, mounts and block devices, on a network that can be
+// cut, and a stand-in for EC2 that attaches real loop devices to them.
 type Site struct {
 	EC2      *ec2test.Cloud
 	Net      *hosts.Network
-	Machines []*Machine // also those that are gone
+	Machines []*Machine // including those that are terminated
 	Dir      string
 
 	t      testing.TB
@@ -31,26 +31,26 @@ type Site struct {
 	at     string // address of the server
 
 	mu     sync.Mutex
-	double []string          // volumes that two machines had mounted at a time
-	epochs map[string]uint64 // of the claims of the volumes, as seen last
+	double []string          // volumes that two machines had mounted at the same time
+	epochs map[string]uint64 // the last seen epoch of each volume's claim
 }
 
-// Machine is an instance.
+// Machine is an EC2 instance.
 type Machine struct {
 	Name string // of the host
 	ID   string // of the instance
 	Zone string
 	Host *hosts.Host
 
-	root string // looks like / of the machine, as far as its disks go
+	root string // a directory with the machine's devices, in the place of /
 	dir  string // of its processes
 	site *Site
 	gone bool
 }
 
-// NewSite makes a site without machines. When the test ends everything is removed, and it fails if a volume was
-// ever attached to, or mounted by, two machines at a time. Unless any is set, an instance may attach and detach
-// for itself only, as the policy in docs/aws.md has it.
+// NewSite makes a site without machines. When the test ends, everything is removed. The test fails if a volume was
+// ever attached to, or mounted by, two machines at the same time. Unless any is set, an instance may attach and detach
+// volumes only for itself, as with the policy in docs/aws.md.
 func NewSite(t testing.TB, binary string, any bool) *Site {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hf-")
@@ -78,7 +78,7 @@ func NewSite(t testing.TB, binary string, any bool) *Site {
 			t.Error(err)
 		}
 	})
-	// The hosts end before the cloud does: their mounts keep its devices.
+	// The hosts must end before the stand-in: their mounts keep its devices.
 	if s.Net, err = hosts.New(hosts.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func NewSite(t testing.TB, binary string, any bool) *Site {
 // Down makes EC2 and the metadata service refuse connections; Up ends it.
 func (s *Site) Down() {
 	if s.server != nil {
-		_ = s.server.Close() // it breaks all connections, which is the purpose
+		_ = s.server.Close() // an error from breaking connections does not matter
 		s.server = nil
 	}
 }
@@ -144,7 +144,7 @@ func (s *Site) Launch(zone string) *Machine {
 	return m
 }
 
-// Terminate ends an instance forever: its processes, its mounts and its attachments.
+// Terminate ends an instance for good, with its processes, mounts and attachments.
 func (m *Machine) Terminate() {
 	m.site.t.Helper()
 	m.site.mu.Lock()
@@ -158,7 +158,7 @@ func (m *Machine) Terminate() {
 	}
 }
 
-// Halt stops an instance as by a power cut: it keeps its volumes and may be started again by Boot.
+// Halt stops an instance as by a power cut. It keeps its volumes, and Boot can start it again.
 func (m *Machine) Halt() {
 	m.site.t.Helper()
 	if err := errors.Join(m.Host.Reboot(), m.site.EC2.StopInstance(m.ID)); err != nil {
@@ -166,7 +166,7 @@ func (m *Machine) Halt() {
 	}
 }
 
-// Boot starts a halted instance. Nothing runs on it yet.
+// Boot starts a halted instance, on which nothing runs yet.
 func (m *Machine) Boot() {
 	m.site.t.Helper()
 	if err := m.site.EC2.StartInstance(m.ID); err != nil {
@@ -174,7 +174,7 @@ func (m *Machine) Boot() {
 	}
 }
 
-// Move gives a machine, on which no node runs, and the nodes that are placed on it another address.
+// Move gives another address to a machine, on which no node may run, and to the nodes that are placed on it.
 func (c *Cluster) Move(m *Machine, to netip.Addr) {
 	c.t.Helper()
 	if err := errors.Join(m.Host.SetAddress(to), m.site.EC2.SetPrivateIP(m.ID, to.String())); err != nil {
@@ -187,8 +187,8 @@ func (c *Cluster) Move(m *Machine, to netip.Addr) {
 	}
 }
 
-// Cluster makes a cluster whose nodes run on machines, one on each. Nothing runs yet. ports are added to the
-// usual ones, for a second cluster on the same machines.
+// Cluster makes a cluster with a node on each machine. Nothing runs yet. ports is added to the usual ports, for a
+// second cluster on the same machines.
 func (s *Site) Cluster(name string, slots []string, ports int, machines ...*Machine) *Cluster {
 	s.t.Helper()
 	c := &Cluster{
@@ -206,8 +206,8 @@ func (s *Site) Cluster(name string, slots []string, ports int, machines ...*Mach
 	return c
 }
 
-// Place adds a node on a machine to a cluster of a site. A second one on the same machine has another name and
-// directory; its ports are for the story to choose.
+// Place adds a node on a machine to a cluster of a site. A second node on the same machine gets another name and
+// directory; the story must choose its ports.
 func (c *Cluster) Place(m *Machine) *Node {
 	c.t.Helper()
 	name, dir := m.Name, filepath.Join(m.dir, c.Name)
@@ -224,8 +224,7 @@ func (c *Cluster) Place(m *Machine) *Node {
 	return n
 }
 
-// keysOnSite are the keys of a node's configuration that differ from those of a node with local volumes. There
-// is no seed.
+// keysOnSite returns the configuration of a node on a site. It has no seeds.
 func (n *Node) keysOnSite() map[string]any {
 	c, m := n.c, n.Machine
 	listen := func(port int) string { return fmt.Sprintf("%s:%d", n.Address, port+c.ports) }
@@ -245,7 +244,7 @@ func (n *Node) keysOnSite() map[string]any {
 	}
 }
 
-// watch looks which machine has which slot of which cluster mounted, until ctx ends.
+// watch checks, until ctx ends, that no volume is mounted by two machines at the same time.
 func (s *Site) watch(ctx context.Context) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -262,7 +261,7 @@ func (s *Site) watch(ctx context.Context) {
 		for _, m := range machines {
 			mounts, err := m.Host.Mounts()
 			if err != nil {
-				continue // it is being destroyed
+				continue // the host is being destroyed
 			}
 			for _, i := range mounts {
 				if file := backing(i.Major, i.Minor); strings.HasPrefix(file, s.Dir) && !slices.Contains(mounted[file], m.Name) {
@@ -280,7 +279,7 @@ func (s *Site) watch(ctx context.Context) {
 	}
 }
 
-// verify checks what must hold in every story.
+// verify checks what must hold in every story: no double mount or attachment, and no forced detach.
 func (s *Site) verify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,7 +296,7 @@ func (s *Site) verify() {
 	}
 }
 
-// Risen reports whether the epoch of a volume's claim is none that was seen to be lower before.
+// Risen reports whether the epoch of a volume's claim is positive, and not lower than at the last call.
 func (s *Site) Risen(volume string, epoch uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,7 +305,7 @@ func (s *Site) Risen(volume string, epoch uint64) bool {
 	return epoch > 0 && epoch >= before
 }
 
-// report says what the nodes of a failed test said.
+// report kills the nodes and, after a failure, prints their reports.
 func (c *Cluster) report() {
 	c.Kill()
 	if c.t.Failed() {

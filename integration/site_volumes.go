@@ -18,7 +18,7 @@ import (
 	"holdfast/volume/volumetest/ec2test"
 )
 
-// Volumes adds a blank volume for each slot of a cluster, in zones in turn, and returns their IDs by slot.
+// Volumes adds a blank volume for each slot of a cluster, in the zones in turn, and returns their IDs by slot.
 func (s *Site) Volumes(cluster string, slots []string, zones ...string) map[string]string {
 	s.t.Helper()
 	ids := map[string]string{}
@@ -33,7 +33,7 @@ func (s *Site) Volumes(cluster string, slots []string, zones ...string) map[stri
 	return ids
 }
 
-// Attach attaches a volume to a machine as an operator does, and waits until it is.
+// Attach attaches a volume to a machine as an operator does, and waits until it is attached.
 func (s *Site) Attach(volume string, m *Machine, device string) {
 	s.t.Helper()
 	form := url.Values{"Action": {"AttachVolume"}, "Version": {"2016-11-15"}, "VolumeId": {volume}, "InstanceId": {m.ID},
@@ -43,7 +43,7 @@ func (s *Site) Attach(volume string, m *Machine, device string) {
 		s.t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	// no instance's; nobody checks the signature
+	// The credentials of no instance; the stand-in does not check the signature.
 	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=OPERATOR/none")
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -64,10 +64,10 @@ func (s *Site) Attach(volume string, m *Machine, device string) {
 	}
 }
 
-// file is what a volume consists of.
+// file returns the path of the file behind a volume.
 func (s *Site) file(volume string) string { return filepath.Join(s.Dir, "devices", "volumes", volume) }
 
-// Populate gives a volume that is attached nowhere a filesystem that somebody else has made, with one file.
+// Populate makes a foreign filesystem with one file on a volume that is attached nowhere.
 func (s *Site) Populate(volume, name, content string) {
 	s.t.Helper()
 	dir := filepath.Join(s.Dir, "populate-"+volume)
@@ -83,7 +83,7 @@ func (s *Site) Populate(volume, name, content string) {
 	}
 }
 
-// Checksum is that of all that is on a volume.
+// Checksum returns the checksum of a volume's content.
 func (s *Site) Checksum(volume string) string {
 	s.t.Helper()
 	f, err := os.Open(s.file(volume))
@@ -98,7 +98,7 @@ func (s *Site) Checksum(volume string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Space is the size in bytes of the filesystem of the volume that a node holds.
+// Space returns the size in bytes of the filesystem on a node's volume.
 func (n *Node) Space() uint64 {
 	n.c.t.Helper()
 	s, err := n.Self()
@@ -112,7 +112,7 @@ func (n *Node) Space() uint64 {
 	return fs.Blocks * uint64(fs.Bsize)
 }
 
-// backing is the file behind a loop device.
+// backing returns the path of the file behind a loop device.
 func backing(major, minor int) string {
 	data, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/loop/backing_file", major, minor))
 	if err != nil {

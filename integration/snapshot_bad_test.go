@@ -14,8 +14,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// TestBadBackup loses the quorum, when what the store holds matters most: the node that is left shows it. Then the
-// newest backup turns out to be bad, on a machine without a node: the node that is left says so, until another one is
+// TestBadBackup loses the quorum, when the content of the store matters most: the remaining node shows it. Then a
+// machine without a node finds that the newest backup is bad. The remaining node shows that until another backup is
 // saved.
 func TestBadBackup(t *testing.T) {
 	story(t)

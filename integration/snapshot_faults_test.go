@@ -36,8 +36,8 @@ func onBucket(t *testing.T, keys map[string]any) (*integration.Cluster, *gateway
 	return founded(t, integration.Options{Keys: all, Env: gateway.Env()}), proxy
 }
 
-// The bucket is down, breaks off and is slow while backups are made: the members serve on, the failure is loud, the
-// spool does not grow, and when the bucket is back so are the backups, without anybody's help.
+// The bucket is down, breaks connections and is slow while backups are made. The members continue to serve, the
+// failure is visible, and the spool does not grow. When the bucket is back, backups work again without help.
 func TestBucketFails(t *testing.T) {
 	story(t)
 	c, proxy := onBucket(t, nil)
@@ -71,12 +71,12 @@ func TestBucketFails(t *testing.T) {
 		c.Healthy()
 	}
 	proxy.Set(func(*gateway.Proxy, http.ResponseWriter, *http.Request) bool {
-		time.Sleep(200 * time.Millisecond) // a slow bucket is a slow bucket
+		time.Sleep(200 * time.Millisecond) // the bucket is slow
 		return false
 	})
 	more(t, c, n, patience)
 	proxy.Set(nil)
-	c.Set("snapshot.every", "0s") // nothing changes while it is judged
+	c.Set("snapshot.every", "0s") // nothing must change during the checks
 	n.Configure()
 	n.Logs("configuration reloaded", `"key":"snapshot.every"`)
 	if o := n.Command(append([]string{"snapshot", "verify"}, good(t, n)...)...); o.Code != 0 {
@@ -85,8 +85,8 @@ func TestBucketFails(t *testing.T) {
 	w.Verify()
 }
 
-// A paused leader wakes up and still believes to lead, while its successor makes backups into the same bucket: both
-// may, and whatever is listed as good is good.
+// A paused leader continues and still believes that it leads, while its successor saves backups to the same bucket.
+// Both may save, and whatever is listed as good is good.
 func TestTwoLeadersSave(t *testing.T) {
 	story(t)
 	c, _ := onBucket(t, nil)
@@ -108,8 +108,8 @@ func TestTwoLeadersSave(t *testing.T) {
 	w.Verify()
 }
 
-// unscheduled ends the schedule of backups, which changes what is judged at the end of a story, and is late on a busy
-// machine where it is short.
+// unscheduled ends the schedule of backups. A short schedule would change what is checked at the end of a story, and
+// is late on a busy machine.
 func unscheduled(c *integration.Cluster) {
 	c.Set("snapshot.every", "0s")
 	for _, n := range c.Nodes {
@@ -118,7 +118,7 @@ func unscheduled(c *integration.Cluster) {
 	}
 }
 
-// The disk of the spool is full: the save fails loudly before it has taken the last byte, and the next one succeeds
+// The disk of the spool is full. The save fails visibly before it has used the last byte, and the next one succeeds
 // when there is room.
 func TestSpoolFull(t *testing.T) {
 	story(t)
@@ -164,8 +164,8 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// A hundred times a save or a prune is killed at any moment: what is listed as good then can be verified, and nothing
-// that was good is lost but by pruning.
+// A hundred times a save or a prune is killed at a random moment. Whatever is listed as good can then be verified, and
+// only pruning removes a good backup.
 func TestKilledSavesAndPrunes(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
@@ -183,7 +183,7 @@ func TestKilledSavesAndPrunes(t *testing.T) {
 		t.Fatalf("save: exit code %d: %s", o.Code, o.Err)
 	}
 	begin := time.Now()
-	var lives [2]time.Duration // of either command, as it last finished, and longer with each that did not: the machine's speed changes
+	var lives [2]time.Duration // how long each command lasted when it last finished; longer after each kill, because the machine's speed changes
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	killed, finished := 0, 0
@@ -198,7 +198,7 @@ func TestKilledSavesAndPrunes(t *testing.T) {
 			killIn = life/10 + time.Duration(random.Int64N(int64(life*5/4)))
 		}
 		timer := time.AfterFunc(killIn, func() { _ = cmd.Process.Kill() })
-		_ = cmd.Wait() // what it says is in the state
+		_ = cmd.Wait() // ProcessState has the result
 		timer.Stop()
 		if cmd.ProcessState.ExitCode() == 0 {
 			finished++

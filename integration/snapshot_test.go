@@ -22,8 +22,8 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// Backups of each node while all of them are written to hold every write that was acknowledged before, and none by
-// halves; and each can be restored with zstd and etcd's own tool alone.
+// Each node is backed up while all nodes are written to. Each backup has every write that was acknowledged before, and
+// no half of one. Each can be restored with only zstd and etcd's own tool.
 func TestSaveUnderLoad(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -49,8 +49,8 @@ func TestSaveUnderLoad(t *testing.T) {
 	w.Verify()
 }
 
-// restoreByHand restores the data of a backup into dir as somebody would who has no holdfast: with a decompressor,
-// whose last arguments are the file to write and the file to read, and etcdutl.
+// restoreByHand restores the data of a backup into dir without holdfast: with etcdutl and a decompressor, whose last
+// arguments are the file to write and the file to read.
 func restoreByHand(t *testing.T, n *integration.Node, data, dir string, unpack ...string) {
 	t.Helper()
 	plain := dir + ".db"
@@ -64,7 +64,7 @@ func restoreByHand(t *testing.T, n *integration.Node, data, dir string, unpack .
 	must(t, os.Remove(plain))
 }
 
-// keysIn returns the newest value of every key in a database of etcd, and how many entries it has.
+// keysIn returns the newest value of every key in a database of etcd, and the number of its entries.
 func keysIn(t *testing.T, path string) (found map[string]string, entries int64) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
@@ -87,8 +87,8 @@ func keysIn(t *testing.T, path string) (found map[string]string, entries int64) 
 	return found, entries
 }
 
-// An etcd that is not ours is backed up by its URLs, from a follower, into a store that no node looks after; what is
-// fetched is proven, and pruned like any other.
+// Any etcd is backed up by its URLs, from a follower, into a store that no node looks after. Its backups are proven
+// and pruned like any other.
 func TestSaveOtherEtcd(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
@@ -142,7 +142,7 @@ func TestSaveOtherEtcd(t *testing.T) {
 	if o := n.Holdfast("snapshot", "list", "--snapshot.store", c.Store, "--cluster.name", "other"); o.Code != 0 || !strings.Contains(o.Out, "foreign: legacy") {
 		t.Errorf("list as another cluster: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	// One member of another cluster among the endpoints is a mistake, and so is nobody at home.
+	// A member of another cluster among the endpoints is an error, and so are endpoints without a server.
 	other := plainEtcd(t, c, 1)
 	if o := n.Holdfast("snapshot", "save", "--snapshot.store", c.Store, "--cluster.name", "legacy", "--endpoints", list+","+other[0]); o.Code == 0 || !strings.Contains(o.Err, "two clusters") {
 		t.Errorf("save of two clusters: exit code %d: %s", o.Code, o.Err)
@@ -152,8 +152,8 @@ func TestSaveOtherEtcd(t *testing.T) {
 	}
 }
 
-// Encrypted backups: anyone who has the key verifies, drills and restores; anyone who has not is told how far a
-// verification went, and can do nothing else.
+// With the key, encrypted backups can be verified, drilled and restored. Without it, a command says how far it could
+// verify, and can do nothing else.
 func TestEncryptedBackups(t *testing.T) {
 	story(t)
 	key, err := age.GenerateX25519Identity()
@@ -192,7 +192,7 @@ func TestEncryptedBackups(t *testing.T) {
 	}
 }
 
-// Backups in etcd-manager's format are what etcd-manager reads: its metadata, gzip, and etcd's trailer.
+// etcd-manager can read backups in its format: its metadata, gzip, and etcd's trailer.
 func TestManagerFormat(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"snapshot.format": "etcd-manager"}})
@@ -214,7 +214,7 @@ func TestManagerFormat(t *testing.T) {
 		} `json:"clusterSpec"`
 	}
 	dec := json.NewDecoder(strings.NewReader(string(text)))
-	dec.DisallowUnknownFields() // as protojson, by which etcd-manager reads it
+	dec.DisallowUnknownFields() // etcd-manager reads it with protojson, which refuses unknown fields
 	if err := dec.Decode(&meta); err != nil || meta.ClusterSpec.MemberCount != 3 || meta.EtcdVersion != saved.EtcdVersion || meta.Timestamp != strconv.FormatInt(saved.Created.Unix(), 10) {
 		t.Errorf("etcd-manager reads %+v (%v) from\n%s", meta, err, text)
 	}
@@ -228,7 +228,7 @@ func TestManagerFormat(t *testing.T) {
 	if o := n.Command("snapshot", "verify"); o.Code != 0 {
 		t.Errorf("verify: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	// What etcd-manager alone wrote is read, and never pruned.
+	// Backups that only etcd-manager wrote are read, and never pruned.
 	legacy := filepath.Join(c.Store, "2021-05-07T18:28:01Z-000977")
 	must(t, os.Mkdir(legacy, 0o700))
 	for _, file := range []string{"etcd.backup.gz", "_etcd_backup.meta"} {
@@ -274,7 +274,7 @@ func more(t *testing.T, c *integration.Cluster, n *integration.Node, within time
 	})
 }
 
-// TestUnreadableKey starts a node whose key file is not there: the member serves, and what it cannot do is told.
+// TestUnreadableKey starts a node without its key file. The member serves, and the node says what it cannot do.
 func TestUnreadableKey(t *testing.T) {
 	story(t)
 	key, err := age.GenerateX25519Identity()

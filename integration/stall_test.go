@@ -14,15 +14,15 @@ import (
 	"holdfast/volume/device/devicetest"
 )
 
-// The disk of the leader of an idle cluster accepts no writes any more, without an error: its node is not ready, the
-// others elect, and all say who leads and which disk it is. When the disk writes again the old leader follows.
+// Writes to the disk of the leader of an idle cluster hang without an error. Its node is not ready, the others elect,
+// and all say who leads and which disk hangs. When the disk works again, the old leader follows.
 func TestStalledDisk(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
 	for _, n := range c.Nodes {
 		n.Root = filepath.Join(devicetest.New(t, 2*devicetest.Small).Mount(t), "volumes")
 	}
-	t.Cleanup(c.Kill) // before the disks are taken away
+	t.Cleanup(c.Kill) // before the disks are removed
 	c.Start()
 	c.Healthy()
 	w := c.Write()
@@ -42,7 +42,7 @@ func TestStalledDisk(t *testing.T) {
 		return nil
 	})
 	t.Logf("not ready after %s", time.Since(begin).Round(time.Millisecond))
-	c.Until(patience, "all say which disk hangs and who leads", func() error { // the node itself among them
+	c.Until(patience, "all say which disk hangs and who leads", func() error { // including the node itself
 		for _, n := range c.Nodes {
 			if err := blames(n, old, slot); err != nil {
 				return err
@@ -58,7 +58,7 @@ func TestStalledDisk(t *testing.T) {
 	w = c.Write(others...)
 	w.More(100)
 
-	// A restart cures no disk. Longer than the coordinator may be without a look at the world.
+	// A restart does not repair a disk. This is longer than the coordinator may go without a look.
 	c.Until(2*time.Minute, "the disk has stalled for 40 s", func() error {
 		if got := livez(t, old); got != http.StatusOK {
 			t.Fatalf("/livez answers %d after %s", got, time.Since(begin))
@@ -90,8 +90,8 @@ func TestStalledDisk(t *testing.T) {
 	w.Verify()
 }
 
-// blames is nil if n says that old's disk may hang, counts no other member as stalled, and has one leader, which is
-// another.
+// blames returns nil if n says that old's disk may hang, counts no other member as stalled, and sees exactly one
+// leader, which is another member.
 func blames(n, old *integration.Node, slot string) error {
 	s, err := n.Status()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"holdfast/integration"
 )
 
-// One node is told nothing but the address that keeps it out of other tests' way: it founds a cluster of one,
-// and everything lies below the directory it was started in.
+// A node has no configuration except an address that keeps it apart from other tests. It founds a cluster of one, and
+// all its files are below its working directory.
 func TestFoundAlone(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
@@ -36,7 +36,7 @@ func TestFoundAlone(t *testing.T) {
 	}
 }
 
-// The exit code of `holdfast status` says how the cluster is.
+// The exit code of `holdfast status` shows the health of the cluster.
 func TestStatusCodes(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -57,7 +57,7 @@ func TestStatusCodes(t *testing.T) {
 		})
 	}
 	code(0, "HEALTHY")
-	save(t, n) // without any backup an alert is due
+	save(t, n) // without any backup there is a finding
 	views(t, c, health.Healthy)
 	alerts(t, c)
 	c.Nodes[1].Kill()
@@ -79,8 +79,8 @@ func TestStatusCodes(t *testing.T) {
 	}
 }
 
-// A node with another gossip key, and one of another cluster, come to nothing: neither side knows the other,
-// and both say what is wrong.
+// A node with another gossip key, and a node of another cluster, change nothing. Neither side sees the other, and both
+// report the problem.
 func TestStrangers(t *testing.T) {
 	t.Parallel() // its parts are stories
 	key := func(t *testing.T, c *integration.Cluster, name string, fill byte) string {

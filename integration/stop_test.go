@@ -17,7 +17,7 @@ import (
 	"holdfast/integration"
 )
 
-// The leader is stopped under load with open watches: it hands over, ends soon, and nobody misses anything.
+// The leader is stopped under load with open watches. It hands over and ends soon, and no watch misses an event.
 func TestStopLeader(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -46,7 +46,7 @@ func TestStopLeader(t *testing.T) {
 	w.Verify()
 }
 
-// events are what one watch has seen.
+// events are the events of one watch.
 type events struct {
 	mu   sync.Mutex
 	seen map[string]string
@@ -85,8 +85,8 @@ func watch(t *testing.T, c *integration.Cluster, count int) []*events {
 	return all
 }
 
-// A second signal in earnest, more than a second after the first, ends a process that is still stopping: here a leader
-// whose followers do not answer. Those that come before belong to the first.
+// A second signal, more than a second after the first, ends a process that is still stopping, such as a leader whose
+// followers do not answer. Earlier signals count as one with the first.
 func TestStopTwice(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -116,15 +116,15 @@ func TestStopTwice(t *testing.T) {
 	}
 }
 
-// GNU timeout and others signal the process and then its group, the process among them: that is one stop, and a clean
-// one.
+// GNU timeout and others signal the process and then its group, which includes the process. Together that is one clean
+// stop.
 func TestStopSignalledTwice(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
 	c.Healthy()
 	leader := c.Leader()
 	leader.Signal(syscall.SIGINT)
-	leader.Signal(syscall.SIGTERM) // another signal, for two of the same kind may become one
+	leader.Signal(syscall.SIGTERM) // another signal, because two of the same kind may become one
 	if code := leader.Exit(patience); code != 0 || strings.Contains(leader.Log(), "ending at once") {
 		t.Errorf("exit code %d, want 0:\n%s", code, leader.Report())
 	}

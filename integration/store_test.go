@@ -18,8 +18,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// The backup store is not there when a cluster is to be founded: nobody can say whether it knows the cluster,
-// so all wait until it answers.
+// The backup store is missing when a cluster is founded. Nothing shows whether the store knows the cluster, so all
+// nodes wait until it answers.
 func TestFoundWithoutStore(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
@@ -41,8 +41,8 @@ func TestFoundWithoutStore(t *testing.T) {
 	w.Verify()
 }
 
-// The store knows the cluster, but every disk is blank: nothing is founded until the operator gives the old
-// cluster up, and what the store knew of it is kept.
+// The store knows the cluster, but every disk is blank. Nothing is founded until the operator gives up the old
+// cluster, and the store's record of it is kept.
 func TestFoundNew(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -78,14 +78,14 @@ func TestFoundNew(t *testing.T) {
 	w.Verify()
 }
 
-// A backup is saved, listed, verified, read by etcd's own tool, found out when one byte of it is wrong, and
+// A backup is saved, listed, verified, read by etcd's own tool, found to be bad after one byte was changed, and
 // deleted.
 func TestBackups(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
 	w := c.Write()
 	w.More(50)
-	n := c.Nodes[1] // the node that is asked saves, leader or not
+	n := c.Nodes[1] // the node that is asked saves, whether it leads or not
 	var saved snapshot.Meta
 	ask(t, n, &saved, "snapshot", "save", "-o", "json")
 	var backups []snapshot.Backup
@@ -121,7 +121,7 @@ func TestBackups(t *testing.T) {
 	w.Verify()
 }
 
-// ask runs a command and decodes what it says.
+// ask runs a command and decodes its output.
 func ask(t *testing.T, n *integration.Node, v any, args ...string) {
 	t.Helper()
 	o := n.Command(args...)
@@ -177,8 +177,8 @@ func flip(t *testing.T, path string) {
 	must(t, os.WriteFile(path, data, 0o600))
 }
 
-// A changed configuration is taken over where it can be, by itself and on SIGHUP; of the rest the log says
-// that it needs a restart.
+// A changed configuration is applied as far as possible, automatically and on SIGHUP. For the rest, the log says that
+// it needs a restart.
 func TestReload(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}})

@@ -14,8 +14,8 @@ var (
 	blows = flag.Int("blows", 20, "of the restart storm")
 )
 
-// Nodes are killed, stopped, restarted and paused at random under load. When it is over the cluster is
-// healthy, and no acknowledged write is lost.
+// Nodes are killed, stopped, restarted and paused at random under load. In the end the cluster is healthy, and no
+// acknowledged write is lost.
 func TestStorm(t *testing.T) {
 	story(t)
 	if *seed == 0 {
@@ -66,7 +66,7 @@ func strike(n *integration.Node, random *rand.Rand) {
 			n.Kill()
 			n.Start()
 		case 2:
-			if _, err := n.Self(); err == nil { // else SIGTERM may come before there is anybody to take it
+			if _, err := n.Self(); err == nil { // before that, the process may not handle SIGTERM yet
 				n.Stop()
 			}
 		case 3:

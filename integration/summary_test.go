@@ -35,7 +35,7 @@ func TestSummary(t *testing.T) {
 	for _, want := range []string{
 		"puts|1100|put/s|1000|etcd|1.10|1.05 to 1.2|≥ 1.1 × peer|yes",
 		"puts, p99|9.6|p99-ms|10|etcd|0.96|0.96 to 0.96|≤ 0.95 × peer|NO",
-		"leader killed: longest gap|190|gap-ms|900|etcd|0.21|0.21 to 0.21|≤ 200, ≤ 0.2 × peer|NO", // one of the two
+		"leader killed: longest gap|190|gap-ms|900|etcd|0.21|0.21 to 0.21|≤ 200, ≤ 0.2 × peer|NO", // one of the two bounds
 		"node lost: its slot is served|3500|serving-ms|-||-|3400 to 3600|≤ 1500|NO",
 		"idle: processor|0.5|cpu-s/minute|0.2|etcd|2.50|2.5 to 2.5|≤ peer + 0.3|yes",
 		"idle: memory|60|resident-MB|30|etcd|2.00|2 to 2|≤ peer + 26.2|NO",
@@ -47,7 +47,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// What was not run is no reason to print a summary; what ran and did not measure what is promised is an error.
+// A benchmark that did not run is missing in the summary. One that ran without measuring its promise is an error.
 func TestSummaryOfNothing(t *testing.T) {
 	var out strings.Builder
 	if err := summarize(&out, nil); err != nil || out.Len() > 0 {
@@ -71,7 +71,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A bound on a ratio is not met where there is no peer.
+// A bound on a ratio is not met without a rival.
 func TestBoundWithoutPeer(t *testing.T) {
 	alone := measurement{measured: 1, peer: math.NaN()}
 	for _, b := range []bound{most(ratio, 2), least(ratio, 0), most(beyond, 2)} {
@@ -84,7 +84,7 @@ func TestBoundWithoutPeer(t *testing.T) {
 	}
 }
 
-// Every promise is about a benchmark that exists.
+// Every promise names an existing benchmark.
 func TestPromisesAreMeasured(t *testing.T) {
 	files, err := filepath.Glob("bench_*_test.go")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"holdfast/integration"
 )
 
-// The kernel keeps the connections of a process that is suspended, and so does raft. But its member answers nothing:
-// the cluster is not healthy, and no other member is taken down.
+// The kernel keeps the connections of a suspended process, and so does raft. But its member answers nothing: the
+// cluster is not healthy, and no other member is taken down.
 func TestSuspendedMember(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

@@ -15,12 +15,12 @@ import (
 	"holdfast/snapshot"
 )
 
-// etcd35 is the version of the etcd that is left by the shortest stop.
+// etcd35 is the version of etcd from which the story moves.
 const etcd35 = "3.5.33"
 
-// A cluster of etcd 3.5 becomes holdfast's without etcd 3.6 between them: clients stop, a backup is made and restored into
-// a cluster that holdfast has founded on other disks, and clients go there. Nothing that was acknowledged is lost, and the
-// time without etcd is measured.
+// A cluster of etcd 3.5 moves to holdfast without etcd 3.6 in between. Clients stop, and a backup is restored into a
+// cluster that holdfast has founded on other disks. Then the clients use that cluster. No acknowledged write is lost,
+// and the time without etcd is measured.
 func TestShortestStopFromEtcd35(t *testing.T) {
 	programs := os.Getenv(managerVariable)
 	if programs == "" {

@@ -22,22 +22,22 @@ import (
 	"holdfast/integration/hosts"
 )
 
-// managerVariable names a directory with the programs etcd-manager and etcd-manager-ctl, and with an etcd in
-// etcd-v<version> of each version that the stories run; those of 3.5 are needed by their own stories alone. Of 3.6.11,
-// with which etcd-manager restores all backups of 3.6, its etcdutl is needed as well. They are somebody else's, and not
-// here.
+// managerVariable names a directory with the programs etcd-manager and etcd-manager-ctl, and with etcd in
+// etcd-v<version> for each version that the stories run. Only their own stories need the versions of 3.5. Version
+// 3.6.11 also needs etcdutl, because etcd-manager restores all backups of 3.6 with it. These programs are not part of
+// holdfast, and not in its tree.
 const managerVariable = "HOLDFAST_TEST_ETCD_MANAGER"
 
-// What kops calls things, and where it has them, in a cluster without a cloud.
+// kops' names and paths, in a cluster without a cloud.
 const (
 	kopsSuffix = ".internal.k8s.example.com"
 	kopsEtcd   = "3.6.16"
 )
 
-// kops is one of the clusters that kops has on the same machines.
+// kops is one of the clusters that kops runs on the same machines.
 type kops struct {
 	name                           string // of the cluster
-	volumes                        string // prefix of the volumes' names, and so of the members'
+	volumes                        string // prefix of the volumes' and the members' names
 	pki                            string // directory of the authorities on a machine
 	client, peer, grpc, quarantine int    // ports
 }
@@ -55,21 +55,21 @@ type farm struct {
 	kops     kops
 	programs string      // directory of the other programs
 	pki      string      // directory of the authorities
-	user     *tls.Config // kube-apiserver's
-	roots    []string    // of the hosts: what each has of its own in the place of /
-	// static: etcd-manager has kops' flags for machines without a cloud, --static-config among them. It then knows its
-	// cluster by files on the volumes, and heeds no store. Else it has a store, and seeds, as in a cloud.
+	user     *tls.Config // of kube-apiserver
+	roots    []string    // of the hosts: the directories that each has for itself
+	// static: etcd-manager has kops' flags for machines without a cloud, including --static-config. It then finds its
+	// cluster by files on the volumes, and ignores the store. Otherwise it has a store and seeds, as in a cloud.
 	static bool
 	seeded bool // holdfast finds the other nodes by the seeds, as etcd-manager does without --static-config
 }
 
-// newFarm makes the hosts, runs etcd-manager's main cluster on all of them and begins the traffic.
+// newFarm makes the hosts, runs etcd-manager's main cluster on all of them, and starts the traffic.
 func newFarm(t *testing.T, static bool) *farm {
 	t.Helper()
 	return newFarmOf(t, kopsMain, static)
 }
 
-// newFarmOf is newFarm with another of kops' clusters.
+// newFarmOf is newFarm for another of kops' clusters.
 func newFarmOf(t *testing.T, k kops, static bool) *farm {
 	t.Helper()
 	f := newHosts(t, k, static)
@@ -103,7 +103,7 @@ func newHosts(t *testing.T, k kops, static bool) *farm {
 	return f
 }
 
-// beside runs another of kops' clusters on the same hosts, with authorities of its own but for the clients'.
+// beside runs another of kops' clusters on the same hosts, with its own authorities, except the clients'.
 func (f *farm) beside(k kops) *farm {
 	f.t.Helper()
 	holdfast, err := binary()
@@ -124,7 +124,7 @@ func (f *farm) beside(k kops) *farm {
 	return other
 }
 
-// prepare gives the hosts what the cluster needs on them.
+// prepare sets up the hosts for the cluster.
 func (f *farm) prepare() {
 	f.t.Helper()
 	t := f.t
@@ -147,8 +147,8 @@ func (f *farm) prepare() {
 	text, err := os.ReadFile(filepath.Join(f.pki, "etcd-clients-ca.crt"))
 	must(t, err)
 	pool.AppendCertsFromPEM(text)
-	// etcd-manager's certificates bear no address but that of the machine itself, which kube-apiserver asks for.
-	// gRPC expects the name that was dialled, whatever the configuration says.
+	// etcd-manager's certificates have only the address of their own machine, which kube-apiserver uses. gRPC expects the
+	// dialled name, whatever the configuration says.
 	f.user = &tls.Config{Certificates: []tls.Certificate{*user}, InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool, DNSName: "127.0.0.1"})
@@ -156,14 +156,14 @@ func (f *farm) prepare() {
 		}}
 }
 
-// begin runs etcd-manager on all hosts and begins the traffic.
+// begin runs etcd-manager on all hosts and starts the traffic.
 func (f *farm) begin() {
 	f.t.Helper()
 	f.found(func(urls ...string) *traffic {
 		f.answer(2*time.Minute, urls...)
 		return newTraffic(f.t, f.user, urls...)
 	})
-	f.agreed("3.6") // else it is not a cluster that an operator would take over
+	f.agreed("3.6") // otherwise an operator would not take the cluster over yet
 }
 
 // answer waits until all of these members answer.
@@ -194,7 +194,7 @@ func answers(over *tls.Config, url string) error {
 	return nil
 }
 
-// furnish gives a host the directories of a machine of its own: /etc, /mnt, /opt and /var/lib.
+// furnish gives a host its own directories /etc, /mnt, /opt and /var/lib.
 func (f *farm) furnish(n *integration.Node) {
 	f.t.Helper()
 	own := filepath.Join(n.Dir, "root")
@@ -236,14 +236,14 @@ func (f *farm) admit(i int) {
 	}
 }
 
-// volume is that of a slot, as this process sees it.
+// volume returns the path of a slot's volume for this process.
 func (f *farm) volume(i int) string {
 	return filepath.Join(f.roots[i], "mnt/disks", f.kops.volumes+f.Slots[i], "mnt")
 }
 
-// acquaint adds the members' names to /etc/hosts of each host, outside of etcd-manager's block. Where etcd-manager starts
-// again, it forgets the others' names until it leads: without these lines two of its members have no connection for that
-// long but by way of holdfast's.
+// acquaint adds the members' names to /etc/hosts of each host, outside etcd-manager's block. When etcd-manager starts
+// again, it forgets the others' names until it leads. Without these lines, two of its members would be connected
+// during that time only through holdfast's member.
 func (f *farm) acquaint() {
 	f.t.Helper()
 	lines := ""
@@ -258,7 +258,7 @@ func (f *farm) acquaint() {
 	}
 }
 
-// flags are those that kops writes.
+// flags returns the flags that kops writes.
 func (f *farm) flags() []string {
 	url := func(port int) string { return fmt.Sprintf("https://__name__:%d", port) }
 	flags := []string{"--backup-store=file://" + f.Store, "--backup-interval=15m", "--client-urls=" + url(f.kops.client),
@@ -266,12 +266,12 @@ func (f *farm) flags() []string {
 		"--peer-urls=" + url(f.kops.peer), "--quarantine-client-urls=" + url(f.kops.quarantine), "--v=6",
 		"--volume-provider=external", "--volume-tag=" + f.kops.volumes, "--pki-dir=" + f.kops.pki}
 	if !f.static {
-		flags = append(flags, "--insecure") // its seeds are called by their addresses, which its certificates do not have
+		flags = append(flags, "--insecure") // its seeds are addresses, which its certificates do not have
 	}
 	return flags
 }
 
-// config is --static-config, which names the members.
+// config returns --static-config, which names the members.
 func (f *farm) config() string {
 	type node struct {
 		ID string   `json:"id"`
@@ -289,7 +289,7 @@ func (f *farm) config() string {
 	return "--static-config=" + string(text)
 }
 
-// seat has etcd-manager's flags for both programs.
+// seat makes a seat with etcd-manager's flags for both programs.
 func (f *farm) seat(i int) *seat {
 	f.t.Helper()
 	n, slot := f.Nodes[i], f.Slots[i]
@@ -298,8 +298,8 @@ func (f *farm) seat(i int) *seat {
 	flags := f.flags()
 	if f.static {
 		flags = append(flags, f.config())
-		// The first one leads and removes it. Left on any other volume, it has etcd-manager found an empty cluster over
-		// this one as soon as it leads there.
+		// The etcd-manager that leads first removes it. On any other volume, it would make etcd-manager found an empty
+		// cluster over this one as soon as it leads there.
 		if slot == f.Slots[0] {
 			must(f.t, os.WriteFile(filepath.Join(s.data, "please-create-new-cluster"), nil, 0o600))
 		}
@@ -309,7 +309,7 @@ func (f *farm) seat(i int) *seat {
 		cmd := n.Host.Command(context.Background(), "/opt/etcd-manager", flags...)
 		return launch(f.t, cmd, filepath.Join(n.Dir, "etcd-manager.log"), room)
 	}
-	n.Data = filepath.Join(f.roots[i], "var/lib/holdfast", f.Name) // as it is seen from here
+	n.Data = filepath.Join(f.roots[i], "var/lib/holdfast", f.Name) // the path for this process
 	bin := filepath.Join(n.Dir, "bin")
 	must(f.t, os.MkdirAll(bin, 0o700))
 	holdfast, err := binary()
@@ -330,7 +330,7 @@ func (f *farm) seat(i int) *seat {
 	return s
 }
 
-// ctl runs etcd-manager-ctl on the store: flags, then the command and its words.
+// ctl runs etcd-manager-ctl on the store, with flags before the command and its arguments.
 func (f *farm) ctl(args ...string) string {
 	f.t.Helper()
 	args = append([]string{"--backup-store=file://" + f.Store}, args...)
@@ -341,7 +341,7 @@ func (f *farm) ctl(args ...string) string {
 	return string(out)
 }
 
-// rsaAuthority writes a certificate authority as kops has them.
+// rsaAuthority writes a certificate authority in kops' format.
 func rsaAuthority(t *testing.T, dir, name string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -9,7 +9,7 @@ import (
 	"holdfast/integration/tier"
 )
 
-// thereAndBack takes all seats over, and releases them after what prepares that, the leader last each time.
+// thereAndBack takes all seats over and, after some preparation, releases them, the leader last each time.
 func (h *handover) thereAndBack(prepare func()) {
 	h.t.Helper()
 	for _, i := range h.leaderLast() {
@@ -27,7 +27,7 @@ func (h *handover) thereAndBack(prepare func()) {
 	h.verify()
 }
 
-// twoAtOnce takes two seats over at the same time, the leader's among them.
+// twoAtOnce takes two seats over at the same time, including the leader's.
 func (h *handover) twoAtOnce() {
 	h.t.Helper()
 	order := h.leaderLast()
@@ -44,7 +44,7 @@ func (h *handover) twoAtOnce() {
 	h.verify()
 }
 
-// again takes a seat over after all were given back. That all were holdfast's once counts no more.
+// again takes a seat over after all were given back. The earlier takeover no longer counts.
 func (h *handover) again(i int) {
 	h.t.Helper()
 	h.take(i)
@@ -55,7 +55,7 @@ func (h *handover) again(i int) {
 	h.give(i)
 }
 
-// older makes the data of all members fit for etcd 3.6, which is what the other program runs.
+// older prepares the data of all members for etcd 3.6, which the other program runs.
 func (h *handover) older() {
 	h.t.Helper()
 	h.agreed("3.7")
@@ -68,9 +68,9 @@ func (h *handover) older() {
 	})
 }
 
-// fenced starts each program where the other one runs. Holdfast has the seat in the end. It waits for the end of the
-// other program; where that has its port for gossip, as etcd-manager's is, the process ends, and who started it tries
-// again.
+// fenced starts each program while the other one runs. In the end, holdfast has the seat. holdfast waits for the end
+// of the other program. If that uses holdfast's port for gossip, as etcd-manager does, the process ends instead, and
+// its supervisor starts it again.
 func (h *handover) fenced(i int) {
 	h.t.Helper()
 	s := h.seats[i]
@@ -114,8 +114,8 @@ func (h *handover) fenced(i int) {
 	h.taken(i)
 }
 
-// eachTurn tells a story of kills, in make prove once for each way to deal the steps to the seats: each step is on each
-// seat in one of them.
+// eachTurn runs a story of kills. In make prove it runs once for each distribution of the steps over the seats, so
+// that each step happens on each seat.
 func eachTurn(t *testing.T, tell func(t *testing.T, turn int)) {
 	t.Parallel()
 	for _, turn := range tier.Share(t, len(takeoverSteps), []int{0, 1, 2}) {
@@ -123,13 +123,13 @@ func eachTurn(t *testing.T, tell func(t *testing.T, turn int)) {
 	}
 }
 
-// takeoverSteps are those at which a process kills itself: while it takes up the data for the first time, and while it
-// starts etcd on it.
+// takeoverSteps are the steps at which a process kills itself, while it first adopts the data and while it starts etcd
+// on it.
 var takeoverSteps = [][]string{{"before-take-up", "before-etcd"}, {"after-take-up", "before-start"},
 	{"after-adopt", "after-etcd"}}
 
-// killAtEachStep has takeovers killed, in make prove two on each seat. Each time the other program continues first, as
-// if nothing had been.
+// killAtEachStep kills takeovers; in make prove, two on each seat. Each time the other program first continues as if
+// nothing had happened.
 func (h *handover) killAtEachStep(turn int) {
 	h.t.Helper()
 	for i, s := range h.seats {
@@ -149,12 +149,12 @@ func (h *handover) killAtEachStep(turn int) {
 	h.verify()
 }
 
-// releaseSteps are those at which a process kills itself while it gives a seat back, in make prove two on each.
+// releaseSteps are the steps at which a process kills itself while it releases a seat; in make prove, two on each.
 var releaseSteps = [][]string{{"release-saved", "release-drained"}, {"release-marked", "release-handed"},
 	{"release-paused", "release-returned"}}
 
-// killWhileGivingBack has releases killed. The other program finds its data each time, also where only half was made
-// ready for it, and holdfast takes the seat again. In the end all go back.
+// killWhileGivingBack kills releases. The other program finds its data each time, even if the release was only half
+// done, and holdfast takes the seat again. In the end all seats are given back.
 func (h *handover) killWhileGivingBack(turn int, prepare func()) {
 	h.t.Helper()
 	for _, i := range h.leaderLast() {

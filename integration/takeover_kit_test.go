@@ -16,19 +16,19 @@ import (
 	"holdfast/integration"
 )
 
-// seat is a machine of a cluster that passes from one program to another, and back: either the other program runs there
-// or holdfast, on the same data and at the same addresses.
+// seat is a machine of a cluster that moves from one program to another, and back. Either the other program or
+// holdfast runs there, on the same data and at the same addresses.
 type seat struct {
 	t    *testing.T
 	slot string
-	url  string            // of the member's clients
-	data string            // directory of the data, as this process sees it
+	url  string            // client URL of the member
+	data string            // directory of the data, for this process
 	node *integration.Node // holdfast
-	// other starts the other program; elder is what it last started, nil if none.
+	// other starts the other program; elder is the process that it last started, or nil.
 	other func() *program
 	elder *program
-	etcd  string         // the version that the other program runs, where its own files do not say it
-	stop  syscall.Signal // by which the other program is stopped
+	etcd  string         // the version of the other program, if its own files do not have it
+	stop  syscall.Signal // the signal that stops the other program
 }
 
 // start starts the other program.
@@ -61,7 +61,7 @@ func (s *seat) cut() {
 	s.node.Kill()
 }
 
-// handover is such a cluster.
+// handover is a cluster that moves between two programs.
 type handover struct {
 	*integration.Cluster
 	t     *testing.T
@@ -109,15 +109,15 @@ func (h *handover) give(i int) {
 	h.t.Logf("slot %s was given back; the longest gap meanwhile was %s", s.slot, h.longest())
 }
 
-// release gives a seat back as an operator does who asks before: the data, the store and the cluster are made ready for
-// the other program, and the member is drained.
+// release releases a seat as a careful operator does: it prepares the data, the store and the cluster for the other
+// program, and drains the member.
 func (h *handover) release(i int) {
 	h.t.Helper()
 	h.letGo(i)
 	h.give(i)
 }
 
-// letGo is the first half of it.
+// letGo is the first half of give.
 func (h *handover) letGo(i int) {
 	h.t.Helper()
 	s := h.seats[i]
@@ -132,7 +132,7 @@ func (h *handover) letGo(i int) {
 	}
 }
 
-// healthy waits until all nodes say that the cluster is healthy: every voter is theirs, and nothing is frozen.
+// healthy waits until all nodes say that the cluster is healthy: holdfast runs every voter, and nothing is frozen.
 func (h *handover) healthy() {
 	h.t.Helper()
 	until(h.t, time.Minute, "all say that the cluster is healthy", func() error {
@@ -149,7 +149,7 @@ func (h *handover) healthy() {
 	})
 }
 
-// found starts the other program where it does not run yet, and begins the traffic once all members serve.
+// found starts the other program where it does not run yet, and starts the traffic once all members serve.
 func (h *handover) found(begin func(urls ...string) *traffic) {
 	h.t.Helper()
 	var urls []string
@@ -165,7 +165,7 @@ func (h *handover) found(begin func(urls ...string) *traffic) {
 	h.longest()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.worst = 0 // what came before the first write is no gap
+	h.worst = 0 // a gap before the first write does not count
 }
 
 // program is a process of another program, in a process group of its own.
@@ -173,11 +173,11 @@ type program struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	log  string // file
-	from int64  // where in it this process began
+	from int64  // the offset in the log at which this process began
 	done chan struct{}
 }
 
-// launch starts one. It ends with the test.
+// launch starts a program, which ends with the test.
 func launch(t *testing.T, cmd *exec.Cmd, log string, env ...string) *program {
 	t.Helper()
 	f, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -210,10 +210,10 @@ func (p *program) running() bool {
 	}
 }
 
-// signal is for the whole group, with the etcd that the program has started.
+// signal sends a signal to the whole group, including the etcd that the program has started.
 func (p *program) signal(s syscall.Signal) {
 	if p != nil {
-		_ = syscall.Kill(-p.cmd.Process.Pid, s) // a group that has ended is no error
+		_ = syscall.Kill(-p.cmd.Process.Pid, s) // it is no error if the group has ended
 	}
 }
 
@@ -229,7 +229,7 @@ func (p *program) exit(within time.Duration) {
 	}
 }
 
-// said returns what it has written.
+// said returns the program's output.
 func (p *program) said() string {
 	f, err := os.Open(p.log)
 	if err != nil {
@@ -243,7 +243,7 @@ func (p *program) said() string {
 	return string(text)
 }
 
-// report prints the end of what the programs said if the test has failed.
+// report prints the end of the programs' output if the test has failed.
 func (h *handover) report() {
 	if !h.t.Failed() {
 		return

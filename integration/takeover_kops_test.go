@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// These stories are about what goes wrong in the hands of somebody who runs kops.
+// These stories are about mistakes of someone who runs kops.
 
 // Two of three masters change their image at the same time. Their flags name no members.
 func TestTakeoverOfTwoMastersAtOnce(t *testing.T) {
@@ -22,9 +22,9 @@ func TestTakeoverOfTwoMastersAtOnce(t *testing.T) {
 	f.twoAtOnce()
 }
 
-// Masters come back with etcd-manager after the takeover, without a release, as where kops has the old image again. Its
-// etcd is too old for the data by then. Neither one nor two of them harm the cluster, nor found another one, and
-// holdfast continues with what it has left there.
+// Masters come back with etcd-manager after the takeover, without a release, as if kops had the old image again. Its
+// etcd is too old for the data by then. Neither one nor two of them harm the cluster or found another one, and
+// holdfast continues with the data that they leave.
 func TestEtcdManagerComesBack(t *testing.T) {
 	f := newFarm(t, false)
 	for _, i := range f.leaderLast() {
@@ -63,7 +63,7 @@ func TestEtcdManagerComesBack(t *testing.T) {
 }
 
 // Two masters found the cluster, and the third one joins it. Then a founder loses its disk, and etcd-manager replaces
-// it. Neither the cluster's ID nor the members' follow from names and token.
+// it. So neither the cluster's ID nor the members' IDs follow from names and token.
 func TestTakeoverOfWhatTwoFounded(t *testing.T) {
 	f := newHosts(t, kopsMain, false)
 	f.prepare()
@@ -77,7 +77,7 @@ func TestTakeoverOfWhatTwoFounded(t *testing.T) {
 	must(t, os.RemoveAll(s.data))
 	must(t, os.Mkdir(s.data, 0o755))
 	s.start()
-	f.answer(5*time.Minute, s.url) // it waits a minute before it removes a member
+	f.answer(5*time.Minute, s.url) // etcd-manager waits a minute before it removes a member
 	founded := f.born
 	if f.born = f.identity(t.Context()); founded.cluster != f.born.cluster || len(f.born.members) != 3 {
 		t.Errorf("founded was %x, and there is %x", founded, f.born)
@@ -98,15 +98,15 @@ func TestTakeoverOfWhatTwoFounded(t *testing.T) {
 	})
 }
 
-// A restore was queued before the takeover, which waits until it is deleted. In the middle of it and after it the store
-// loses etcd-manager's mark, without which etcd-managers found an empty cluster over this one: it is there again before
-// one runs.
+// A restore was queued before the takeover, which waits until it is deleted. During and after the takeover, the store
+// loses etcd-manager's mark, without which etcd-managers would found an empty cluster over this one. holdfast writes
+// it again before one runs.
 func TestTakeoverWithoutTheMark(t *testing.T) {
 	f := newFarm(t, false)
 	backup, mark := f.newest(), filepath.Join(f.Store, "control", "etcd-cluster-created")
 	first := f.seats[2]
 	first.end()
-	f.ctl("restore-backup", backup) // those that run look for commands only when they begin to lead
+	f.ctl("restore-backup", backup) // a running etcd-manager looks for commands only when it begins to lead
 	first.node.Start()
 	until(t, time.Minute, "no takeover beside a queued command", func() error {
 		self, err := first.node.Self()
@@ -118,7 +118,7 @@ func TestTakeoverWithoutTheMark(t *testing.T) {
 	f.ctl("delete-command", backup)
 	f.taken(2)
 	f.acquaint()
-	for _, s := range f.seats[:2] { // one that runs may look for the mark before it is there again
+	for _, s := range f.seats[:2] { // a running etcd-manager may look before the mark is written again
 		s.end()
 	}
 	must(t, os.Remove(mark))
@@ -148,8 +148,7 @@ func TestTakeoverWithoutTheMark(t *testing.T) {
 	f.verify()
 }
 
-// What was taken over is restored by etcd-manager-ctl, of a backup of etcd-manager's, and goes back as the cluster that
-// it is by then.
+// After the takeover, etcd-manager-ctl restores a backup of etcd-manager. Then the restored cluster is given back.
 func TestReturnAfterRestore(t *testing.T) {
 	f := newFarm(t, false)
 	backup := f.newest()

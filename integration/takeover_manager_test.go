@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// A cluster of etcd-manager becomes holdfast's, host by host and the leader last, while clients write; and goes back.
+// A cluster of etcd-manager moves to holdfast, host by host and the leader last, while clients write, and back.
 func TestTakeoverOfEtcdManager(t *testing.T) {
 	f := newFarm(t, true)
 	f.thereAndBack(f.older)
 }
 
-// The same with etcd-manager's store, which knows the cluster and its backups. The members know each other's names as
+// The same with etcd-manager's store, which knows the cluster and its backups. The members know each other's names, as
 // the documentation asks for.
 func TestTakeoverOfEtcdManagerWithStore(t *testing.T) {
 	f := newFarm(t, false)
@@ -74,7 +74,7 @@ func TestKillWhileTakingEtcdManagerOver(t *testing.T) {
 	eachTurn(t, func(t *testing.T, turn int) { newFarm(t, true).killAtEachStep(turn) })
 }
 
-// A host is killed at each step of the way back, while the members know each other's names as the documentation asks
+// A host is killed at each step of the release, while the members know each other's names, as the documentation asks
 // for.
 func TestKillWhileGivingEtcdManagerBack(t *testing.T) {
 	eachTurn(t, func(t *testing.T, turn int) {
@@ -99,7 +99,7 @@ func TestRestoreWhileTakingOver(t *testing.T) {
 		}
 		return err
 	})
-	f.ctl("delete-command", backup) // else etcd-manager carries it out as soon as it leads elsewhere, and splits the cluster
+	f.ctl("delete-command", backup) // otherwise etcd-manager carries it out as soon as it leads elsewhere, and splits the cluster
 	f.more(300)
 	f.take(1)
 	f.take(2)
@@ -113,7 +113,7 @@ func (f *farm) newest() (backup string) {
 	until(f.t, time.Minute, "etcd-manager-ctl lists a backup", func() error {
 		for line := range strings.Lines(f.ctl("list-backups")) {
 			if line = strings.TrimSpace(line); strings.HasPrefix(line, "20") {
-				backup = max(backup, line) // they begin with the time
+				backup = max(backup, line) // names begin with the time
 			}
 		}
 		if backup == "" {
@@ -124,9 +124,9 @@ func (f *farm) newest() (backup string) {
 	return backup
 }
 
-// What went back is restored by etcd-manager itself, into another cluster, of a backup that holdfast has made. That one
-// is taken over with the same store and the same disks. The data of the first cluster is in the way until it is moved
-// away.
+// The cluster is given back, and etcd-manager restores it into another cluster, from a backup that holdfast has made.
+// That cluster is taken over with the same store and the same disks. The data of the first cluster is in the way until
+// it is moved.
 func TestTakeoverAfterRestoreOfEtcdManager(t *testing.T) {
 	f := newFarm(t, false)
 	for _, i := range f.leaderLast() {
@@ -142,7 +142,7 @@ func TestTakeoverAfterRestoreOfEtcdManager(t *testing.T) {
 
 	backup, first := f.newest(), f.born.cluster
 	f.ctl("restore-backup", backup)
-	for _, s := range f.seats { // it looks for commands when it begins to lead
+	for _, s := range f.seats { // etcd-manager looks for commands when it begins to lead
 		s.end()
 		s.start()
 	}
@@ -195,11 +195,11 @@ func TestTakeoverAfterRestoreOfEtcdManager(t *testing.T) {
 	}
 }
 
-// kops has main and events on the same machines: both become holdfast's at once, host by host, and go back so, while
-// clients write to both. Each has its ports, volumes and directories there.
+// kops has main and events on the same machines. Both move to holdfast at the same time, host by host, and back, while
+// clients write to both. Each has its own ports, volumes and directories there.
 func TestTakeoverOfMainAndEvents(t *testing.T) { takenAtOnce(t, kopsMain, kopsEvents) }
 
-// So do kops' other two.
+// The same with kops' other two clusters.
 func TestTakeoverOfCiliumAndLeases(t *testing.T) { takenAtOnce(t, kopsCilium, kopsLeases) }
 
 func takenAtOnce(t *testing.T, one, other kops) {

@@ -21,10 +21,10 @@ import (
 	"holdfast/integration"
 )
 
-// Of the versions of etcd 3.5 some leave members in one of their lists alone, and one removes them.
+// Some versions of etcd 3.5 leave members in only one of their lists, and one version removes them.
 const (
 	etcdCareless  = "3.5.19" // does not write a promotion into the database, nor all removals of --force-new-cluster
-	etcdForgetful = "3.5.24" // the last but one that keeps phantoms
+	etcdForgetful = "3.5.24" // the last but one version that keeps phantoms
 )
 
 // elders are members of etcd 3.5, which another version may run later.
@@ -34,7 +34,7 @@ type elders struct {
 	members []*plain
 }
 
-// elderEtcd is the binary of a version. Where it is not there the story is skipped.
+// elderEtcd returns the binary of a version. Without it, the story is skipped.
 func elderEtcd(t *testing.T, version string) string {
 	t.Helper()
 	path := filepath.Join(os.Getenv(managerVariable), "etcd-v"+version, "etcd")
@@ -44,7 +44,7 @@ func elderEtcd(t *testing.T, version string) string {
 	return path
 }
 
-// newElders makes members that are not started yet.
+// newElders makes members without starting them.
 func newElders(t *testing.T, size int) elders {
 	t.Helper()
 	story(t)
@@ -54,7 +54,7 @@ func newElders(t *testing.T, size int) elders {
 	return elders{t, c, plainMembers(t, "", c, size)}
 }
 
-// run starts members in a version, and waits until they serve.
+// run starts members with a version, and waits until they serve.
 func (e elders) run(version string, members []*plain, env ...string) {
 	e.t.Helper()
 	for _, p := range members {
@@ -66,8 +66,8 @@ func (e elders) run(version string, members []*plain, env ...string) {
 	}
 }
 
-// writes waits until a member acknowledges a write. What stands in the log at an index that the database has already is
-// never answered.
+// writes waits until a member acknowledges a write. An entry at an index that the database already has is never
+// answered.
 func (e elders) writes(p *plain) {
 	e.t.Helper()
 	c := dialed(e.t, p.ClientURL())
@@ -88,7 +88,7 @@ func (e elders) stop(with syscall.Signal, members []*plain) {
 	}
 }
 
-// ask calls etcd's API until it has an answer.
+// ask calls etcd's API until it answers.
 func (e elders) ask(p *plain, what string, call func(context.Context, *clientv3.Client) error) {
 	e.t.Helper()
 	c := dialed(e.t, p.ClientURL())
@@ -99,7 +99,7 @@ func (e elders) ask(p *plain, what string, call func(context.Context, *clientv3.
 	})
 }
 
-// snapshot is that of a member. Before it is made the database is written to disk.
+// snapshot returns a snapshot of a member. Before that, the database is written to disk.
 func (e elders) snapshot(p *plain) (data []byte) {
 	e.t.Helper()
 	e.ask(p, "a snapshot", func(ctx context.Context, c *clientv3.Client) error {
@@ -114,8 +114,9 @@ func (e elders) snapshot(p *plain) (data []byte) {
 	return data
 }
 
-// finds checks what `takeover check` says of directories: the same differences in each, as "only-v3 2". It is refused in
-// any case, for the cluster is of etcd 3.5; the differences are in the way besides, with the way out.
+// finds checks the findings of `takeover check` about directories: the same differences in each, such as "only-v3 2".
+// The check is refused in any case, because the cluster is of etcd 3.5. The differences are obstacles as well, with a
+// cure.
 func (e elders) finds(when string, dirs []string, want ...string) {
 	e.t.Helper()
 	out := e.cluster.Nodes[0].Holdfast(append([]string{"takeover", "check", "-o", "json"}, dirs...)...)
@@ -160,10 +161,10 @@ func (e elders) dirs() (dirs []string) {
 	return dirs
 }
 
-// The log of each member is lost from an entry on, as it may be with --unsafe-no-fsync and a crash, and its database is
-// not. A member that was added is in the database alone then. One that is added next is not in the database: its entry
-// stands at an index that the database has already (etcd-io/etcd#20967). etcd 3.5.33 removes the first; the second is
-// removed by the operator. A directory that etcdutl makes of a snapshot of such a cluster has neither.
+// Each member's log loses its end, as may happen with --unsafe-no-fsync and a crash, but its database does not. Then a
+// member that was added is only in the database. The next one that is added is not in the database: its entry has an
+// index that the database already has (etcd-io/etcd#20967). etcd 3.5.33 removes the first, and the operator the
+// second. A directory that etcdutl makes from a snapshot of such a cluster has neither.
 func TestPhantomsOfEtcd35(t *testing.T) {
 	elderEtcd(t, etcdForgetful)
 	elderEtcd(t, etcd35)
@@ -229,7 +230,7 @@ func TestPhantomsOfEtcd35(t *testing.T) {
 	}
 	e.finds("restored from the snapshot", []string{restored})
 
-	e.run(etcd35, e.members) // each announces its name, whereupon all remove the phantom
+	e.run(etcd35, e.members) // each announces its name, and then all remove the phantom
 	e.stop(syscall.SIGTERM, e.members)
 	e.finds("after etcd "+etcd35, e.dirs(), "only-v2")
 	e.run(etcd35, e.members)
@@ -241,14 +242,14 @@ func TestPhantomsOfEtcd35(t *testing.T) {
 		return err
 	})
 	for _, p := range e.members {
-		e.writes(p) // beyond the removal
+		e.writes(p) // beyond the index of the removal
 	}
 	e.stop(syscall.SIGTERM, e.members)
 	e.finds("after the removal", e.dirs())
 }
 
-// A learner was promoted by an etcd that does not write that into the database (etcd-io/etcd#19557, #20793): only the log
-// knows of it. A newer etcd 3.5 corrects it as soon as it runs.
+// A learner was promoted by an etcd that does not write the promotion into the database (etcd-io/etcd#19557, #20793):
+// only the log has it. A newer etcd 3.5 corrects that as soon as it runs.
 func TestForgottenPromotionOfEtcd35(t *testing.T) {
 	elderEtcd(t, etcdCareless)
 	elderEtcd(t, etcdForgetful)
@@ -279,16 +280,16 @@ func TestForgottenPromotionOfEtcd35(t *testing.T) {
 	e.finds("after etcd "+etcdForgetful, e.dirs())
 }
 
-// A cluster was once started with --force-new-cluster after a power loss, where the database had an entry of which the log
-// did not say yet that it is committed: the first removal takes its index, and the database still lists that member
-// (etcd-io/etcd#20009, etcd-io/raft#300). Etcd 3.5.24 leaves it there.
+// A cluster was started with --force-new-cluster after a power loss, when the database had an entry that the log did
+// not show as committed yet. The first removal takes its index, and the database still lists that member
+// (etcd-io/etcd#20009, etcd-io/raft#300). etcd 3.5.24 leaves it there.
 func TestForceNewClusterOfEtcd35(t *testing.T) {
 	elderEtcd(t, etcdCareless)
 	elderEtcd(t, etcdForgetful)
 	elderEtcd(t, etcd35)
 	e := newElders(t, 3)
 	e.run(etcdCareless, e.members)
-	survivor := e.members[2:] // the first to be killed, before it has seen that another is gone
+	survivor := e.members[2:] // the first to be killed, before it has seen that another one is gone
 	e.snapshot(survivor[0])
 	e.stop(syscall.SIGKILL, e.members)
 	e.run(etcdCareless, survivor, "ETCD_FORCE_NEW_CLUSTER=true")

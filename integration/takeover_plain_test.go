@@ -14,11 +14,11 @@ import (
 	"holdfast/integration/tier"
 )
 
-// plainTLS are the certificates of plain etcd as an operator has them: one authority, and one certificate for each member,
-// which clients and peers are shown alike. The zero value is none.
+// plainTLS are the certificates of an operator's plain etcd: one authority, and one certificate for each member, for
+// clients and peers. The zero value has none.
 type plainTLS struct{ dir string }
 
-// newPlainTLS makes them, for the addresses of a cluster, and a client's.
+// newPlainTLS makes them for the addresses of a cluster, and one for a client.
 func newPlainTLS(t *testing.T) func(*integration.Cluster) plainTLS {
 	return func(c *integration.Cluster) plainTLS {
 		t.Helper()
@@ -41,10 +41,10 @@ func newPlainTLS(t *testing.T) func(*integration.Cluster) plainTLS {
 	}
 }
 
-// pair is the file of a member's certificate and its key.
+// pair returns the file with a member's certificate and its key.
 func (p plainTLS) pair(n *integration.Node) string { return filepath.Join(p.dir, n.Name, "pair.pem") }
 
-// configure has a node, and etcd on its host, use them.
+// configure makes a node, and etcd on its host, use the certificates.
 func (p plainTLS) configure(n *integration.Node, etcd map[string]any) {
 	if p.dir == "" {
 		return
@@ -58,14 +58,14 @@ func (p plainTLS) configure(n *integration.Node, etcd map[string]any) {
 	n.Keys["etcd.client-cert-auth"] = true
 }
 
-// A cluster of plain etcd with certificates of its operator becomes holdfast's, machine by machine, and goes back.
+// A cluster of plain etcd with its operator's certificates moves to holdfast, machine by machine, and back.
 func TestTakeoverOfPlainEtcdWithTLS(t *testing.T) {
 	h := plainHandover(t, newPlainTLS(t))
 	h.thereAndBack(func() {})
 }
 
-// Members that were given back reach each other by way of the last one of holdfast's alone, for their names lead nowhere,
-// as etcd-manager has it when it starts. That one is not released before they do, and no client notices.
+// Members that were given back are connected only through holdfast's last member, because their names do not resolve,
+// as when etcd-manager starts. That member is not released before they are connected, and clients notice nothing.
 func TestReleaseOfTheLastLink(t *testing.T) {
 	tier.Long(t, "TestSevered of embedded/health and TestSight of embedded/plan refuse such a release in each case")
 	h := plainHandover(t, newPlainTLS(t))
@@ -98,7 +98,7 @@ func TestReleaseOfTheLastLink(t *testing.T) {
 	}
 	h.more(100)
 	first := order[0]
-	h.give(first) // it knows the names by now
+	h.give(first) // it resolves the names by now
 	h.release(last)
 	h.verify()
 	if h.worst > 3*time.Second {

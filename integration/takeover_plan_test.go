@@ -15,7 +15,7 @@ import (
 	"holdfast/embedded/health"
 )
 
-// planned is what `holdfast takeover plan` says, as far as the story reads it.
+// planned are the fields of `holdfast takeover plan` that the story reads.
 type planned struct {
 	Cluster   string `json:"cluster_id"`
 	Member    string `json:"member_id"`
@@ -33,7 +33,7 @@ type planned struct {
 	} `json:"findings"`
 }
 
-// plan asks for the plan of a seat, and checks that the exit code says the same.
+// plan returns the plan of a seat, and checks that the exit code agrees with it.
 func (h *handover) plan(i int) (p planned) {
 	h.t.Helper()
 	n := h.seats[i].node
@@ -45,7 +45,7 @@ func (h *handover) plan(i int) (p planned) {
 	return p
 }
 
-// blocking are the codes of what is in the way.
+// blocking returns the codes of the obstacles.
 func (p planned) blocking() (codes []string) {
 	for _, f := range p.Findings {
 		if f.Blocks {
@@ -55,8 +55,8 @@ func (p planned) blocking() (codes []string) {
 	return codes
 }
 
-// While plain etcd runs, the plan names its members, and what is in the way until that is gone; it changes nothing. What
-// it says of the cluster is what the takeover finds.
+// While plain etcd runs, the plan names its members, and the obstacles until these are gone. It changes nothing. What
+// it says about the cluster is what the takeover finds.
 func TestPlanOfPlainEtcd(t *testing.T) {
 	h := plainHandover(t, nil)
 	s := h.seats[0]
@@ -112,8 +112,8 @@ func TestPlanOfPlainEtcd(t *testing.T) {
 	h.verify()
 }
 
-// While etcd-manager runs, the plan of its own flags finds its volume, its token and the members, and no obstacle but
-// what is really in the way: a backup, until one is made as docs/migrate-etcd-manager.md says.
+// While etcd-manager runs, the plan for its own flags finds its volume, its token and the members. The only obstacle
+// is a missing backup, until one is made as docs/migrate-etcd-manager.md says.
 func TestPlanOfEtcdManager(t *testing.T) {
 	f := newFarm(t, false)
 	n := f.seats[0].node
@@ -158,7 +158,7 @@ func TestPlanOfEtcdManager(t *testing.T) {
 	f.verify()
 }
 
-// tree are the names below a directory, but for etcd's logs and snapshots, which come and go while it runs.
+// tree returns the names below a directory, without etcd's logs and snapshots, which change while it runs.
 func tree(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -13,7 +13,7 @@ import (
 	"holdfast/integration/hosts"
 )
 
-// rehearsed is what `holdfast takeover rehearse` says, as far as the story reads it.
+// rehearsed are the fields of `holdfast takeover rehearse` that the story reads.
 type rehearsed struct {
 	Stopped string `json:"stopped"`
 	Same    bool   `json:"same_ids"`
@@ -30,7 +30,7 @@ type rehearsed struct {
 	} `json:"steps"`
 }
 
-// rehearse rehearses, and checks that nothing is left and that the exit code says whether it went through.
+// rehearse rehearses. It checks that nothing is left, and that the exit code shows the success.
 func rehearse(t *testing.T, n *integration.Node, args ...string) (r rehearsed) {
 	t.Helper()
 	temp, err := os.MkdirTemp("", "hf-") // t.TempDir is too long for the path of a unix socket
@@ -47,7 +47,7 @@ func rehearse(t *testing.T, n *integration.Node, args ...string) (r rehearsed) {
 	return r
 }
 
-// through checks that a rehearsal of three members went through, with the cluster's real IDs known.
+// through checks that a rehearsal of three members succeeded, and knows the cluster's real IDs.
 func (r rehearsed) through(t *testing.T, ids []string) {
 	t.Helper()
 	slots := map[string]int{}
@@ -68,8 +68,8 @@ func (r rehearsed) through(t *testing.T, ids []string) {
 	}
 }
 
-// A takeover and the way back are rehearsed beside the living cluster, on the backup that a node has made; and on copies
-// of all members, with their own IDs. The cluster notices nothing. What cannot go through says so.
+// A takeover and its way back are rehearsed beside the live cluster, with the backup that a node has made, and with
+// copies of all members, which keep their IDs. The cluster notices nothing. A rehearsal that cannot succeed says why.
 func TestRehearsal(t *testing.T) {
 	if err := hosts.Check(); err != nil {
 		t.Skip(err)

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// database is how large the databases are that the stories of takeovers pass on. Filling them takes a while, and room on
-// the disk for several times as much: such a run is not for each day.
+// database is the size of the databases in the stories of takeovers. Filling them takes a while, and several times as
+// much room on the disk, so such a run is not for every day.
 var database = flag.Int("database", 0, "MiB in the other program's cluster before it is taken over; 0: next to nothing")
 
-// quota is what etcd is given for it; 0 is its default.
+// quota is etcd's quota for it; 0 is the default.
 func quota() int64 {
 	if *database == 0 {
 		return 0
 	}
-	return 8 << 30 // the most that etcd advises
+	return 8 << 30 // the most that etcd recommends
 }
 
 const (
@@ -26,7 +26,7 @@ const (
 	fillWriters = 4
 )
 
-// fill writes so much that the database has its size. What does not compress is as large in a backup.
+// fill writes until the database has this size. The values do not compress, so a backup is as large.
 func (w *traffic) fill() {
 	if *database == 0 {
 		return
@@ -38,7 +38,7 @@ func (w *traffic) fill() {
 		writers.Go(func() {
 			value := make([]byte, filler)
 			for i := range next {
-				_, _ = rand.Read(value) // it never fails
+				_, _ = rand.Read(value) // never fails
 				ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 				_, err := w.client.Put(ctx, fmt.Sprintf("filler/%08d", i), string(value))
 				cancel()

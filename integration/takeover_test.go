@@ -28,13 +28,13 @@ import (
 )
 
 const (
-	// plainNames makes this test binary an etcd with the configuration file that is its argument, and names the members'
+	// plainNames makes this test binary run etcd with the configuration file in its argument. It has the members'
 	// addresses: SLOT=ADDRESS,…
 	plainNames = "HOLDFAST_TEST_PLAIN_ETCD"
 	plainZone  = "plain.test"
 )
 
-// runPlainEtcd is etcd itself, with its own configuration, but for the names of the members: they are in no DNS.
+// runPlainEtcd runs etcd with its own configuration, and resolves the members' names, which are in no DNS.
 func runPlainEtcd(names, config string) error {
 	table := map[string][]netip.Addr{}
 	for pair := range strings.SplitSeq(names, ",") {
@@ -67,8 +67,8 @@ func runPlainEtcd(names, config string) error {
 	}
 }
 
-// plainHandover is a cluster of plain etcd that runs, and holdfast beside it that may take it over. Names and tokens are
-// not those that holdfast would choose. secure are the certificates that clients and members have; nil: they need none.
+// plainHandover is a running cluster of plain etcd, and holdfast beside it, which may take it over. Names and tokens
+// differ from those that holdfast would choose. secure are the certificates of clients and members, or nil.
 func plainHandover(t *testing.T, secure func(*integration.Cluster) plainTLS) *handover {
 	t.Helper()
 	story(t)
@@ -112,10 +112,10 @@ func plainHandover(t *testing.T, secure func(*integration.Cluster) plainTLS) *ha
 	return h
 }
 
-// plainFile is etcd's configuration on a node's host. JSON is YAML.
+// plainFile writes etcd's configuration on a node's host. JSON is YAML.
 func plainFile(n *integration.Node) string { return filepath.Join(n.Dir, "etcd.yaml") }
 
-// launchPlain starts etcd on a node's host, to which the names of these members lead somewhere: SLOT=ADDRESS.
+// launchPlain starts etcd on a node's host, with these names of members: SLOT=ADDRESS.
 func launchPlain(t *testing.T, n *integration.Node, names ...string) *program {
 	t.Helper()
 	self, err := os.Executable()
@@ -125,8 +125,8 @@ func launchPlain(t *testing.T, n *integration.Node, names ...string) *program {
 	return launch(t, cmd, filepath.Join(n.Dir, "etcd.log"), plainNames+"="+strings.Join(names, ","))
 }
 
-// The other program and holdfast on one machine never work on the data at a time, and the second one takes over by
-// itself when the first one ends. After a change of mind everything is as before.
+// The other program and holdfast on one machine never use the data at the same time, and holdfast takes over by itself
+// when the other program ends. After a change of mind everything is as before.
 func TestTakeoverOfPlainEtcdFenced(t *testing.T) {
 	h := plainHandover(t, nil)
 	h.fenced(0)
@@ -134,23 +134,23 @@ func TestTakeoverOfPlainEtcdFenced(t *testing.T) {
 	h.verify()
 }
 
-// A machine is killed at each step of the takeover. The other program finds its data at that moment, and holdfast
-// carries on later.
+// A machine is killed at each step of the takeover. Then the other program finds its data, and holdfast continues
+// later.
 func TestKillWhileTakingPlainEtcdOver(t *testing.T) {
 	eachTurn(t, func(t *testing.T, turn int) { plainHandover(t, nil).killAtEachStep(turn) })
 }
 
-// A machine is killed at each step of the way back.
+// A machine is killed at each step of the release.
 func TestKillWhileGivingPlainEtcdBack(t *testing.T) {
 	eachTurn(t, func(t *testing.T, turn int) { plainHandover(t, nil).killWhileGivingBack(turn, func() {}) })
 }
 
-// Two of three machines are taken over at the same time: the quorum is lost for that long, and nothing else.
+// Two of three machines are taken over at the same time. The quorum is lost for that time, and nothing else is.
 func TestTakeoverOfTwoAtOnce(t *testing.T) { plainHandover(t, nil).twoAtOnce() }
 
-// A machine that was not taken over yet is lost for good while two programs run the cluster. Nothing is replaced by itself:
-// the operator removes its member, as `takeover status` says, takes the rest over, and a machine with a blank disk has the
-// slot once the takeover is over (R22).
+// A machine that was not taken over yet is lost for good while two programs run the cluster. Nothing is replaced
+// automatically. The operator removes its member, as `takeover status` says, and takes the rest over. A machine with a
+// blank disk gets the slot once the takeover is over (R22).
 func TestTakeoverWithALostMachine(t *testing.T) {
 	h := plainHandover(t, nil)
 	order := h.leaderLast()
@@ -203,9 +203,9 @@ func TestTakeoverWithALostMachine(t *testing.T) {
 	h.verify()
 }
 
-// A cluster of plain etcd becomes holdfast's, machine by machine and the leader last, while clients write; and goes back
-// the same way. One of its founders was replaced before: neither the cluster's ID nor the new member's follow from the
-// names and the token.
+// A cluster of plain etcd moves to holdfast, machine by machine and the leader last, while clients write, and back in
+// the same way. One of its founders was replaced before, so neither the cluster's ID nor the new member's ID follow
+// from the names and the token.
 func TestTakeoverOfPlainEtcd(t *testing.T) {
 	h := plainHandover(t, nil)
 	i := h.leaderLast()[0]
@@ -216,7 +216,7 @@ func TestTakeoverOfPlainEtcd(t *testing.T) {
 	must(t, err)
 	name := fmt.Sprintf("infra%d", i)
 	at := slices.IndexFunc(list.Members, func(m *etcdserverpb.Member) bool { return m.Name == name })
-	// etcd wants all connected for 5 s, here and below. What it has no leader for it may never answer.
+	// etcd requires that all members were connected for 5 s, here and below. Without a leader, it may never answer.
 	until(t, time.Minute, "the member is removed", func() error {
 		call, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

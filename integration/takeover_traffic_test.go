@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	trafficWriters = 4                     // that write at the same time
-	trafficPause   = 10 * time.Millisecond // of each from one write to the next
+	trafficWriters = 4                     // goroutines that write at the same time
+	trafficPause   = 10 * time.Millisecond // of each, from one write to the next
 	trafficPrefix  = "traffic/"
-	trafficLease   = 60 // seconds that the lease outlives its last renewal: longer than any outage here
+	trafficLease   = 60 // the seconds of the lease's TTL: longer than any outage here
 )
 
-// traffic is what clients do while a cluster passes from one program to another: they write, watch and keep a lease, by
-// way of all members. It knows etcd's API alone, so that it is the same no matter who runs the members.
+// traffic are clients of a cluster that moves from one program to another. They write, watch and keep a lease through
+// all members. They use only etcd's API, so that they do not depend on the program.
 type traffic struct {
 	t      *testing.T
-	urls   []string // of all members' clients
+	urls   []string // client URLs of all members
 	over   *tls.Config
 	client *clientv3.Client
 	cancel context.CancelFunc
@@ -39,13 +39,13 @@ type traffic struct {
 
 	mu      sync.Mutex
 	acked   map[string]int64 // key -> revision of its only write
-	refused map[string]int   // what writes ended with that were not acknowledged -> how often
-	seen    map[string]int64 // key -> revision at which the watch told of it
-	told    int64            // newest revision that the watch told of
+	refused map[string]int   // how often writes failed, by error
+	seen    map[string]int64 // key -> revision at which the watch reported it
+	told    int64            // newest revision that the watch reported
 	watched error            // why the watch or the lease ended
 	at      time.Time        // of the newest acknowledged write
 	gap     time.Duration    // longest time without an acknowledged write since the last call of longest
-	worst   time.Duration    // longest ever
+	worst   time.Duration    // longest gap of all
 }
 
 // identity is what must not change when another program runs the members.
@@ -54,7 +54,7 @@ type identity struct {
 	members map[uint64]string // ID -> peer URLs
 }
 
-// newTraffic begins it; it ends with verify, or with the test.
+// newTraffic starts the traffic, which ends with verify or with the test.
 func newTraffic(t *testing.T, over *tls.Config, urls ...string) *traffic {
 	t.Helper()
 	w := &traffic{t: t, urls: urls, over: over, acked: map[string]int64{}, refused: map[string]int{},
@@ -92,7 +92,7 @@ func newTraffic(t *testing.T, over *tls.Config, urls ...string) *traffic {
 	return w
 }
 
-// dial makes a client that finds out within seconds that a member is gone.
+// dial returns a client that notices within seconds that a member is gone.
 func (w *traffic) dial(urls ...string) *clientv3.Client {
 	w.t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: urls, Logger: zap.NewNop(), TLS: w.over,
@@ -133,7 +133,8 @@ func (w *traffic) write(ctx context.Context, i int) {
 	}
 }
 
-// watch remembers what it is told. What is told twice, too late or not at all is a broken watch, and so is its end.
+// watch records the events. An event that comes twice, too late or not at all means a broken watch, and so does its
+// end.
 func (w *traffic) watch(ctx context.Context, events clientv3.WatchChan) {
 	for resp := range events {
 		if err := resp.Err(); err != nil {
@@ -163,7 +164,7 @@ func (w *traffic) count() int {
 	return len(w.acked)
 }
 
-// longest returns the longest time without an acknowledged write since the last call; one that lasts counts as well.
+// longest returns the longest time without an acknowledged write since the last call, including the current one.
 func (w *traffic) longest() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +173,7 @@ func (w *traffic) longest() time.Duration {
 	return gap.Round(time.Millisecond)
 }
 
-// more waits until count further writes are acknowledged.
+// more waits until count more writes are acknowledged.
 func (w *traffic) more(count int) {
 	w.t.Helper()
 	want := w.count() + count
@@ -186,7 +187,7 @@ func (w *traffic) more(count int) {
 	})
 }
 
-// identity is read from all members, which must not differ.
+// identity reads the identity from all members, which must agree.
 func (w *traffic) identity(ctx context.Context) (first identity) {
 	w.t.Helper()
 	for i, url := range w.urls {
@@ -212,7 +213,7 @@ func (w *traffic) identity(ctx context.Context) (first identity) {
 	return first
 }
 
-// serves waits until a member answers a linearizable read and is level with the others.
+// serves waits until a member answers a linearizable read and has caught up with the others.
 func (w *traffic) serves(url string) {
 	w.t.Helper()
 	c := w.dial(url)
@@ -225,8 +226,7 @@ func (w *traffic) serves(url string) {
 	})
 }
 
-// version returns the version that the cluster has agreed on, as a member says. It is 3.0.0 until the founders have told
-// theirs.
+// version returns the cluster version according to a member. It is 3.0.0 until the founders have reported theirs.
 func (w *traffic) version(url string) (string, error) {
 	client := http.Client{Timeout: 5 * time.Second,
 		Transport: &http.Transport{TLSClientConfig: w.over, DisableKeepAlives: true}}
@@ -240,7 +240,7 @@ func (w *traffic) version(url string) (string, error) {
 	return answer.EtcdCluster, err
 }
 
-// agreed waits until the cluster is at a version of this minor, as all members say.
+// agreed waits until all members say that the cluster has this minor version.
 func (w *traffic) agreed(minor string) {
 	w.t.Helper()
 	until(w.t, time.Minute, "the cluster is at etcd "+minor, func() error {
@@ -272,7 +272,7 @@ func (w *traffic) leader() (leader int) {
 	return leader
 }
 
-// leaderLast returns the indexes of all members, and that of the leader is the last one.
+// leaderLast returns the indexes of all members, the leader's last.
 func (w *traffic) leaderLast() []int {
 	w.t.Helper()
 	leader := w.leader()
@@ -285,7 +285,7 @@ func (w *traffic) leaderLast() []int {
 	return append(order, leader)
 }
 
-// verify ends the traffic, and checks that nothing of it is lost and that the cluster is the one it was.
+// verify ends the traffic. It checks that nothing is lost, and that the cluster is the same one.
 func (w *traffic) verify() {
 	w.t.Helper()
 	w.more(20)
@@ -293,12 +293,12 @@ func (w *traffic) verify() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.watched != nil {
-			return nil // it is said below
+			return nil // reported below
 		}
 		missing := 0
 		for key, rev := range w.acked {
 			if rev > w.told {
-				continue // it is on its way
+				continue // the event is still on its way
 			}
 			if w.seen[key] != rev {
 				missing++
@@ -333,7 +333,7 @@ func (w *traffic) verify() {
 		w.worst.Round(time.Millisecond))
 }
 
-// compare reads everything from each member, which must have all that was acknowledged and hash like the others.
+// compare reads everything from each member, which must have everything acknowledged, and the same hash as the others.
 func (w *traffic) compare(ctx context.Context) {
 	w.t.Helper()
 	revision, hashes := int64(0), map[string]uint32{}

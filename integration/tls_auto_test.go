@@ -19,16 +19,16 @@ import (
 	"holdfast/integration"
 )
 
-// Three nodes with a directory for a store make their own authorities. Strangers stay out of the gossip, a rotation
-// goes through under writes although the store is emptied meanwhile, and blank machines join afterwards. No output of
-// anybody holds a key.
+// Three nodes with a directory as their store make their own authorities. Strangers stay out of the gossip. A rotation
+// succeeds under writes although the store is emptied meanwhile, and blank machines join afterwards. No output
+// contains a key.
 func TestTLSAuto(t *testing.T) {
 	story(t)
-	// The steps of a rotation are looked for every hundredth of an authority's life, and the store every twentieth of a
-	// leaf's.
+	// The steps of a rotation are checked every hundredth of an authority's life, and the store every twentieth of a
+	// leaf's life.
 	c := cluster(t, integration.Options{Nodes: 4, Keys: map[string]any{"tls.mode": "auto", "tls.leaf-life": "30s", "tls.ca-life": "10m"}})
 	n1, n3, other := c.Nodes[0], c.Nodes[2], c.Nodes[3]
-	c.Set("gossip.seeds", []string{n1.Address, c.Nodes[1].Address, n3.Address}) // a seed that is not there is a problem
+	c.Set("gossip.seeds", []string{n1.Address, c.Nodes[1].Address, n3.Address}) // a seed that does not exist would be a finding
 	var said strings.Builder
 	run := func(n *integration.Node, args ...string) integration.Output {
 		t.Helper()
@@ -103,7 +103,7 @@ func TestTLSAuto(t *testing.T) {
 		})
 	})
 	views(t, c, health.Healthy)
-	for _, phase := range []string{"introduced", "retiring"} { // issuing may be over before anybody asks
+	for _, phase := range []string{"introduced", "retiring"} { // the phase issuing may be over before a look
 		if !phases[phase] {
 			t.Errorf("nothing told of the phase %s: %v", phase, phases)
 		}
@@ -183,8 +183,8 @@ func TestTLSAuto(t *testing.T) {
 	}
 }
 
-// inPhase notes the phase of the rotation that is open, of which status and `tls show` must tell the same, and which
-// is nothing wrong by itself. Without a node it makes sure that no rotation is open.
+// inPhase notes the phase of the open rotation. Status and `tls show` must agree on it, and it is no finding by
+// itself. Without a node, inPhase checks that no rotation is open.
 func inPhase(t *testing.T, c *integration.Cluster, n *integration.Node, phases map[string]bool) error {
 	t.Helper()
 	if n == nil {
@@ -212,14 +212,14 @@ func inPhase(t *testing.T, c *integration.Cluster, n *integration.Node, phases m
 		return fmt.Errorf("status knows of no rotation: %s", text)
 	case strings.Contains(text, "- "+n.Name+": authority rotation"):
 		t.Errorf("a rotation is a problem by itself: %s", text)
-	case strings.Contains(text, "CA ROTATION "+r.Phase): // it may have moved on between the two
+	case strings.Contains(text, "CA ROTATION "+r.Phase): // the phase may have changed between the two looks
 		phases[r.Phase] = true
 	}
 	return nil
 }
 
-// strangersGossip starts a node that speaks to the others without TLS, in the clear and then with a key: it is told why
-// it is alone, and nobody takes it for one of theirs.
+// strangersGossip starts a node that sends gossip without TLS, first in the clear and then with a key. It is told why
+// it is alone, and no node takes it for one of the cluster.
 func strangersGossip(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	t.Helper()
 	n.Keys["tls.mode"] = "off"
@@ -248,7 +248,7 @@ func strangersGossip(t *testing.T, c *integration.Cluster, n *integration.Node) 
 	}
 }
 
-// planted are all private keys that the nodes have.
+// planted are all private keys of the nodes.
 func planted(t *testing.T, c *integration.Cluster) secrets {
 	t.Helper()
 	s := secrets{}
@@ -284,7 +284,7 @@ func (s secrets) keys(t *testing.T, where string, text []byte) {
 		if block == nil || len(block.Bytes) < 68 {
 			t.Fatalf("%s: not a key", where)
 		}
-		// The secret number of P-256 in PKCS #8, as far as it is in the first line of PEM.
+		// The private number of P-256 in PKCS #8, as far as it is in the first line of PEM.
 		number := block.Bytes[36:48]
 		s.plant(where+" "+fmt.Sprint(len(s)), base64.StdEncoding.EncodeToString(number), number)
 		rest = after

@@ -22,10 +22,11 @@ import (
 
 const (
 	clientPort, peerPort = 2379, 2380
-	peersName            = "peer.story.holdfast.internal" // that every member's certificate bears
+	peersName            = "peer.story.holdfast.internal" // in every member's certificate
 )
 
-// credentials are a client's certificate, and whom it trusts. Both can be exchanged while clients use its config.
+// credentials are a client's certificate and the authorities that it trusts. Both can be replaced while clients use
+// its config.
 type credentials struct {
 	mu    sync.Mutex
 	pair  *tls.Certificate
@@ -44,7 +45,7 @@ func (c *credentials) now() (*tls.Certificate, *x509.CertPool) {
 	return c.pair, c.roots
 }
 
-// config verifies as crypto/tls does, but for the name, with the roots of the moment.
+// config verifies as crypto/tls does, but without the name, and with the current roots.
 func (c *credentials) config() *tls.Config {
 	return &tls.Config{
 		InsecureSkipVerify:   true, //nolint:gosec // VerifyConnection does
@@ -57,17 +58,17 @@ func (c *credentials) config() *tls.Config {
 	}
 }
 
-// of takes over what clientTLS has had issued.
+// of copies the certificate and the roots of a config from clientTLS.
 func (c *credentials) of(cfg *tls.Config) { c.set(&cfg.Certificates[0], cfg.RootCAs) }
 
-// as is a client of its own with one certificate, which trusts what c trusts.
+// as returns the credentials of another client, which trusts what c trusts.
 func (c *credentials) as(pair *tls.Certificate) *tls.Config {
 	_, roots := c.now()
 	own := &credentials{pair: pair, roots: roots}
 	return own.config()
 }
 
-// presented makes a handshake and returns the certificate that the server shows.
+// presented makes a handshake and returns the server's certificate.
 func presented(n *integration.Node, port int, cfg *tls.Config) (*x509.Certificate, error) {
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", fmt.Sprintf("%s:%d", n.Address, port), cfg)
 	if err != nil {
@@ -77,12 +78,12 @@ func presented(n *integration.Node, port int, cfg *tls.Config) (*x509.Certificat
 	return conn.ConnectionState().PeerCertificates[0], nil
 }
 
-// admits is nil if a port of a node answers anyone who has a certificate.
+// admits returns nil if a port of a node answers a client with a certificate.
 func admits(n *integration.Node, port int, cfg *tls.Config) error {
 	return fetch(cfg, fmt.Sprintf("https://%s:%d/version", n.Address, port))
 }
 
-// everywhere is nil if check is, for every running node.
+// everywhere returns nil if check does, for every running node.
 func everywhere(c *integration.Cluster, check func(n *integration.Node) error) error {
 	for _, n := range c.Running() {
 		if err := check(n); err != nil {
@@ -92,7 +93,7 @@ func everywhere(c *integration.Cluster, check func(n *integration.Node) error) e
 	return nil
 }
 
-// authorities makes two by `tls init`, and returns the pool of their certificates.
+// authorities makes two authorities with `tls init`, and returns the pool of their certificates.
 func authorities(t *testing.T, n *integration.Node, dir string) *x509.CertPool {
 	t.Helper()
 	if out := n.Holdfast("tls", "init", dir); out.Code != 0 {
@@ -116,7 +117,7 @@ func trust(t *testing.T, pool *x509.CertPool, dir string) {
 	}
 }
 
-// bundle replaces the certificates of the authorities in dir by those of others, one file after the other.
+// bundle replaces the authorities' certificates in dir, one file after the other.
 func bundle(t *testing.T, dir string, others ...string) {
 	t.Helper()
 	for _, name := range authorityNames {
@@ -130,9 +131,9 @@ func bundle(t *testing.T, dir string, others ...string) {
 	}
 }
 
-// Certificates that live for seconds are renewed again and again on three nodes, and then both authorities are
-// exchanged by bundles, under writes over TLS and without a restart of a process. No handshake fails while leaves are
-// renewed, and no write but what a change of the leader costs.
+// Certificates that live for seconds are renewed again and again on three nodes. Then both authorities are replaced
+// with bundles, under writes over TLS and without a restart of a process. No handshake fails while leaves are renewed,
+// and writes fail only because of a change of the leader.
 func TestTLSForLife(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Keys: map[string]any{"tls.mode": "ca", "tls.leaf-life": "9s"}})
@@ -166,7 +167,7 @@ func TestTLSForLife(t *testing.T) {
 		t.Error("a client of the next authority was admitted before the time")
 	}
 	begin = time.Now()
-	bundle(t, given, old, next) // and the new one is to sign, although nobody trusts it yet
+	bundle(t, given, old, next) // the new one must sign, although no client trusts it yet
 	for _, name := range authorityNames {
 		key, err := os.ReadFile(filepath.Join(next, name+".key"))
 		must(t, err)
@@ -210,7 +211,7 @@ func TestTLSForLife(t *testing.T) {
 	}
 }
 
-// renewed shakes hands with every port until each has shown times other certificates. No handshake may fail.
+// renewed makes handshakes with every port until each has shown this many other certificates. No handshake may fail.
 func renewed(t *testing.T, c *integration.Cluster, me *credentials, times int) {
 	t.Helper()
 	seen := map[string]map[string]bool{}
@@ -236,7 +237,7 @@ func renewed(t *testing.T, c *integration.Cluster, me *credentials, times int) {
 	})
 }
 
-// shows is nil if both ports of a node show certificates that roots have signed.
+// shows returns nil if both ports of a node show certificates that roots have signed.
 func shows(n *integration.Node, me *credentials, roots *x509.CertPool) error {
 	for _, port := range []int{clientPort, peerPort} {
 		cert, err := presented(n, port, me.config())
@@ -250,8 +251,8 @@ func shows(n *integration.Node, me *credentials, roots *x509.CertPool) error {
 	return nil
 }
 
-// All nodes are off until every certificate has ended: they start, and all is well. Then the authorities themselves
-// have ended: the nodes say so, start nothing, and continue when there are others.
+// All nodes are off until every certificate has expired. They start, and the cluster serves. Then the authorities
+// themselves have expired: the nodes say so, start no member, and continue when there are others.
 func TestTLSExpired(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Keys: map[string]any{"tls.mode": "ca", "tls.leaf-life": "3s"}})
@@ -293,7 +294,7 @@ func TestTLSExpired(t *testing.T) {
 			t.Errorf("%s shows a certificate", n.Name)
 		}
 	}
-	for _, name := range authorityNames { // the certificate and then its key: in between they do not fit
+	for _, name := range authorityNames { // the certificate first, then its key: in between they do not match
 		for _, file := range []string{name + ".crt", name + ".key"} {
 			text, err := os.ReadFile(filepath.Join(next, file))
 			must(t, err)
@@ -305,7 +306,7 @@ func TestTLSExpired(t *testing.T) {
 	w.Verify()
 }
 
-// ended stops all nodes and waits until every certificate that they have has ended.
+// ended stops all nodes and waits until all their certificates have expired.
 func ended(c *integration.Cluster) {
 	c.Stop()
 	c.Until(patience, "every certificate has ended", func() error {
@@ -334,7 +335,7 @@ func everyLeaf(c *integration.Cluster, check func(*x509.Certificate) error) erro
 	return nil
 }
 
-// aged is the certificate of an authority, with its key, as if it had ended a minute ago.
+// aged returns the certificate of an authority with its key, as if it had expired a minute ago.
 func aged(t *testing.T, ca tls.Certificate) []byte {
 	t.Helper()
 	template := *ca.Leaf

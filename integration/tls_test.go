@@ -23,8 +23,8 @@ import (
 	"holdfast/integration"
 )
 
-// Three nodes with the authorities of `tls init`. Anyone who has no certificate of the right authority is refused, by
-// etcd's client port and by its peer port, and a member with one of the wrong authority stays alone until it has the
+// Three nodes have the authorities of `tls init`. etcd's client port and its peer port refuse everyone without a
+// certificate of the right authority. A member with a certificate of the wrong authority stays alone until it has the
 // right one.
 func TestTLSGiven(t *testing.T) {
 	story(t)
@@ -73,7 +73,7 @@ func TestTLSGiven(t *testing.T) {
 	if s, err := n.Status(); err != nil || !strings.Contains(strings.Join(s.Reasons(), " "), "slot c") {
 		t.Errorf("%s with a stranger says %v, %v", n.Name, s.Reasons(), err)
 	}
-	// It is the clients' own: then any of them could be a member.
+	// It is the clients' authority: with it, any client could be a member.
 	swap(func() {
 		lone.Keys["tls.peer-ca-file"] = filepath.Join(ours, "etcd-clients-ca.crt")
 		lone.Keys["tls.peer-ca-key-file"] = filepath.Join(ours, "etcd-clients-ca.key")
@@ -84,7 +84,7 @@ func TestTLSGiven(t *testing.T) {
 	w.Verify()
 }
 
-// strangers tries every port with what must not open it. The controls show that the ports were reached.
+// strangers tries every port with what must be refused. The control cases show that the ports were reached.
 func strangers(t *testing.T, c *integration.Cluster, ours, foreign string) {
 	t.Helper()
 	n := c.Nodes[0]
@@ -125,7 +125,7 @@ func strangers(t *testing.T, c *integration.Cluster, ours, foreign string) {
 		if try.port == 2380 {
 			cfg.ServerName = "peer.story.holdfast.internal"
 		}
-		if try.pair != nil { // whatever the server says that it would accept
+		if try.pair != nil { // whatever the server says that it accepts
 			cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return try.pair, nil }
 		}
 		err := fetch(cfg, fmt.Sprintf("https://%s:%d/version", n.Address, try.port))
@@ -157,7 +157,7 @@ func fetch(cfg *tls.Config, url string) error {
 	return nil
 }
 
-// clientTLS has a node issue a certificate for a user, and returns how a client uses it.
+// clientTLS has a node issue a certificate for a user, and returns a client's TLS configuration.
 func clientTLS(t *testing.T, c *integration.Cluster, n *integration.Node, user string) *tls.Config {
 	t.Helper()
 	n.Configure()
@@ -176,8 +176,8 @@ func clientTLS(t *testing.T, c *integration.Cluster, n *integration.Node, user s
 	return cfg
 }
 
-// signed is a certificate with a name, and with more names or addresses, of an authority in a directory as `tls init` makes
-// it.
+// signed returns a certificate with a name, and with more names or addresses, of an authority in a directory that `tls
+// init` has made.
 func signed(t *testing.T, dir, authority, name string, more ...string) *tls.Certificate {
 	t.Helper()
 	ca, err := tls.LoadX509KeyPair(filepath.Join(dir, authority+".crt"), filepath.Join(dir, authority+".key"))

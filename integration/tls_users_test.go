@@ -35,8 +35,8 @@ roles:
 - {name: app, permissions: [{access: readwrite, prefix: /app/}]}
 `
 
-// A certificate's common name is a user to etcd and a role to the remote control, each by its own list, and neither
-// opens anything to somebody whom the list does not name.
+// A certificate's common name is a user in etcd, and a role in the remote control, each with its own list. Neither
+// gives rights to a name that is not in its list.
 func TestCertificatesAreUsers(t *testing.T) {
 	story(t)
 	r := newRules(t)
@@ -60,7 +60,7 @@ func TestCertificatesAreUsers(t *testing.T) {
 	c.Start()
 	c.Healthy()
 	r.settled("the users and roles of the file are there")
-	w := c.Write() // as kube-apiserver
+	w := c.Write() // as kube-apiserver does
 	w.More(20)
 	usersOfEtcd(t, c, me, given)
 	jsonGateway(t, r, me, given)
@@ -70,7 +70,7 @@ func TestCertificatesAreUsers(t *testing.T) {
 	r.quiet()
 }
 
-// usersOfEtcd tries what certificates of different names may do.
+// usersOfEtcd tries what certificates with different names may do.
 func usersOfEtcd(t *testing.T, c *integration.Cluster, me *credentials, given string) {
 	t.Helper()
 	ctx := t.Context()
@@ -128,8 +128,8 @@ func snapshotOf(client *clientv3.Client, t *testing.T) error {
 	return err
 }
 
-// jsonGateway tries etcd's JSON, which talks to etcd with the server's certificate, no matter who asks: no certificate is
-// a user there, and a token is.
+// jsonGateway tries etcd's JSON API, which talks to etcd with the server's certificate, whoever asks. There a
+// certificate is no user, but a token is.
 func jsonGateway(t *testing.T, r *rules, me *credentials, given string) {
 	t.Helper()
 	post := func(cn, path, token string, body any) (int, string) {
@@ -222,7 +222,7 @@ func remoteControl(t *testing.T, r *rules, given, foreign string) {
 	if o := as(given, "kube-apiserver", "status"); o.Code == 0 {
 		t.Errorf("status as nobody: %+v", o)
 	}
-	r.c.Healthy() // nobody was drained
+	r.c.Healthy() // no node was drained
 	if o := as(given, "alice", "drain"); o.Code != 0 {
 		t.Fatalf("drain as alice: %+v", o)
 	}

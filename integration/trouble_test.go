@@ -21,8 +21,8 @@ import (
 	"holdfast/integration"
 )
 
-// etcd cannot start, because something else has its port: the node says so, lives on without being ready,
-// and serves as soon as the port is free. First with a blank disk, then with data.
+// etcd cannot start because something else uses its port. The node says so, stays alive without being ready, and
+// serves as soon as the port is free. First with a blank disk, then with data.
 func TestStartFails(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
@@ -69,21 +69,21 @@ func startOnTakenPort(t *testing.T, c *integration.Cluster, n *integration.Node)
 	})
 }
 
-// readyz returns what a load balancer is answered.
+// readyz returns the answer that a load balancer gets.
 func readyz(t *testing.T, n *integration.Node) int {
 	t.Helper()
 	code, _ := page(t, n, "/readyz")
 	return code
 }
 
-// livez returns what a supervisor is answered.
+// livez returns the answer that a supervisor gets.
 func livez(t *testing.T, n *integration.Node) int {
 	t.Helper()
 	code, _ := page(t, n, "/livez")
 	return code
 }
 
-// alive checks that the nodes still are the processes that the story has started.
+// alive checks that the nodes are still the processes that the story has started.
 func alive(t *testing.T, nodes ...*integration.Node) {
 	t.Helper()
 	for _, n := range nodes {
@@ -93,8 +93,8 @@ func alive(t *testing.T, nodes ...*integration.Node) {
 	}
 }
 
-// A running follower is removed from the member list by hand: its data is set aside, once, and the same
-// process comes back as a learner, then as a voter.
+// A running follower is removed from the member list by hand. Its data is set aside, once, and the same process comes
+// back as a learner, then as a voter.
 func TestRemovedWhileRunning(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -106,7 +106,7 @@ func TestRemovedWhileRunning(t *testing.T) {
 	slot := follower.Keys["volume.local.slot"].(string)
 	replaced(t, c, follower, func() { removeMember(t, c, leader, slot) })
 	decided(t, follower, "set-aside")
-	decided(t, follower, "accept") // a learner's place
+	decided(t, follower, "accept") // as a learner
 	c.Healthy()
 	w.More(50)
 	alive(t, c.Nodes...)
@@ -122,8 +122,8 @@ func TestRemovedWhileRunning(t *testing.T) {
 	w.Verify()
 }
 
-// removeMember does what `etcdctl member remove` does, which etcd refuses until all members have been
-// connected for some seconds.
+// removeMember does what `etcdctl member remove` does. etcd refuses it until all members have been connected for some
+// seconds.
 func removeMember(t *testing.T, c *integration.Cluster, through *integration.Node, slot string) {
 	t.Helper()
 	id := c.Members()[slot].ID
@@ -138,7 +138,7 @@ func removeMember(t *testing.T, c *integration.Cluster, through *integration.Nod
 	})
 }
 
-// aside returns what was set aside on any volume of the host.
+// aside returns what was set aside on all volumes of the host.
 func aside(t *testing.T, n *integration.Node) []string {
 	t.Helper()
 	kept, err := filepath.Glob(filepath.Join(n.Root, "*", "aside", "*"))
@@ -146,10 +146,10 @@ func aside(t *testing.T, n *integration.Node) []string {
 	return kept
 }
 
-// An operator orders a disk to give up what it never had: the order is refused and leaves nothing behind
-// that would take effect later.
+// An operator orders a disk to give up what it never had. The order is refused, and nothing of it stays that could
+// take effect later.
 func TestOrderWithNothingToGiveUp(t *testing.T) {
-	t.Parallel() // its parts are stories
+	t.Parallel() // its parts are separate stories
 	for _, order := range []string{"--new", "--abandon"} {
 		t.Run(order, func(t *testing.T) {
 			story(t)
@@ -185,8 +185,8 @@ func TestOrderWithNothingToGiveUp(t *testing.T) {
 	}
 }
 
-// A disk has a ledger that this version cannot read: the node waits. Set aside, everything that was on the
-// disk is kept, which is another disk from then on and comes back by way of a learner.
+// A disk has a ledger that this version cannot read: the node waits. When the ledger is set aside, everything else on
+// the disk is kept. The disk counts as a new one and comes back as a learner.
 func TestSetAsideKeepsEverything(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -210,7 +210,7 @@ func TestSetAsideKeepsEverything(t *testing.T) {
 			t.Fatalf("set aside: exit code %d: %s", o.Code, o.Err)
 		}
 	})
-	decided(t, n, "accept") // a learner's place
+	decided(t, n, "accept") // as a learner
 	kept := aside(t, n)
 	if len(kept) != 1 {
 		t.Fatalf("set aside: %v", kept)
@@ -228,7 +228,7 @@ func TestSetAsideKeepsEverything(t *testing.T) {
 	w.Verify()
 }
 
-// object reads a file of JSON.
+// object reads a JSON file.
 func object(t *testing.T, path string) (o map[string]any) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -239,8 +239,8 @@ func object(t *testing.T, path string) (o map[string]any) {
 	return o
 }
 
-// The store hangs, as a network file system does whose server is gone: a node that founds, and one that
-// saves a backup, stop all the same; and a member starts without the store.
+// The store hangs, like a network file system whose server is gone. A node that founds and a node that saves a backup
+// can still be stopped, and a member starts without the store.
 func TestStoreHangs(t *testing.T) {
 	story(t)
 	const bound = 12 * time.Second
@@ -278,7 +278,7 @@ func TestStoreHangs(t *testing.T) {
 	w.Verify()
 }
 
-// stopWithin stops a node of which something may hang. It may say so with its exit code.
+// stopWithin stops a node of which something may hang. The exit code may say so.
 func stopWithin(t *testing.T, n *integration.Node, bound time.Duration) {
 	t.Helper()
 	begin := time.Now()
@@ -291,7 +291,7 @@ func stopWithin(t *testing.T, n *integration.Node, bound time.Duration) {
 	}
 }
 
-// hang puts a pipe in the place of a directory, which nobody can open without waiting forever, until release.
+// hang replaces a directory by a pipe, which blocks everybody who opens it until release.
 func hang(t *testing.T, dir string) (release func()) {
 	t.Helper()
 	away := dir + ".away"
@@ -317,7 +317,7 @@ func saved(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	})
 }
 
-// newestBackup is when the newest backup was made that the node knows of.
+// newestBackup returns the time of the newest backup that the node knows of.
 func newestBackup(n *integration.Node) (time.Time, error) {
 	s, err := n.Self()
 	if err == nil && (s.Backup == nil || s.Backup.Time == nil) {

@@ -13,7 +13,7 @@ import (
 	"holdfast/integration"
 )
 
-// older builds the holdfast that embeds etcd 3.6, when the first story wants it.
+// older builds the holdfast that embeds etcd 3.6, once, for the first story that needs it.
 var older = sync.OnceValues(func() (string, error) { return integration.BuildEtcd36(work) })
 
 // bothBinaries returns the holdfast with etcd 3.6 and the one under test.
@@ -28,7 +28,7 @@ func bothBinaries(t *testing.T) (etcd36, etcd37 string) {
 	return etcd36, etcd37
 }
 
-// Up, down and up again, one node at a time, under writes: nothing acknowledged is lost, and the members stay equal.
+// Up, down and up again, one node at a time, under writes. No acknowledged write is lost, and the members stay equal.
 func TestUpgradeAndDowngrade(t *testing.T) {
 	story(t)
 	old, now := bothBinaries(t)
@@ -102,7 +102,7 @@ func swap(t *testing.T, c *integration.Cluster, w *integration.Writer, binary st
 	}
 }
 
-// atVersion waits until every member's cluster and data are at a version.
+// atVersion waits until the cluster and every member's data are at a version.
 func atVersion(t *testing.T, c *integration.Cluster, version string) {
 	t.Helper()
 	c.Until(30*time.Second, "every member is at etcd "+version, func() error {
@@ -121,7 +121,7 @@ func atVersion(t *testing.T, c *integration.Cluster, version string) {
 	})
 }
 
-// downgraded has the cluster go down to 3.6.
+// downgraded orders the cluster to downgrade to 3.6.
 func downgraded(t *testing.T, n *integration.Node) {
 	t.Helper()
 	began := time.Now()
@@ -132,8 +132,8 @@ func downgraded(t *testing.T, n *integration.Node) {
 	t.Logf("%s\nafter %s", out.Out, time.Since(began).Round(10*time.Millisecond))
 }
 
-// tooOld starts a node with an etcd that is too old for the cluster: it waits, whether the others run or not, and loses
-// nothing by it.
+// tooOld starts a node with an etcd that is too old for the cluster. The node waits, whether the others run or not,
+// and loses nothing.
 func tooOld(t *testing.T, c *integration.Cluster, old, now string) {
 	t.Helper()
 	n := c.Nodes[2]
@@ -147,7 +147,7 @@ func tooOld(t *testing.T, c *integration.Cluster, old, now string) {
 	c.Healthy()
 }
 
-// A whole cluster is started with an etcd that is too old for its data: nobody tells, but the data does.
+// A whole cluster is started with an etcd that is too old for its data. No other member can tell, but the data does.
 func TestUpgradeBackedOutTooLate(t *testing.T) {
 	story(t)
 	old, now := bothBinaries(t)

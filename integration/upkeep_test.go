@@ -22,7 +22,7 @@ import (
 	"holdfast/integration"
 )
 
-// small are the keys of a cluster whose databases are full soon.
+// small are the keys of a cluster whose databases are soon full.
 func small(more map[string]any) map[string]any {
 	keys := map[string]any{"etcd.quota-backend-bytes": 16 << 20, "upkeep.defrag-free-bytes": 4 << 20, "upkeep.full-percent": 60}
 	for k, v := range more {
@@ -45,7 +45,7 @@ func connect(t *testing.T, c *integration.Cluster) *clientv3.Client {
 func fillUp(t *testing.T, client *clientv3.Client, name func(i int) string) (last int) {
 	t.Helper()
 	for i := range 1000 {
-		// Each value is another one, so that nothing shrinks.
+		// Every value differs, so that nothing can be compressed.
 		value := strings.Repeat(fmt.Sprintf("%08d", i), 16<<10)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		_, err := client.Put(ctx, name(i), value)
@@ -61,11 +61,11 @@ func fillUp(t *testing.T, client *clientv3.Client, name func(i int) string) (las
 	return 0
 }
 
-// renewal is the time within which Kubernetes renews its leases: nobody may go without a write for so long. On a quiet
-// machine it takes a third of that.
+// renewal is the time within which Kubernetes renews its leases: writes must not fail for longer than that. On a quiet
+// machine a cure takes a third of it.
 const renewal = 10 * time.Second
 
-// cured waits until writes are acknowledged again, which began to be refused, or could be accepted again, at begin.
+// cured waits until writes are acknowledged again. They began to be refused, or could be accepted again, at begin.
 func cured(t *testing.T, c *integration.Cluster, w *integration.Writer, what string, begin time.Time) {
 	t.Helper()
 	w.More(1)
@@ -107,8 +107,8 @@ func total(counts map[string]int) (sum int) {
 	return sum
 }
 
-// A cluster that is full of history, under writes, cures itself; one that is full of live data says so and stays as it
-// is, until something is deleted. Neither takes longer than Kubernetes' controllers can wait.
+// A cluster whose space is full of history cures itself, under writes. One that is full of live data says so and stays
+// as it is until something is deleted. Neither takes longer than Kubernetes' controllers can wait.
 func TestNoSpace(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: small(nil)})
@@ -146,7 +146,7 @@ func TestNoSpace(t *testing.T) {
 	got, err := client.Get(t.Context(), "live/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	must(t, err)
 	left := map[string]bool{}
-	for _, kv := range got.Kvs { // the write that was refused may be there as well: it was too much, and yet it may have been carried out
+	for _, kv := range got.Kvs { // a refused write may have been carried out
 		left[string(kv.Key)] = true
 	}
 	for i := range last + 1 {
@@ -156,8 +156,8 @@ func TestNoSpace(t *testing.T) {
 	}
 }
 
-// Fragmented databases are defragmented one after the other, the leader's last and after a hand-over, while clients
-// write.
+// Fragmented databases are defragmented one after the other, the leader's last and after it has handed over the lead,
+// while clients write.
 func TestDefragmentation(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"upkeep.defrag-free-bytes": 24 << 20}})
@@ -197,8 +197,7 @@ func TestDefragmentation(t *testing.T) {
 	w.More(50)
 	t.Logf("longest time without a write: %s", w.Gap().Round(time.Millisecond))
 	slices.SortFunc(order, func(a, b defrag) int { return strings.Compare(a.at, b.at) })
-	// The last one led when it decided. It may have decided before it heard that all others had to be defragmented as
-	// well.
+	// The last one led when it decided. It may have decided before it heard that all others had to be defragmented too.
 	last := c.Nodes[slices.IndexFunc(c.Nodes, func(n *integration.Node) bool { return n.Name == order[2].node })]
 	all := last.Decisions()
 	turn := slices.IndexFunc(all, func(d integration.Decision) bool { return d.Action == "defrag" })
@@ -219,8 +218,8 @@ func TestDefragmentation(t *testing.T) {
 	w.Verify()
 }
 
-// A member's data was damaged. All nodes say whose it is by the hashes of all members, although etcd's alarm names
-// another one, which is not given up; and the damaged one is replaced at an operator's word.
+// A member's data was damaged. By the hashes of all members, all nodes name the damaged one, although etcd's alarm
+// names another, which stays. The damaged one is replaced when an operator says so.
 func TestCorrupt(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: small(nil)})
@@ -250,7 +249,7 @@ func TestCorrupt(t *testing.T) {
 		t.Errorf("rejoin where nothing is known to differ: %+v", out)
 	}
 
-	// The wrong one is blamed, as etcd may do.
+	// The alarm names the wrong member, as etcd may do.
 	blamed, err := good.Self()
 	must(t, err)
 	id := uint64(blamed.Etcd.Member)

@@ -17,7 +17,7 @@ import (
 	"holdfast/integration"
 )
 
-// views waits until everything that tells of the cluster's health agrees on the verdict.
+// views waits until everything that reports the cluster's health agrees on the verdict.
 func views(t *testing.T, c *integration.Cluster, want health.Verdict) {
 	t.Helper()
 	agree(t, c, fmt.Sprintf("all views agree on %s", want), func(s health.ClusterStatus) error {
@@ -28,9 +28,9 @@ func views(t *testing.T, c *integration.Cluster, want health.Verdict) {
 	})
 }
 
-// agree waits until everything that tells of the cluster's health tells the same: `status` as text, as JSON and by its
-// exit code, `doctor` and its exit code, and of each node that runs /readyz, /livez and the series holdfast_finding.
-// The status must be one that is wanted.
+// agree waits until everything that reports the cluster's health says the same: `status` as text, as JSON and by its
+// exit code, `doctor` and its exit code, and on each running node /readyz, /livez and the series holdfast_finding. The
+// status must be one that is wanted.
 func agree(t *testing.T, c *integration.Cluster, what string, wanted func(health.ClusterStatus) error) {
 	t.Helper()
 	c.Until(patience, what, func() error {
@@ -48,7 +48,7 @@ func agree(t *testing.T, c *integration.Cluster, what string, wanted func(health
 		if err != nil || !slices.Equal(codes(before.Findings), codes(after.Findings)) {
 			return errors.Join(disagree, err, errors.New("it changes"))
 		}
-		for _, f := range before.Findings { // some have figures in them
+		for _, f := range before.Findings { // some contain figures
 			stays := slices.ContainsFunc(after.Findings, func(g health.Finding) bool { return f.String() == g.String() })
 			if stays && f.Severity != health.Info && !strings.Contains(text.Out, f.String()) {
 				disagree = errors.Join(disagree, fmt.Errorf("status does not say %q: %s", f, text.Out))
@@ -58,7 +58,7 @@ func agree(t *testing.T, c *integration.Cluster, what string, wanted func(health
 	})
 }
 
-// disagreement says which view tells something else than the status does.
+// disagreement returns an error that names every view that differs from the status.
 func disagreement(t *testing.T, c *integration.Cluster, n *integration.Node, s health.ClusterStatus, text integration.Output) error {
 	t.Helper()
 	var all []error
@@ -118,7 +118,7 @@ func disagreement(t *testing.T, c *integration.Cluster, n *integration.Node, s h
 	}
 	runs := slices.ContainsFunc(s.Nodes, func(n health.NodeStatus) bool { return n.Reached && n.Etcd != nil })
 	for code := range found {
-		if code == health.QuorumLost && !runs { // it is a member that misses its leader; where none runs none does
+		if code == health.QuorumLost && !runs { // only a running member can miss its leader
 			continue
 		}
 		if health.KindOf(code).Local() && !local[code] {
@@ -128,7 +128,7 @@ func disagreement(t *testing.T, c *integration.Cluster, n *integration.Node, s h
 	return errors.Join(all...)
 }
 
-// codes are what was found, without the texts, which have times in them.
+// codes are the codes of the findings, without the texts, which contain times.
 func codes(all []health.Finding) (codes []string) {
 	for _, f := range all {
 		codes = append(codes, fmt.Sprintf("%s %s %s", f.Severity, f.Code, f.Subject))
@@ -137,7 +137,7 @@ func codes(all []health.Finding) (codes []string) {
 	return slices.Compact(codes)
 }
 
-// page is what the node answers to anyone who watches it.
+// page returns what the node answers to a monitoring system.
 func page(t *testing.T, n *integration.Node, path string) (code int, body string) {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second}
@@ -165,7 +165,7 @@ func series(t *testing.T, n *integration.Node, prefix string) map[string]float64
 	return values
 }
 
-// exported are the findings of which a series is not 0.
+// exported are the findings whose series is not 0.
 func exported(t *testing.T, n *integration.Node) map[health.Code]bool {
 	t.Helper()
 	found := map[health.Code]bool{}

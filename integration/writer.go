@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	writers    = 2                     // that write at the same time
-	writePause = 50 * time.Millisecond // of each writer from one write to the next: writing is what most stories cost
-	writeSoon  = 20 * time.Millisecond // the same, while somebody waits for more writes
-	writeTime  = 2 * time.Second       // that a write may take; after that nobody knows what became of it
+	writers    = 2                     // goroutines that write at the same time
+	writePause = 50 * time.Millisecond // from one write to the next; most of a story's cost is writing
+	writeSoon  = 20 * time.Millisecond // the same, while a story waits for more writes
+	writeTime  = 2 * time.Second       // the limit of a write, after which its outcome is unknown
 )
 
-// Writer writes in the background and remembers every write that the cluster has acknowledged. Each write
-// is a transaction of two puts: a record under a key of its own, and the number of the newest record.
+// Writer writes in the background and remembers every acknowledged write. Each write is a transaction of two puts: a
+// record under a key of its own, and the number of the newest record.
 type Writer struct {
 	c      *Cluster
 	id     int // of this writer in the cluster
@@ -34,13 +34,14 @@ type Writer struct {
 	mu     sync.Mutex
 	acked  map[string]string // record -> value
 	newest [writers]int      // number of the newest acknowledged record of each writer
-	vague  [writers][]int    // numbers of the records of which nobody knows what became: they may be written yet
+	vague  [writers][]int    // numbers of the records with an unknown outcome, which may still be written
 	rev    int64             // of the newest acknowledged write
 	at     time.Time         // of the newest acknowledged write
-	gap    time.Duration     // longest time from one acknowledged write to the next
+	gap    time.Duration     // longest time from one acknowledged write to the next, since the last call of Gap
 }
 
-// Write begins to write to whichever of nodes answer, of all when none are given, until Stop or the end of the test.
+// Write starts a writer, which writes until Stop or the end of the test. It uses any of the nodes that answers, or any
+// node of the cluster if none are given.
 func (c *Cluster) Write(nodes ...*Node) *Writer {
 	c.t.Helper()
 	client, err := c.dial(c.Endpoints(nodes...))
@@ -105,7 +106,7 @@ func (w *Writer) Acked() int {
 	return len(w.acked)
 }
 
-// Gap returns the longest time that passed without an acknowledged write since the last call.
+// Gap returns the longest time without an acknowledged write since the last call.
 func (w *Writer) Gap() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +115,7 @@ func (w *Writer) Gap() time.Duration {
 	return gap
 }
 
-// More waits until count further writes are acknowledged.
+// More waits until count more writes are acknowledged.
 func (w *Writer) More(count int) {
 	w.c.t.Helper()
 	w.wanted.Add(1)
@@ -134,8 +135,8 @@ func (w *Writer) Stop() {
 	w.wg.Wait()
 }
 
-// Verify stops the writing and checks that every acknowledged write can be read from every running member,
-// by a linearizable and by a serializable read, and that all members hold the same.
+// Verify stops the writing. It checks that every acknowledged write can be read from every running member, by a
+// linearizable and by a serializable read, and that all members have the same data.
 func (w *Writer) Verify() {
 	w.c.t.Helper()
 	w.Stop()
@@ -164,8 +165,8 @@ func (w *Writer) Verify() {
 	}
 }
 
-// read checks one member and returns the revision it was at. The linearizable read comes first: it waits
-// until the member has applied all that was acknowledged, so the serializable one may not miss anything.
+// read checks one member and returns its revision. The linearizable read comes first: it waits until the member has
+// applied everything acknowledged, so the serializable read must find all of it.
 func (w *Writer) read(n *Node) int64 {
 	w.c.t.Helper()
 	client, err := w.c.dial(w.c.Endpoints(n))
@@ -218,8 +219,8 @@ func (w *Writer) Snapshot() Acknowledgements {
 	return Acknowledgements{w, maps.Clone(w.acked), w.newest, w.vague}
 }
 
-// Compare returns what is wrong with what was found, all keys of a later moment: an acknowledged write that is not
-// there, or half of one.
+// Compare checks found, which has all keys at a later time. It returns an error if an acknowledged write is missing, or
+// only half of one is there.
 func (a Acknowledgements) Compare(found map[string]string) error {
 	if len(a.acked) == 0 {
 		return errors.New("no write was acknowledged: nothing is proven")
@@ -227,7 +228,7 @@ func (a Acknowledgements) Compare(found map[string]string) error {
 	return (&Writer{id: a.w.id, acked: a.acked, newest: a.newest, vague: a.vague}).compare(found)
 }
 
-// Missing returns how many acknowledged writes are not in found, records by their keys.
+// Missing returns how many acknowledged writes are missing in found, which has the records by key.
 func (w *Writer) Missing(found map[string]string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,7 +241,7 @@ func (w *Writer) Missing(found map[string]string) int {
 	return missing
 }
 
-// compare returns what is wrong with what was found: an acknowledged write that is not there, or half of one.
+// compare returns an error if an acknowledged write is missing in found, or only half of one is there.
 func (w *Writer) compare(found map[string]string) error {
 	lost, example := 0, ""
 	for key, value := range w.acked {
@@ -254,8 +255,7 @@ func (w *Writer) compare(found map[string]string) error {
 	}
 	for i, newest := range w.newest {
 		counted, _ := strconv.Atoi(found[w.counter(i)])
-		// A member that was stopped continues with what it was asked before, when everybody has long gone on without
-		// it.
+		// A member that was suspended later carries out old requests, which the writer had given up.
 		late := slices.Contains(w.vague[i], counted) && counted < newest
 		if counted < newest && !late {
 			return fmt.Errorf("%s is %d, acknowledged was %d", w.counter(i), counted, newest)
@@ -270,7 +270,7 @@ func (w *Writer) compare(found map[string]string) error {
 	return nil
 }
 
-// hashOf returns the hash of a member's keys and history up to a revision; ok is false on a standby.
+// hashOf returns the hash of a member's keys and history up to a revision. ok is false for a standby.
 func hashOf(c *Cluster, n *Node, rev int64) (hash uint32, ok bool) {
 	c.t.Helper()
 	if s, err := n.Self(); err != nil || s.Etcd == nil {
@@ -283,7 +283,7 @@ func hashOf(c *Cluster, n *Node, rev int64) (hash uint32, ok bool) {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	// waits until the member has applied all that is committed; whether the key may be read is all the same
+	// The read waits until the member has applied all that is committed. Its result does not matter.
 	_, _ = client.Get(ctx, "any")
 	resp, err := client.HashKV(ctx, n.ClientURL(), rev)
 	if err != nil {
@@ -292,7 +292,7 @@ func hashOf(c *Cluster, n *Node, rev int64) (hash uint32, ok bool) {
 	return resp.Hash, true
 }
 
-// dial makes a client that logs nothing and finds out quickly that an endpoint is dead.
+// dial returns a client that logs nothing, and notices a dead endpoint quickly.
 func (c *Cluster) dial(endpoints []string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: endpoints, Logger: zap.NewNop(), DialTimeout: 2 * time.Second, TLS: c.TLS,

@@ -22,12 +22,12 @@ type Backups struct {
 
 	spool  snapshot.Store // nil: there is none on this machine
 	opt    snapshot.Options
-	optErr error     // why opt is not usable; most commands need none
+	optErr error     // why opt cannot be used; most commands do not need it
 	said   io.Writer // standard error
 }
 
-// Open opens the stores of the configuration. Of this machine's directories those that are not there are left out: a
-// machine that runs no node has none. by is who asks, for those who read a result later; said is standard error.
+// Open opens the store and the spool of the configuration. It ignores a spool or a scratch directory that does not
+// exist, because a machine without a node has none. by names the caller in recorded results; said is standard error.
 func Open(ctx context.Context, cfg config.Config, by string, said io.Writer) (*Backups, error) {
 	there := func(dir string) bool {
 		_, err := os.Stat(dir)
@@ -49,7 +49,7 @@ func Open(ctx context.Context, cfg config.Config, by string, said io.Writer) (*B
 	return b, nil
 }
 
-// identity is whose backups in the store are ours.
+// identity returns the identity of the cluster's own backups in the store.
 func (b *Backups) identity(ctx context.Context) (snapshot.Identity, error) {
 	id, err := generations.Identity(ctx, b.Store, b.Config.Cluster.Name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *Backups) list(ctx context.Context) ([]snapshot.Backup, snapshot.Identit
 // Latest is the name of the newest good backup of our own cluster.
 const Latest = "latest"
 
-// resolve returns the backup that name, or latest, names in the store. What latest passes over is said.
+// resolve returns name or, for latest, the name of that backup in the store. It prints which backups latest skips.
 func (b *Backups) resolve(ctx context.Context, name string) (string, error) {
 	if name != Latest {
 		return name, nil
@@ -93,7 +93,7 @@ func (b *Backups) resolve(ctx context.Context, name string) (string, error) {
 	return found.Name, nil
 }
 
-// Progressing runs f, which reads or writes backups, and shows its progress.
+// Progressing runs f with options that show the progress of reading or writing a backup.
 func (b *Backups) Progressing(f func(opt snapshot.Options) error) error {
 	if b.optErr != nil {
 		return b.optErr
@@ -105,8 +105,8 @@ func (b *Backups) Progressing(f func(opt snapshot.Options) error) error {
 	return f(opt)
 }
 
-// Instead names the newest good backup other than the bad ones, whether that these are bad could be recorded or not. It
-// is "" if there is none, or the store does not tell.
+// Instead returns a text that names the newest good backup other than the bad ones, which need not be recorded as bad.
+// It is "" if there is none, or the store cannot be read.
 func (b *Backups) Instead(ctx context.Context, bad ...string) string {
 	all, _, err := b.list(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (b *Backups) Instead(ctx context.Context, bad ...string) string {
 	return show.InsteadText(all, bad...)
 }
 
-// noSuchBackup is the error about a name that the store does not have.
+// noSuchBackup returns the error for a name that is not in the store.
 func noSuchBackup(name string) error {
 	return fmt.Errorf("there is no backup %s (`holdfast snapshot list` shows what is there)", name)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // At returns the backups in another store, the argument STORE of a command: a directory, file:///PATH or
-// s3://BUCKET/PREFIX. A bucket is reached as snapshot.s3 says.
+// s3://BUCKET/PREFIX. The settings of snapshot.s3 apply to a bucket.
 func (b *Backups) At(ctx context.Context, store string) (*Backups, error) {
 	store, err := snapshot.ParseAddress(store)
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *Backups) Copy(ctx context.Context, name string, to *Backups) (meta snap
 	return meta, nil
 }
 
-// Missing returns which of the named backups another store does not have. All must be here.
+// Missing returns which of the named backups another store lacks. It returns an error if this store lacks one of them.
 func (b *Backups) Missing(ctx context.Context, names []string, to *Backups) (missing []string, err error) {
 	all, id, err := b.list(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// Deletable says what speaks against deleting the named backups.
+// Deletable returns an error if one of the named backups must not be deleted.
 func (b *Backups) Deletable(ctx context.Context, names []string, force bool) error {
 	all, err := b.Everywhere(ctx)
 	if err != nil {
@@ -23,20 +23,20 @@ func (b *Backups) Deletable(ctx context.Context, names []string, force bool) err
 	return nil
 }
 
-// deletable says what speaks against deleting the named ones of all backups.
+// deletable returns an error for each name that must not be deleted.
 func deletable(all []show.Listed, names []string, force bool) error {
 	var verified, rest []snapshot.Backup
 	for _, b := range all {
 		if b.Good() {
 			verified = append(verified, b.Backup)
 		} else if !b.Foreign && !b.Unfinished {
-			b.Failed = nil // whatever was proven: among these the newest is the most that there is
+			b.Failed = nil // a failed proof does not matter: if no backup is good, the newest is the best that there is
 			rest = append(rest, b.Backup)
 		}
 	}
 	newest, ok := snapshot.Newest(verified, time.Now())
 	what := "newest verified backup"
-	if !ok { // part of a bad one may be all that can be had
+	if !ok { // parts of a bad backup may be all that can be recovered
 		newest, _ = snapshot.Newest(rest, time.Now())
 		what = "newest backup, and none is good"
 	}
@@ -63,7 +63,7 @@ func deletable(all []show.Listed, names []string, force bool) error {
 	return errors.Join(errs...)
 }
 
-// Delete removes a backup from each place where it is.
+// Delete removes a backup from the spool and from the store.
 func (b *Backups) Delete(ctx context.Context, name string) error {
 	for _, from := range []struct {
 		store snapshot.Store

@@ -25,35 +25,35 @@ import (
 	"holdfast/snapshot"
 )
 
-// Directory is a data directory that is made of a backup, and whose it is to be.
+// Directory describes a data directory to make from a backup, and the member that it is for.
 type Directory struct {
 	Path           string
 	MemberName     string // "": cluster.member-name with the slot
 	Slot           string // "": the first of cluster.slots
 	InitialCluster string // name=URL,…; "": this member alone
-	Token          string // "": of the backup
+	Token          string // "": CLUSTER@BACKUP
 	Bump           int64  // negative: restore.revision-bump
-	Foreign        bool   // another cluster's backup will do, too
+	Foreign        bool   // another cluster's backup is allowed
 }
 
-// DefaultPeerURL is etcd's own.
+// DefaultPeerURL is the default peer URL of etcd.
 const DefaultPeerURL = "http://localhost:2380"
 
-// Make makes a data directory of a backup, or latest, on any machine, for holdfast's etcd or any other: it verifies the
-// backup on the way, and the directory is whole or absent. It must not exist, or be empty. Make prints to out what it
-// did and how to start etcd there.
+// Make makes a data directory from a backup, or latest, on any machine, for any etcd. It verifies the backup. The
+// directory must not exist, or be empty; it is either complete or absent afterwards. Make prints what it did, and how
+// to start etcd there.
 func (b *Backups) Make(ctx context.Context, out io.Writer, name string, d Directory) error {
 	name, err := b.resolve(ctx, name)
 	if err != nil {
 		return err
 	}
 	return b.Progressing(func(opt snapshot.Options) error {
-		opt.Rate = 0 // nothing is served that would have to be spared
+		opt.Rate = 0 // no member serves here that needs the bandwidth
 		return d.make(ctx, out, b.Config, b.Store, name, opt)
 	})
 }
 
-// Would verifies a backup, or latest, and says which directory Make would make of it.
+// Would verifies a backup, or latest, and returns a text about the directory that Make would make.
 func (b *Backups) Would(ctx context.Context, name string, d Directory) (would string, err error) {
 	if name, err = b.resolve(ctx, name); err != nil {
 		return "", err
@@ -79,7 +79,7 @@ func (b *Backups) Would(ctx context.Context, name string, d Directory) (would st
 		name, d.Path, spec.Slot, len(spec.Peers), spec.Token), err
 }
 
-// make makes the directory of a backup in a store.
+// make makes the directory from a backup in a store.
 func (d Directory) make(ctx context.Context, out io.Writer, cfg config.Config, store snapshot.Store, name string,
 	opt snapshot.Options) error {
 	spec, err := d.spec(cfg, name)
@@ -114,7 +114,7 @@ func (d Directory) make(ctx context.Context, out io.Writer, cfg config.Config, s
 	return explainRestored(out, dir, meta, spec, bump)
 }
 
-// Raise returns how much the revision is to be raised by.
+// Raise returns by how much to raise the revision.
 func (d Directory) Raise(cfg config.Config) (int64, error) {
 	if d.Bump < 0 {
 		return cfg.Restore.RevisionBump, nil
@@ -125,7 +125,7 @@ func (d Directory) Raise(cfg config.Config) (int64, error) {
 	return d.Bump, nil
 }
 
-// spec returns the member that the directory is made for, its name as slot.
+// spec returns the member that the directory is for. Its slot is the member's name.
 func (d Directory) spec(cfg config.Config, backup string) (plan.Spec, error) {
 	slot := d.Slot
 	switch {
@@ -154,21 +154,21 @@ func (d Directory) spec(cfg config.Config, backup string) (plan.Spec, error) {
 	return spec, nil
 }
 
-// admit returns an error unless the backup is one that may be restored.
+// admit returns an error unless the backup may be restored.
 func (d Directory) admit(ctx context.Context, cfg config.Config, store snapshot.Store, name string) error {
 	id, err := generations.Identity(ctx, store, cfg.Cluster.Name)
 	if err != nil {
 		return fmt.Errorf("read the store: %w", err)
 	}
 	found, err := node.Archive{Store: store, Cluster: cfg.Cluster.Name, Force: true}.Find(ctx, name, id.Lineage)
-	if err == nil && found.Foreign && !d.Foreign { // no cluster's data is at stake here, so it is said in other words
+	if err == nil && found.Foreign && !d.Foreign { // Find's own error warns of replacing a cluster's data
 		err = fmt.Errorf("backup %s is that of another cluster, %s: set cluster.name if it is the one you mean, or add "+
 			"--force-foreign", name, found.Cluster)
 	}
 	return err
 }
 
-// vacant returns an error unless makeWhole could make a directory.
+// vacant returns an error if makeWhole could not make the directory.
 func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -183,7 +183,7 @@ func vacant(dir string) error {
 	return nil
 }
 
-// partialOf is where a directory is made.
+// partialOf returns the path at which a directory is made before it is renamed.
 func partialOf(dir string) string { return dir + ".partial" }
 
 func inTheWay(dir string) error {
@@ -191,9 +191,10 @@ func inTheWay(dir string) error {
 		partialOf(dir))
 }
 
-// makeWhole lets build make a directory beside dir and then gives it dir's name. When build fails, nothing is left.
+// makeWhole has build make a directory beside dir, and renames it to dir. If build fails, nothing is left.
 func makeWhole(dir string, build func(partial string) error) error {
-	// An empty directory goes first, to find out now if it cannot: it may be a mount point. Never a file.
+	// Remove an empty directory first: if it is a mount point, that fails, and then nothing has been built in vain. Rmdir
+	// never removes a file.
 	if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("it must not exist, or be an empty directory that can be replaced: %w", err)
 	}
@@ -215,7 +216,7 @@ func makeWhole(dir string, build func(partial string) error) error {
 	return durable.SyncDir(filepath.Dir(dir))
 }
 
-// explainRestored tells what was made, and what to do with it.
+// explainRestored prints what was made, and how to start etcd on it.
 func explainRestored(out io.Writer, dir string, meta snapshot.Meta, spec plan.Spec, bump int64) error {
 	members, cluster, err := embedded.FounderIDs(spec.Token, spec.Peers)
 	if err != nil {
@@ -239,7 +240,7 @@ func explainRestored(out io.Writer, dir string, meta snapshot.Meta, spec plan.Sp
 	return err
 }
 
-// listenURL is where a member listens that is reached at peerURL: etcd listens at an address, never at a name.
+// listenURL returns the URL at which a member with this peer URL listens. etcd listens at addresses, not at names.
 func listenURL(peerURL string) string {
 	u, err := url.Parse(peerURL)
 	if err != nil || u.Hostname() == "localhost" {

@@ -1,9 +1,9 @@
-// Package backups is what the commands on backups do, on any machine: list, verify, drill, prune, delete, copy and pin
-// those in a store, save one of an etcd that is not ours, and make a data directory of one.
+// Package backups does the work of the commands on backups, on any machine. It lists, verifies, drills, prunes,
+// deletes, copies and pins the backups in a store, saves a backup of any etcd, and makes a data directory from a
+// backup.
 //
-// It knows no flags and prints no answers: those are the command's. What happens on the way, such as progress, which
-// backup latest passes over, or a result that could not be recorded, it writes to standard error, which the command
-// gives it.
+// It knows no flags and prints no answers; the commands do. It writes events to standard error: progress, the backups
+// that latest skips, and results that could not be recorded.
 //
-// Dangerous is what deletes: [Backups.Deletable] comes first, and what it refuses only force deletes.
+// Deleting is dangerous: call [Backups.Deletable] first. Only force may delete what it refuses.
 package backups

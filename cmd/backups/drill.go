@@ -10,8 +10,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// Drill restores a backup, or latest, in a process of its own, starts it there and records the result, which may be
-// that it cannot be restored: the error is why it was not tried.
+// Drill restores a backup, or latest, in a process of its own, starts it there, and records the result. A backup that
+// cannot be restored is a result, not an error: the error means that the drill was not tried.
 func (b *Backups) Drill(ctx context.Context, name string) (d snapshot.Drill, err error) {
 	if name, err = b.resolve(ctx, name); err != nil {
 		return d, err
@@ -30,8 +30,8 @@ func (b *Backups) Drill(ctx context.Context, name string) (d snapshot.Drill, err
 	return d, nil
 }
 
-// recordDrill stores the result of a drill: beside the backup and, if that is the newest, as the last drill that the
-// schedule counts from and that nodes show.
+// recordDrill stores the result of a drill beside the backup. For the newest backup, it also stores it as the last
+// drill, from which the schedule counts and which the nodes show.
 func (b *Backups) recordDrill(ctx context.Context, d snapshot.Drill) {
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// Everywhere lists the main store and the spool as one. Where one of them cannot be read the error says which, and the
-// list is that of the other; it is nil if there is none.
+// Everywhere lists the store and the spool as one. If one cannot be read, the error says which, and the list is that of
+// the other. If neither can be read, the list is nil.
 func (b *Backups) Everywhere(ctx context.Context) ([]show.Listed, error) {
 	place := show.InDirectory
 	if b.Config.Snapshot.InBucket() {
@@ -36,8 +36,8 @@ func (b *Backups) Everywhere(ctx context.Context) ([]show.Listed, error) {
 	return merge(place, main, spooled, err == nil), errors.Join(err, spoolErr)
 }
 
-// merge joins the lists of the main store, called place, and of the spool by name, oldest first. mainRead says that the
-// main list is complete, so that what only the spool has is only there.
+// merge joins the lists of the store, shown as place, and of the spool by name, oldest first. mainRead says that the
+// store's list is complete: what is missing in it is only in the spool.
 func merge(place string, main, spooled []snapshot.Backup, mainRead bool) []show.Listed {
 	all := make([]show.Listed, 0, len(main)+len(spooled))
 	at := map[string]int{}
@@ -53,7 +53,7 @@ func merge(place string, main, spooled []snapshot.Backup, mainRead bool) []show.
 				s.Problem = "only in the spool of this machine, not copied to the store yet"
 			}
 			all = append(all, show.Listed{Backup: s, Where: []string{show.InSpool}})
-		case !all[i].Good() && s.Good(): // the spool knows more of it
+		case !all[i].Good() && s.Good(): // the copy in the spool is better
 			bad := all[i].Backup
 			all[i].Backup = s
 			all[i].Proofs, all[i].Failed = bad.Proofs, bad.Failed

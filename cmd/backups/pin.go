@@ -9,14 +9,14 @@ import (
 	"holdfast/snapshot"
 )
 
-// A Place is a backup, and where it is.
+// Place is a backup, and the places that have it.
 type Place struct {
 	Name  string
 	Where []string
 }
 
-// Pin keeps a backup, or latest, from being pruned. What is pinned in the spool would stay there: a pin in the store
-// counts, and one in the spool goes there with the backup.
+// Pin keeps a backup, or latest, from being pruned. It pins only one copy: that in the store or, if the store has none,
+// that in the spool, whose pin is uploaded with it. A pinned copy in the spool would never be removed from there.
 func (b *Backups) Pin(ctx context.Context, name, why string, dry bool) (Place, error) {
 	return b.inPlaces(ctx, name, "pinned", 1, dry, func(s snapshot.Store, name string) error {
 		return snapshot.Pin(ctx, s, name, why)
@@ -30,7 +30,7 @@ func (b *Backups) Unpin(ctx context.Context, name string, dry bool) (Place, erro
 	})
 }
 
-// inPlaces does something to a backup in the first few of the places where it is. The store is the first.
+// inPlaces calls do for a backup in at most few of the places that have it. The store comes first.
 func (b *Backups) inPlaces(ctx context.Context, name, done string, few int, dry bool,
 	do func(s snapshot.Store, name string) error) (Place, error) {
 	name, err := b.resolve(ctx, name)

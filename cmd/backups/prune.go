@@ -8,8 +8,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// Prune removes the backups that snapshot.keep does not keep, or with dry only says which. Where some could not be
-// deleted it says so, and which were.
+// Prune removes the backups that snapshot.keep does not keep. With dry it only returns which. If some could not be
+// deleted, it returns an error and the result.
 func (b *Backups) Prune(ctx context.Context, now time.Time, dry bool) (snapshot.Pruned, error) {
 	id, err := b.identity(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"holdfast/snapshot/etcdclient"
 )
 
-// Remote is an etcd that is not ours, of which a member was chosen to be saved.
+// Remote is a member of any etcd, chosen to be saved.
 type Remote struct {
 	backups *Backups
 	client  clientv3.Config
@@ -18,7 +18,7 @@ type Remote struct {
 	version string
 }
 
-// Remote chooses a member of the etcd that client reaches. version is that of this program, which the backup records.
+// Remote chooses a member of the etcd at the client's endpoints. The backup records version, which is this program's.
 func (b *Backups) Remote(ctx context.Context, client clientv3.Config, version string) (*Remote, error) {
 	if b.optErr != nil {
 		return nil, b.optErr
@@ -27,7 +27,7 @@ func (b *Backups) Remote(ctx context.Context, client clientv3.Config, version st
 	return &Remote{b, client, source, version}, err
 }
 
-// Would returns whose backup Save would save, and an error if the store does not answer.
+// Would returns the metadata of the backup that Save would make, and an error if the store does not answer.
 func (r *Remote) Would(ctx context.Context) (snapshot.Meta, error) {
 	_, _, err := r.backups.list(ctx)
 	return r.meta(), err
@@ -44,8 +44,8 @@ func (r *Remote) Save(ctx context.Context, progress func(snapshot.Progress)) (sn
 	return snapshot.Save(ctx, r.backups.Store, tx, r.meta(), opt)
 }
 
-// meta says whose backup it is. The lineage is made of the cluster's ID, so that it can never be taken for the backup
-// of a cluster of ours that has the same name.
+// meta describes the backup. Its lineage is made from the cluster's ID, so that nobody takes it for the backup of a
+// holdfast cluster with the same name.
 func (r *Remote) meta() snapshot.Meta {
 	s, cfg := r.source, r.backups.Config
 	id := fmt.Sprintf("%x", s.Status.Header.ClusterId)

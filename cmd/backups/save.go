@@ -15,7 +15,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// SaveBy asks a node for a backup and follows it.
+// SaveBy asks a node to save a backup, and reports its progress.
 func SaveBy(ctx context.Context, c *control.Client, progress func(snapshot.Progress)) (snapshot.Meta, error) {
 	body, err := c.Call(ctx, http.MethodPost, "/snapshot")
 	if err != nil {

@@ -10,22 +10,22 @@ import (
 	"holdfast/snapshot"
 )
 
-// recordTime is how long recording a proof may take. The proof itself took longer.
+// recordTime limits how long recording a proof may take.
 const recordTime = 30 * time.Second
 
-// Verdict is what a verify says of one backup.
+// Verdict is the result of verifying one backup.
 type Verdict struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
-	// Unknown says that it could not be checked, as Error tells: nothing speaks against the backup.
+	// Unknown means that the backup could not be checked, for the reason in Error. It may be good.
 	Unknown bool `json:"unknown,omitempty"`
-	// DigestOnly says that the backup is encrypted and that no identity here decrypts it.
+	// DigestOnly means that only the digest was checked: the backup is encrypted, and no identity here decrypts it.
 	DigestOnly bool           `json:"digestOnly,omitempty"`
 	Error      string         `json:"error,omitempty"`
 	Meta       *snapshot.Meta `json:"meta,omitempty"`
 }
 
-// String is the verdict for people.
+// String returns the verdict as text for people.
 func (v Verdict) String() string {
 	switch {
 	case v.Unknown:
@@ -40,10 +40,10 @@ func (v Verdict) String() string {
 		health.Bytes(v.Meta.Content.Size))
 }
 
-// Verify judges backups one after the other, all of the cluster if none is named, and tells of each. Where it has
-// judged, the verdicts are not nil, and the error says how many are bad or unknown.
+// Verify verifies the named backups, or all of the cluster if names is empty, and calls tell for each. If it got as far
+// as verifying, the verdicts are not nil, and the error says how many backups are bad or unknown.
 func (b *Backups) Verify(ctx context.Context, names []string, tell func(Verdict)) (verdicts []Verdict, err error) {
-	listed := len(names) == 0 // one that is gone was removed meanwhile, which is nothing to tell
+	listed := len(names) == 0 // then a backup that is gone was removed meanwhile, and is skipped
 	if listed {
 		if names, err = b.verifiable(ctx); err != nil {
 			return nil, err
@@ -73,8 +73,7 @@ func (b *Backups) Verify(ctx context.Context, names []string, tell func(Verdict)
 	return verdicts, b.judged(ctx, verdicts, len(names))
 }
 
-// verifiable names all backups of the cluster, but for what may be being saved: it is no backup yet, and nothing is
-// wrong.
+// verifiable returns the names of the cluster's backups. It leaves out unfinished ones, which may still be being saved.
 func (b *Backups) verifiable(ctx context.Context) (names []string, err error) {
 	all, _, err := b.list(ctx)
 	if err != nil {
@@ -92,7 +91,7 @@ func (b *Backups) verifiable(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// judged is the error of verdicts on so many backups, nil if all are good.
+// judged returns an error if any of the verdicts is not good. of is the number of backups that were to be verified.
 func (b *Backups) judged(ctx context.Context, verdicts []Verdict, of int) error {
 	unknown, bad := 0, []string{}
 	for _, v := range verdicts {
@@ -116,7 +115,7 @@ func (b *Backups) judged(ctx context.Context, verdicts []Verdict, of int) error 
 	return errors.Join(errs...)
 }
 
-// verify judges one backup and records the proof. The error is that of a caller that gave up, or ErrNotFound.
+// verify verifies one backup and records the proof. The error is context.Canceled or [snapshot.ErrNotFound].
 func (b *Backups) verify(ctx context.Context, name string) (Verdict, error) {
 	var found snapshot.Verification
 	err := b.Progressing(func(opt snapshot.Options) (err error) {
@@ -137,8 +136,8 @@ func (b *Backups) verify(ctx context.Context, name string) (Verdict, error) {
 	return Verdict{Name: name, Good: true, DigestOnly: !found.Full, Meta: &found.Meta}, nil
 }
 
-// unrecorded says that a proof could not be stored beside the backup, which changes nothing about what was found. Of
-// one that was deleted meanwhile there is nothing to tell.
+// unrecorded prints that a proof could not be stored beside the backup. The result counts all the same. It prints
+// nothing if the backup was deleted meanwhile.
 func (b *Backups) unrecorded(err error) {
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		fmt.Fprintf(b.said, "the result is known here only: %v\n", err)

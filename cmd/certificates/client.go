@@ -11,7 +11,7 @@ import (
 	"holdfast/cmd/show"
 )
 
-// Ask has a node renew the certificate, if it is time for that, and says what became of it.
+// Ask asks a node to renew the certificate, if it is due, and prints the result.
 func (f Files) Ask(ctx context.Context, out io.Writer, address string, has *tls.Certificate, dryRun bool) error {
 	due, renewed, err := f.Refresh(ctx, address, true, !dryRun)
 	if err != nil {
@@ -20,7 +20,8 @@ func (f Files) Ask(ctx context.Context, out io.Writer, address string, has *tls.
 	return f.told(out, has, due, renewed, dryRun)
 }
 
-// Write writes all of them, none of which may be there but the authorities, of which the newest are right.
+// Write writes the certificate, the key and the authorities of a client. The certificate and the key must not exist;
+// existing authorities are replaced by the newer ones.
 func (f Files) Write(out io.Writer, i Issued, dryRun bool) (bool, error) {
 	files := []FreshFile{{f.Certificate, i.Certificate, 0o644}, {f.Key, i.Key, 0o600}}
 	if err := Absent(files); err != nil {
@@ -39,8 +40,8 @@ func (f Files) Write(out io.Writer, i Issued, dryRun bool) (bool, error) {
 	return true, err
 }
 
-// Renew replaces the authorities, and the certificate if it is time for that. The authorities come first: a server may
-// have a new one already.
+// Renew replaces the authorities, and the certificate if it is due. The authorities come first, because a server may
+// already have a certificate of a new one.
 func (f Files) Renew(out io.Writer, i Issued, has *tls.Certificate, dryRun bool) (bool, error) {
 	due := i.due(has.Leaf, time.Now())
 	if !dryRun {
@@ -57,7 +58,7 @@ func (f Files) Renew(out io.Writer, i Issued, has *tls.Certificate, dryRun bool)
 	return renewed, f.told(out, has, due, renewed, dryRun)
 }
 
-// told says what became of a certificate.
+// told prints whether the certificate was renewed.
 func (f Files) told(out io.Writer, has *tls.Certificate, due, renewed, dryRun bool) error {
 	good := fmt.Sprintf("%s is good until %s", f.Certificate, has.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	switch {

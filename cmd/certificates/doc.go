@@ -1,8 +1,8 @@
-// Package certificates is what commands do with certificates: issue one to a client (client.go), or to etcdctl on this
-// machine, have a node renew one where no key of an authority is (files.go), make the authorities of tls.mode ca and
-// write what is never overwritten (fresh.go), say which authorities clients are to trust, and look at all that a
-// configuration names.
+// Package certificates does what commands do with certificates. It issues one to a client (issue.go, client.go) or to
+// etcdctl on this machine (etcdctl.go), and asks a node to renew one on a machine without an authority's key
+// (files.go). It makes the authorities of tls.mode ca and writes files that are never overwritten (fresh.go), finds
+// the authorities that clients must trust (issue.go), and reads all certificates that a configuration names (look.go).
 //
-// Authorities and what was issued are read from where they are kept: the directories of the configuration and the
-// backup store (package embedded/pki/authorities). A command that issues needs the key of the clients' authority.
+// The authorities and the list of issued certificates are in the directories of the configuration and in the backup
+// store (package embedded/pki/authorities). A command that issues a certificate needs the key of its authority.
 package certificates

@@ -21,13 +21,13 @@ import (
 const (
 	etcdctlFile = "etcdctl.pem" // certificate and key, in tls.dir
 	etcdctlLife = 24 * time.Hour
-	// etcdctlUser is who etcdctl is to etcd's own authentication. Anyone who can read tls.dir can issue any
-	// certificate.
+	// etcdctlUser is etcdctl's user in etcd's own authentication. root adds no power: anyone who can read tls.dir can
+	// issue any certificate.
 	etcdctlUser = "root"
 )
 
-// PresetEtcdctl fills in, through the environment, what the user did not say. Without a usable configuration
-// of ours etcdctl works as it always does, unless a file was named.
+// PresetEtcdctl sets environment variables for the flags of etcdctl that the user did not give. If the configuration
+// cannot be used, it sets none, and returns an error only if file names it.
 func PresetEtcdctl(ctx context.Context, file string, args []string) error {
 	l, err := config.Load(file, nil, os.Environ())
 	if err != nil {
@@ -42,7 +42,7 @@ func PresetEtcdctl(ctx context.Context, file string, args []string) error {
 		certificate, key = e.CertFile, e.KeyFile
 	}
 	if l.Config.TLS.Issues() && os.Getenv("ETCDCTL_CERT") == "" && !given(args, "--cert") {
-		// The server's own certificate would do, but for etcd it is nobody's.
+		// The server's certificate would be accepted, but it names no user of etcd.
 		if certificate, err = etcdctl(ctx, l.Config, time.Now()); err != nil {
 			fmt.Fprintf(os.Stderr, "holdfast: no certificate for etcdctl: %v\n", err)
 		}
@@ -68,8 +68,8 @@ func given(args []string, flag string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return a == flag || strings.HasPrefix(a, flag+"=") })
 }
 
-// etcdctl returns a file with a certificate and its key for etcdctl on this machine. It is reissued when
-// less than half of its life is left, and when the authorities are others.
+// etcdctl returns the path of a file with a certificate and its key for etcdctl on this machine. It issues another
+// certificate when less than half of its life is left, or when the authorities have changed.
 func etcdctl(ctx context.Context, cfg config.Config, now time.Time) (string, error) {
 	path := filepath.Join(cfg.TLS.Dir, etcdctlFile)
 	if _, err := os.Stat(cfg.TLS.Files().ClientsCA); errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +85,7 @@ func etcdctl(ctx context.Context, cfg config.Config, now time.Time) (string, err
 	return path, durable.WriteFile(path, bytes.Join([][]byte{i.Certificate, i.Key}, nil))
 }
 
-// usable reports whether the certificate is good for some hours with the authorities in a file.
+// usable reports whether at least half of the certificate's life is left and the authorities in a file have signed it.
 func usable(path, authorities string, now time.Time) bool {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -20,27 +20,28 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// Files are where a certificate, its key and the authorities of the servers are on a machine without a node. A client
-// has three; an observer or an operator has all in one, a [pki.Paper], and the name is that in the certificate.
+// Files are the paths of a certificate, its key and the servers' authorities, on a machine without a node. A client has
+// three files. An observer or an operator has one, a [pki.Paper], with all three in it.
 type Files struct {
-	Holder                              pki.Holder
+	Holder pki.Holder
+	// Name is the common name that the certificate must have; "" for a paper with any name.
 	Name, Certificate, Key, Authorities string
-	Zone                                string // CLUSTER.DOMAIN, which a client need not know
+	Zone                                string // CLUSTER.DOMAIN; "" for a client
 }
 
-// FilesOf are those of a client in a directory: NAME.crt, NAME.key and ca.crt.
+// FilesOf returns the files of a client in a directory: NAME.crt, NAME.key and ca.crt.
 func FilesOf(dir, name string) Files {
 	return Files{Holder: pki.Client, Name: name, Certificate: filepath.Join(dir, name+".crt"),
 		Key:         filepath.Join(dir, name+".key"),
 		Authorities: filepath.Join(dir, "ca.crt")}
 }
 
-// PaperOf is the one of an observer or an operator.
+// PaperOf returns the file of an observer or an operator.
 func PaperOf(h pki.Holder, path, zone string) Files {
 	return Files{Holder: h, Certificate: path, Key: path, Authorities: path, Zone: zone}
 }
 
-// Issue is the command that issues another certificate, on a node.
+// Issue returns the command that issues another certificate on a node.
 func (f Files) Issue() string {
 	if f.Holder == pki.Client {
 		return "holdfast tls client " + f.Name + " --to DIR --renewable"
@@ -48,7 +49,7 @@ func (f Files) Issue() string {
 	return fmt.Sprintf("holdfast tls %s NAME --to FILE --renewable", f.Holder)
 }
 
-// Read reads the certificate and the key that are there.
+// Read reads the certificate and the key.
 func (f Files) Read() (*tls.Certificate, error) {
 	if f.Holder != pki.Client {
 		return f.readPaper()
@@ -83,12 +84,12 @@ func (f Files) readPaper() (*tls.Certificate, error) {
 	return &p.Certificate, nil
 }
 
-// askTime bounds a question to a node, which may have to wait for the store.
+// askTime limits a request to a node, which may have to wait for the store.
 const askTime = 20 * time.Second
 
-// Refresh asks a node for the present authorities and, where it is time and issue says so, for another certificate, and
-// writes what differs: the authorities first, for a server may have a certificate of a new one already. Who asks is
-// the present certificate. due says that it is, or was, time.
+// Refresh asks a node for the current authorities and, if the certificate is due and issue is set, for another one. It
+// authenticates with the current certificate. With write it writes what differs: the authorities first, because a
+// server may already have a certificate of a new one. due reports whether the certificate was due before the call.
 func (f Files) Refresh(ctx context.Context, address string, issue, write bool) (due, renewed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -121,7 +122,7 @@ func (f Files) Refresh(ctx context.Context, address string, issue, write bool) (
 	return true, true, f.take(told)
 }
 
-// open returns a client of a node that shows the present certificate.
+// open returns a client of a node that authenticates with the current certificate.
 func (f Files) open(address string) (*control.Client, error) {
 	if f.Holder == pki.Client {
 		return control.Open(config.Control{Remote: config.Remote{Address: address, CertFile: f.Certificate, KeyFile: f.Key,
@@ -134,7 +135,8 @@ func (f Files) open(address string) (*control.Client, error) {
 	return control.OpenAs(address, pki.MeshName(f.Zone), p.Certificate, p.Pool()), nil
 }
 
-// take writes what a node has told and is not so already: the authorities, and the certificate if there is one.
+// take writes the certificate that a node has sent, or the authorities if it has sent no certificate. A paper gets
+// both. A file that has the same content is not written.
 func (f Files) take(told node.Fresh) error {
 	if f.Holder != pki.Client {
 		p, err := pki.ReadPaper(f.Certificate)
@@ -153,7 +155,7 @@ func (f Files) take(told node.Fresh) error {
 	return replace(public, f.Authorities, []byte(told.Authorities))
 }
 
-// fits says why a certificate must not take the place of the present one.
+// fits returns an error if a certificate must not replace the current one.
 func (f Files) fits(told node.Fresh) error {
 	has, err := f.Read()
 	if err != nil {
@@ -182,7 +184,7 @@ func (f Files) fits(told node.Fresh) error {
 	return err
 }
 
-// replace replaces a file that is not so already.
+// replace writes a file, unless it already has this content.
 func replace(w durable.File, path string, text []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// FreshFile is a file that is not there yet.
+// FreshFile is a file that must not exist yet.
 type FreshFile struct {
 	Path string
 	Text []byte
 	Mode fs.FileMode
 }
 
-// Absent says which of the files is there already.
+// Absent returns an error if one of the files exists.
 func Absent(files []FreshFile) error {
 	for _, f := range files {
 		if _, err := os.Lstat(f.Path); err == nil {
@@ -31,7 +31,7 @@ func Absent(files []FreshFile) error {
 	return nil
 }
 
-// WriteFresh writes files into a directory, which it makes. Of what it wrote nothing stays if one of them fails.
+// WriteFresh makes a directory and writes the files into it. If one fails, it removes those that it wrote.
 func WriteFresh(dir string, files []FreshFile) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -53,7 +53,7 @@ func WriteFresh(dir string, files []FreshFile) (err error) {
 	return nil
 }
 
-// AuthorityFiles are authorities as tls.ca-dir has them. The error says which of the files is there already.
+// AuthorityFiles returns the files of the authorities in the layout of tls.ca-dir. It returns an error if one exists.
 func AuthorityFiles(dir string, given pki.Authorities) ([]FreshFile, error) {
 	var files []FreshFile
 	for _, a := range []struct {
@@ -70,7 +70,7 @@ func AuthorityFiles(dir string, given pki.Authorities) ([]FreshFile, error) {
 	return files, Absent(files)
 }
 
-// MakeAuthorities makes both authorities, as files that are to be written into dir.
+// MakeAuthorities makes both authorities, and returns the files to write into dir.
 func MakeAuthorities(dir string, life time.Duration) ([]FreshFile, error) {
 	clients, err := pki.NewAuthority(config.GivenClientsCA, life)
 	if err != nil {

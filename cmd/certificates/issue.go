@@ -23,21 +23,20 @@ import (
 	"holdfast/embedded/pki/authorities"
 )
 
-// public replaces a file that everybody may read, unless the present one says otherwise.
+// public replaces a file and keeps its mode. A new file may be read by everyone.
 var public = durable.File{Keep: 0o644}
 
-// Issued is a client's certificate and key, and the authorities by which it knows the servers, as PEM; or what an
-// observer or operator needs, all of it in Certificate.
+// Issued is a client's certificate, its key and the servers' authorities, in PEM. For an observer or an operator, all
+// of it is in Certificate.
 type Issued struct {
 	Certificate, Key, CA []byte
-	Renewable            bool // its holder may have the next one
+	Renewable            bool // a node may renew it for its holder
 	holder               pki.Holder
 	leaf                 *x509.Certificate
-	authority            *x509.Certificate // the one that has signed
+	authority            *x509.Certificate // that signed it
 }
 
-// Issue issues a certificate to a client of the cluster, by a command, which is no node: for the key of one that it
-// has, or for a new key where that is nil.
+// Issue issues a certificate to a client: for the key of has, or for a new key if has is nil.
 func Issue(ctx context.Context, cfg config.Config, name string, has *tls.Certificate,
 	life time.Duration) (i Issued, err error) {
 	source, known, err := issuer(ctx, cfg)
@@ -65,7 +64,7 @@ func Issue(ctx context.Context, cfg config.Config, name string, has *tls.Certifi
 	return i, err
 }
 
-// issuer returns the authorities that a command issues by, and where they come from.
+// issuer returns the authorities with which a command issues certificates, and their source.
 func issuer(ctx context.Context, cfg config.Config) (source pki.Source, known pki.Authorities, err error) {
 	if !cfg.TLS.Issues() {
 		return nil, known, fmt.Errorf("tls.mode is %s: holdfast issues certificates with %s and %s alone", cfg.TLS.Mode,
@@ -82,13 +81,13 @@ func issuer(ctx context.Context, cfg config.Config) (source pki.Source, known pk
 	return source, known, nil
 }
 
-// due reports whether a certificate should give way to this one: two thirds of its life are over, or another authority
-// has signed it.
+// due reports whether this certificate should replace has: two thirds of the life of has are over, or another authority
+// signed it.
 func (i Issued) due(has *x509.Certificate, now time.Time) bool {
 	return pki.Due(has, i.authority, now)
 }
 
-// IssuePaper issues what an observer or an operator needs, as the text of one file, by a command, which is no node.
+// IssuePaper issues a certificate to an observer or an operator, as the text of one file.
 func IssuePaper(ctx context.Context, cfg config.Config, h pki.Holder, name string,
 	life time.Duration) (i Issued, err error) {
 	_, known, err := issuer(ctx, cfg)
@@ -104,7 +103,8 @@ func IssuePaper(ctx context.Context, cfg config.Config, h pki.Holder, name strin
 	return i, err
 }
 
-// Track has the nodes tell before the certificate ends, and warns if that cannot be had.
+// Track records the certificate in the store, so that the nodes warn before it expires. If it cannot be recorded, Track
+// prints a warning.
 func (i Issued) Track(ctx context.Context, cfg config.Config, name string, warn io.Writer) {
 	if err := i.track(ctx, cfg, name); err != nil {
 		text := "nothing tells before it ends"
@@ -130,8 +130,9 @@ func (i Issued) track(ctx context.Context, cfg config.Config, name string) error
 	return known.Note(ctx, of, i.leaf, time.Now())
 }
 
-// Trusted are the authorities of a configuration, which are read without a node unless it names one on another machine,
-// and what is wrong all the same. Those of files, and of a node, come without keys; a node tells the clients' alone.
+// Trusted returns the authorities of a configuration. It asks a node only if control.remote.address names one, and that
+// node gives the clients' authorities alone. Authorities from files or from a node have no keys. problem is a warning
+// about authorities that could be read.
 func Trusted(ctx context.Context, cfg config.Config) (a pki.Authorities, problem, err error) {
 	switch {
 	case cfg.Control.Remote.Address != "":
@@ -158,7 +159,7 @@ func Trusted(ctx context.Context, cfg config.Config) (a pki.Authorities, problem
 		cfg.TLS.Mode)
 }
 
-// told asks a node on another machine for the clients' authorities.
+// told asks the node at control.remote.address for the clients' authorities.
 func told(ctx context.Context, c config.Control) (pki.Authority, error) {
 	client, err := control.Open(c)
 	if err != nil {
@@ -173,8 +174,8 @@ func told(ctx context.Context, c config.Control) (pki.Authority, error) {
 	return pki.ParseAuthority([]byte(fresh.Authorities), nil)
 }
 
-// ofFiles are the authorities of tls.mode files. The operator says which ones servers trust, and clients are to trust
-// those that have signed the server's certificate: they are handed out only if they are the same.
+// ofFiles returns the authorities of tls.mode files. etcd.trusted-ca-file names those that the servers trust. Clients
+// must trust those that signed the server's certificate, so ofFiles returns an error unless they are the same.
 func ofFiles(cfg config.Config) (a pki.Authorities, problem, err error) {
 	if a.Clients, err = pki.LoadAuthority(cfg.Etcd.TrustedCAFile, ""); err != nil {
 		return a, nil, fmt.Errorf("etcd.trusted-ca-file: %w", err)

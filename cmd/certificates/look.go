@@ -22,8 +22,8 @@ import (
 	"holdfast/embedded/pki/authorities"
 )
 
-// Look reads every certificate that the configuration names, and finds out which rotation of the authorities is open,
-// and what was issued to clients.
+// Look reads every certificate that the configuration names, the state of an open rotation of the authorities, and the
+// list of certificates issued to clients.
 func Look(ctx context.Context, cfg config.Config, now time.Time) show.TLS {
 	s := show.TLS{Mode: cfg.TLS.Mode, Certificates: readCertificates(cfg, now)}
 	if s.Mode == pki.ModeAuto {
@@ -35,8 +35,8 @@ func Look(ctx context.Context, cfg config.Config, now time.Time) show.TLS {
 	return s
 }
 
-// lookAtRotation asks the node on this machine for the rotation that is open. If it does not answer, the edition in
-// the store or in this node's copy tells all but what is waited for.
+// lookAtRotation asks the node on this machine for the open rotation. If the node does not answer, the edition in the
+// store or in the node's copy shows all except what the rotation waits for.
 func lookAtRotation(ctx context.Context, s *show.TLS, cfg config.Config, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, authorities.StorePatience)
 	defer cancel()
@@ -62,7 +62,7 @@ func lookAtRotation(ctx context.Context, s *show.TLS, cfg config.Config, now tim
 	s.Notes = append(s.Notes, fmt.Sprintf("whether a rotation is open is not known: %v", err))
 }
 
-// lookAtIssued asks the store for the certificates that `holdfast tls client` has issued.
+// lookAtIssued reads from the store which certificates were issued to clients.
 func lookAtIssued(ctx context.Context, s *show.TLS, cfg config.Config) {
 	ctx, cancel := context.WithTimeout(ctx, authorities.StorePatience)
 	defer cancel()
@@ -75,7 +75,7 @@ func lookAtIssued(ctx context.Context, s *show.TLS, cfg config.Config) {
 	}
 }
 
-// readCertificates reads the certificates, in the order of what they are for.
+// readCertificates reads the certificates in the order of [node.CertificateFiles].
 func readCertificates(cfg config.Config, now time.Time) []show.Certificate {
 	all := []show.Certificate{}
 	for _, f := range node.CertificateFiles(cfg) {

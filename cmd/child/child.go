@@ -21,8 +21,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// examineCommand is the child that opens a database from a store: anyone who can write there can make one that is meant
-// to crash its reader, and the reader would be the member that serves.
+// examineCommand names the child that opens a database from a store. Anyone who can write to the store can craft a
+// database that crashes its reader, which must not be the process that serves.
 const examineCommand = "examine-child"
 
 // examineOrder is answered with an [examineAnswer]. The database is the child's descriptor 3.
@@ -30,14 +30,14 @@ type examineOrder struct {
 	Size int64 `json:"size"` // in bytes
 }
 
-// examineAnswer is what a child has found out.
+// examineAnswer is the result of a child that examines a database.
 type examineAnswer struct {
 	Content snapshot.Content `json:"content"`
-	Problem string           `json:"problem,omitempty"` // what speaks against the database
+	Problem string           `json:"problem,omitempty"` // why the database is bad
 }
 
-// Examine is [snapshot.Examine] in a process of its own, which a crafted database may crash, fill or hold up, and not
-// us. It leaves f open.
+// Examine is [snapshot.Examine] in a process of its own, so that a crafted database can crash, fill or block only that
+// process. It leaves f open.
 func Examine(ctx context.Context, f *os.File, size int64) (snapshot.Content, error) {
 	limit := examinePatience + time.Duration(size/examineSlowest)*time.Second
 	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %s", limit))
@@ -61,8 +61,8 @@ func Replay(ctx context.Context, from, dir string) (end plan.LogEnd, err error) 
 	return end, err
 }
 
-// crashed says that a child ended over what it read: by a panic, a fatal error of the runtime or a fault. One that was
-// killed, as the kernel does when memory is short everywhere, says nothing.
+// crashed reports whether a child crashed on what it read: by a panic, a fatal error of the runtime or a fault. A child
+// that was killed, such as by the kernel when memory is short, does not count.
 func crashed(err error) bool {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
@@ -79,16 +79,17 @@ func crashed(err error) bool {
 	return status.ExitStatus() == goCrash
 }
 
-// examinePatience and examineSlowest, in bytes a second, bound its time: a disk that is slower than that is broken.
+// examinePatience, plus the time to read the database at examineSlowest bytes a second, limits [Examine]. A slower disk
+// is broken.
 const (
 	examinePatience = 5 * time.Minute
 	examineSlowest  = 1 << 20
 )
 
-// goCrash is the exit code of a Go program that panics, or that the runtime gives up.
+// goCrash is the exit code of a Go program after a panic or a fatal error of the runtime.
 const goCrash = 2
 
-// The commands that children run. They are nobody else's.
+// The hidden commands that children run.
 const (
 	drillCommand  = "drill-child"
 	replayCommand = "replay-child"
@@ -96,34 +97,34 @@ const (
 
 // drillOrder is answered with an [embedded.Trial].
 type drillOrder struct {
-	Dir      string `json:"dir"` // a data directory that holds nothing but a database
+	Dir      string `json:"dir"` // a data directory that contains only a database
 	Revision int64  `json:"revision"`
 }
 
 // replayOrder is answered with an [plan.LogEnd].
 type replayOrder struct {
 	From string `json:"from"` // the data directory whose log is replayed
-	Dir  string `json:"dir"`  // another, which holds nothing but a copy of its database
+	Dir  string `json:"dir"`  // another one, which contains only a copy of the database
 }
 
-// errNoRoom says that the disk was too small for a drill, which says nothing of the backup.
+// errNoRoom means that the disk was too small for a drill. It says nothing about the backup.
 var errNoRoom = errors.New("no room: set snapshot.scratch to a disk with room for the database and some MiB more")
 
-// childGrace is how long a child that was killed may keep us waiting with its open pipes.
+// childGrace limits the wait for the pipes of a child that was killed.
 const childGrace = 5 * time.Second
 
-// isolatedGrace is how long an isolated child may take to end those that it has started.
+// isolatedGrace is how long an isolated child may take to end its own children.
 const isolatedGrace = 20 * time.Second
 
-// runChild runs a child in the directory dir and decodes its answer. It is killed when ctx ends or this process does.
-// It has a process group of its own, so that no signal meant for us reaches it, and nothing of our configuration. The
-// files are its descriptors from 3 on. Whatever ends it is an error here.
+// runChild runs a child in the directory dir and decodes its answer. The child is killed when ctx ends or this process
+// does. It has a process group of its own, so that it gets no signal meant for this process, and no HOLDFAST_
+// variables. The files are its descriptors from 3 on. The error is the reason why the child failed.
 func runChild(ctx context.Context, command, dir string, order, answer any, files ...*os.File) error {
 	cmd, said, err := newChild(ctx, command, order)
 	if err != nil {
 		return err
 	}
-	// Pdeathsig is of the thread that started the child: it must live as long.
+	// The kernel kills the child (Pdeathsig) when the thread that started it ends, so this thread must live as long.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	words := &firstWords{}
@@ -134,7 +135,7 @@ func runChild(ctx context.Context, command, dir string, order, answer any, files
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err != nil && words.tell(syscall.ENOSPC, syscall.EDQUOT) { // some of what etcd finds out, it only logs
+	if err != nil && words.tell(syscall.ENOSPC, syscall.EDQUOT) { // etcd only logs some errors
 		return fmt.Errorf("%w: %s", errNoRoom, words)
 	}
 	if err != nil {
@@ -143,7 +144,7 @@ func runChild(ctx context.Context, command, dir string, order, answer any, files
 	return decode(said, answer)
 }
 
-// newChild is a child that is not started yet, in a process group of its own, and what it answers.
+// newChild returns a child that is not started yet, in a process group of its own, and the buffer for its answer.
 func newChild(ctx context.Context, command string, order any) (cmd *exec.Cmd, said *bytes.Buffer, err error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -167,7 +168,7 @@ func decode(said *bytes.Buffer, answer any) error {
 	return nil
 }
 
-// WithoutOurs leaves out the variables that would change the nodes' configuration behind the file's back.
+// WithoutOurs returns the environment without HOLDFAST_ variables, which would override a child's configuration.
 func WithoutOurs(environ []string) []string {
 	var kept []string
 	for _, v := range environ {
@@ -178,11 +179,11 @@ func WithoutOurs(environ []string) []string {
 	return kept
 }
 
-// firstWords keeps the beginning of what a process says on its way out: a panic says why first, and then where, at any
+// firstWords keeps the beginning of a process's error output. A panic prints its reason first, and then a stack of any
 // length.
 type firstWords struct{ kept bytes.Buffer }
 
-// firstWordsMost bounds what is kept, in bytes.
+// firstWordsMost is how many bytes are kept.
 const firstWordsMost = 16 << 10
 
 func (w *firstWords) Write(p []byte) (int, error) {
@@ -190,7 +191,7 @@ func (w *firstWords) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tell reports whether one of the errors is among the words, as the system words it.
+// tell reports whether the output contains the system's text for one of the errors.
 func (w *firstWords) tell(any ...syscall.Errno) bool {
 	for _, e := range any {
 		if strings.Contains(w.kept.String(), e.Error()) {
@@ -200,7 +201,7 @@ func (w *firstWords) tell(any ...syscall.Errno) bool {
 	return false
 }
 
-// String is the reason on one line: all up to where a panic or a fatal error of the runtime begins to say where.
+// String returns the reason on one line: everything before the stack of a panic or of a fatal error.
 func (w *firstWords) String() string {
 	text, _, _ := strings.Cut(w.kept.String(), "\n\ngoroutine ")
 	const most = 1000

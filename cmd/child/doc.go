@@ -1,8 +1,8 @@
-// Package child runs in a process of its own what may panic, hang, or take memory without end: the member of a drill,
-// the replay of a log by a recovery, and the reading of a database that somebody may have made to crash its reader. The
-// process that serves only reads an answer.
+// Package child runs work that may panic, hang, or use memory without limit in a process of its own: the member of a
+// drill, the replay of a log by a recovery, and the reading of a database that may be crafted to crash its reader. The
+// process that serves only reads the answer.
 //
-// A child is this very program: its first argument is the name of a [Work]. It reads an order from its standard input
-// and answers on its standard output, in JSON; what etcd says on its way out is the error. It ends with its parent, and
-// with the context of the caller.
+// A child is this program itself. Its first argument is the name of a [Work]. It reads an order from standard input and
+// answers on standard output, in JSON. If it crashes, what etcd printed last becomes the error. A child ends with its
+// parent, and with the caller's context.
 package child

@@ -15,13 +15,13 @@ import (
 	"holdfast/snapshot"
 )
 
-// drillPrefix begins the names of the directories that drills are made in.
+// drillPrefix begins the names of the drills' directories.
 const drillPrefix = "holdfast-drill-"
 
-// Drill proves that a backup can be restored: it fetches it into opt.Scratch, makes a data directory of it, starts
-// etcd on that in a process of its own, and compares what it answers with what was saved; where that is not recorded,
-// with what the database holds. The error means that this could not be tried; what speaks against the backup is in the
-// result. Of what it writes nothing is left, and if it is killed the next drill removes the rest.
+// Drill proves that a backup can be restored. It fetches the backup into opt.Scratch, makes a data directory from it,
+// and starts etcd there in a process of its own. It compares etcd's answers with what was recorded when the backup was
+// saved or, if nothing was recorded, with the database. The error means that the drill was not tried; what is wrong
+// with the backup is in the result. Drill removes what it writes. If it is killed, the next drill removes the rest.
 func Drill(ctx context.Context, store snapshot.Store, name string, opt snapshot.Options) (d snapshot.Drill, err error) {
 	d = snapshot.Drill{Name: name, Time: time.Now().UTC()}
 	defer func() { d.Took = time.Since(d.Time) }()
@@ -44,10 +44,11 @@ func Drill(ctx context.Context, store snapshot.Store, name string, opt snapshot.
 	}
 	d.Unrecorded = !meta.Recorded()
 	if err := rehearse(ctx, dir.data(), meta.Content, &d); err != nil {
-		if ctx.Err() != nil { // nothing is known of the backup
+		// Neither says anything about the backup.
+		if ctx.Err() != nil {
 			return d, context.Cause(ctx)
 		}
-		if errors.Is(err, errNoRoom) { // here neither
+		if errors.Is(err, errNoRoom) {
 			return d, err
 		}
 		d.Error = err.Error()
@@ -55,7 +56,7 @@ func Drill(ctx context.Context, store snapshot.Store, name string, opt snapshot.
 	return d, nil
 }
 
-// rehearse restores the database in a data directory, in a child, and compares what it answers with want.
+// rehearse restores and starts the database in a data directory, in a child, and compares its answer with want.
 func rehearse(ctx context.Context, data string, want snapshot.Content, d *snapshot.Drill) error {
 	var got embedded.Trial
 	err := runChild(ctx, drillCommand, data, drillOrder{Dir: data, Revision: want.Revision}, &got)
@@ -68,8 +69,8 @@ func rehearse(ctx context.Context, data string, want snapshot.Content, d *snapsh
 	return err
 }
 
-// compareTrial says what of a restored member was compared with what was saved, and returns an error that names
-// everything in which they differ. A backup of an etcd that tells no hash is compared by less.
+// compareTrial compares a restored member with what was saved. It returns what it compared, and an error that names
+// every difference. For a backup without a hash it compares less.
 func compareTrial(want snapshot.Content, got embedded.Trial) (checked []string, err error) {
 	var errs []error
 	compare := func(what string, want, got int64) {
@@ -81,7 +82,7 @@ func compareTrial(want snapshot.Content, got embedded.Trial) (checked []string, 
 	compare("revision", want.Revision, got.Revision)
 	compare("records", want.Keys, got.Keys)
 	if want.HashKV != 0 {
-		compare("compacted revision", max(0, want.CompactRevision), max(0, got.CompactRevision)) // -1 and 0 are both none
+		compare("compacted revision", max(0, want.CompactRevision), max(0, got.CompactRevision)) // -1 and 0 mean none
 		compare("HashKV", int64(want.HashKV), int64(got.HashKV))
 	}
 	if len(got.Alarms) > 0 {
@@ -98,11 +99,11 @@ type drillDir struct {
 	lock *os.File
 }
 
-// drillLeft is the age from which a directory that nobody has locked is taken for one of a killed drill. A new one is
-// locked at once.
+// drillLeft is the age from which an unlocked directory counts as one of a killed drill. A new one is locked at once.
 const drillLeft = time.Minute
 
-// newDrillDir makes a directory below scratch, "" for the system's temporary one, and removes those of killed drills.
+// newDrillDir makes a directory below scratch ("": the system's temporary directory), and removes those of killed
+// drills.
 func newDrillDir(scratch string) (drillDir, error) {
 	if scratch == "" {
 		scratch = os.TempDir()
@@ -128,7 +129,7 @@ func (d drillDir) remove() error {
 	return nil
 }
 
-// removeDrills removes what killed drills have left. What cannot be removed is another's, or the next drill's to try.
+// removeDrills removes the directories of killed drills. It ignores one that it cannot remove, which may be in use.
 func removeDrills(scratch string, before time.Time) {
 	found, _ := filepath.Glob(filepath.Join(scratch, drillPrefix+"*"))
 	for _, path := range found {

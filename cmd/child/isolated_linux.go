@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNoIsolation: the system does not let this user make a network of its own.
+// errNoIsolation means that this user may not make a network namespace.
 var errNoIsolation = errors.New("no network of its own can be made here: run it as root, outside of a container, " +
 	"or where users may make namespaces")
 
-// Isolated runs a child in a network of its own, from which nobody else can be reached, and decodes its answer. What it
-// says on its error output goes to progress. It ends with ctx and with this process.
+// Isolated runs a child in a network namespace of its own, from which nothing else can be reached, and decodes its
+// answer. The child's error output goes to progress. The child ends with ctx and with this process.
 func Isolated(ctx context.Context, command string, order, answer any, progress io.Writer) error {
 	cmd, said, err := newChild(ctx, command, order)
 	if err != nil {
@@ -48,7 +48,7 @@ func Isolated(ctx context.Context, command string, order, answer any, progress i
 	return decode(said, answer)
 }
 
-// Loopback makes the addresses of the loopback network usable in a network of one's own.
+// Loopback brings up the loopback interface in a new network namespace.
 func Loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"io"
 )
 
-// errNoIsolation: only Linux has networks of one's own.
+// errNoIsolation means that only Linux has network namespaces.
 var errNoIsolation = errors.New("no network of its own can be made here: run it on Linux")
 
-// Isolated makes none.
+// Isolated always returns an error.
 func Isolated(context.Context, string, any, any, io.Writer) error { return errNoIsolation }
 
-// Loopback has nothing to do.
+// Loopback does nothing.
 func Loopback() error { return nil }

@@ -2,5 +2,5 @@ package child
 
 import "syscall"
 
-// EndWithParent makes the kernel stop a child when this process is gone, even by kill -9.
+// EndWithParent makes the kernel send SIGTERM to a child when this process ends, even by kill -9.
 func EndWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }

@@ -4,6 +4,6 @@ package child
 
 import "syscall"
 
-// EndWithParent asks for nothing: only Linux tells a process that its parent is gone. Nodes outlive a demo that
-// was killed by kill -9, and the lock of its directory says so.
+// EndWithParent does nothing, because only Linux signals a process whose parent has ended. On other systems, nodes
+// outlive a demo that was killed, and keep the lock of its directory.
 func EndWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

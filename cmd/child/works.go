@@ -17,15 +17,14 @@ import (
 	"holdfast/snapshot"
 )
 
-// Work is what a child can be told to do. It reads an order from its standard input and answers on its standard output,
-// in JSON.
+// Work is a task for a child. It reads an order from standard input and answers on standard output, in JSON.
 type Work struct {
 	Name  string // the program's first argument
-	Short string // what it is for
+	Short string // the help text
 	Do    func(ctx context.Context, order *json.Decoder, lg *zap.Logger) (any, error)
 }
 
-// Works are those of this package.
+// Works are the works of this package.
 var Works = []Work{
 	{drillCommand, "Restore and start the database of a drill; run by `snapshot drill`", drill},
 	{replayCommand, "Apply a log to a copy of its database; run by a recovery", replay},
@@ -51,7 +50,7 @@ func OrderIn[Order any](d *json.Decoder) (order Order, err error) {
 	return order, nil
 }
 
-// drillSpec is the member that a drill starts. It listens nowhere and has no peer, so its names are nobody's.
+// drillSpec is the member that a drill starts. It listens nowhere and has no peers, so its names and URL do not matter.
 var drillSpec = plan.Spec{Slot: "drill", Token: "drill", Peers: map[string]string{"drill": "http://127.0.0.1:2380"}}
 
 func drill(ctx context.Context, d *json.Decoder, lg *zap.Logger) (any, error) {
@@ -59,8 +58,8 @@ func drill(ctx context.Context, d *json.Decoder, lg *zap.Logger) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The member that serves goes first, on the disk as well: as long as nobody sets it, the priority there
-	// follows from this one (ioprio_set(2)). It is a wish.
+	// The member that serves has priority, also on the disk: by default, the I/O priority follows from this one
+	// (ioprio_set(2)). An error does not matter.
 	_ = unix.Setpriority(unix.PRIO_PGRP, 0, 19)
 	return embedded.Rehearse(ctx, order.Dir, drillSpec, order.Revision, lg)
 }
@@ -88,11 +87,11 @@ func examine(ctx context.Context, d *json.Decoder, _ *zap.Logger) (any, error) {
 	return examineAnswer{Content: content}, nil
 }
 
-// examineMemory is what the child may allocate, in bytes; the database is mapped, and not counted. About 100 MiB are
-// used for a terabyte.
+// examineMemory is how many bytes the child may allocate. The database is mapped and does not count. A database of a
+// terabyte needs about 100 MiB.
 const examineMemory = 1 << 30
 
-// confine bounds the memory of this process, and keeps what is in it out of a core file.
+// confine limits the memory of this process, and disables core files, which would contain data of the database.
 func confine() error {
 	debug.SetMemoryLimit(examineMemory / 2)
 	for resource, most := range map[int]uint64{unix.RLIMIT_DATA: examineMemory, unix.RLIMIT_CORE: 0} {

@@ -6,17 +6,17 @@ import (
 	"net/netip"
 )
 
-// addressAuto as node.address stands for the address from which this machine reaches the others, so that
-// machines that are made from one image have one configuration.
+// addressAuto as node.address means the address from which this machine reaches other machines. With it, machines made
+// from one image can share one configuration.
 const addressAuto = "auto"
 
-// Nobody has these addresses (RFC 5737, RFC 3849), so no route but the default one leads to them.
+// nowhere are addresses that no machine has (RFC 5737, RFC 3849), so only the default route leads to them.
 var nowhere = []struct{ network, address string }{
 	{"udp4", "203.0.113.1:9"},
 	{"udp6", "[2001:db8::1]:9"},
 }
 
-// resolveAddress puts this machine's address in the place of auto.
+// resolveAddress replaces auto by this machine's address.
 func (l *Loaded) resolveAddress() error {
 	if l.Config.Node.Address != addressAuto {
 		return nil
@@ -30,14 +30,14 @@ func (l *Loaded) resolveAddress() error {
 	return nil
 }
 
-// OwnAddress is what node.address auto stands for: the preferred source of the default route, IPv4 before IPv6. A
-// machine without such a route has no choice if it has one address only.
+// OwnAddress returns the address for node.address auto: the preferred source address of the default route, IPv4 before
+// IPv6. Without a default route, it returns the machine's address if there is only one.
 func OwnAddress() (netip.Addr, error) {
 	for _, to := range nowhere {
 		// The kernel picks route and source when a UDP socket is connected; nothing is sent.
 		conn, err := net.Dial(to.network, to.address)
 		if err != nil {
-			continue // no route, or no such protocol
+			continue // there is no route, or no such protocol
 		}
 		local := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 		conn.Close()
@@ -51,7 +51,7 @@ func OwnAddress() (netip.Addr, error) {
 	return netip.Addr{}, errors.New("auto found no default route: set an IP address")
 }
 
-// globalAddresses are the addresses of the interfaces that are up, without loopback and link-local ones.
+// globalAddresses returns the addresses of the interfaces that are up, without loopback and link-local ones.
 func globalAddresses() []netip.Addr {
 	interfaces, err := net.Interfaces()
 	if err != nil {

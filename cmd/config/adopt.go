@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// adoptContradictions are what other keys say against those of a takeover.
+// adoptContradictions checks cluster.adopt-addresses against other keys.
 func adoptContradictions(c Config) []contradiction {
 	const key = "cluster.adopt-addresses"
 	if len(c.Cluster.AdoptAddresses) > 0 && !c.Cluster.Adopt {

@@ -8,11 +8,11 @@ import (
 
 // Auth is the `auth:` section: etcd's users and roles.
 type Auth struct {
-	// File says which users and roles etcd is to have; empty: they are left alone.
+	// File lists the users and roles that etcd must have. If it is empty, they are left alone.
 	File string `mapstructure:"file"`
 }
 
-// authDoubts are what is wrong with the file. It keeps no member from serving, so it is no error.
+// authDoubts returns warnings about auth.file. A wrong file is no error, because the member can serve without it.
 func authDoubts(c Config) []string {
 	if c.Auth.File == "" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// autoContradictions finds what tls.mode auto cannot do with the store.
+// autoContradictions finds stores with which tls.mode auto is not possible.
 func autoContradictions(c Config) []contradiction {
 	s := c.Snapshot
 	switch {
@@ -27,8 +27,7 @@ func autoContradictions(c Config) []contradiction {
 	return nil
 }
 
-// storeInClear reports whether what goes into the backup store crosses a network unencrypted, but for what is encrypted
-// to snapshot.recipients.
+// storeInClear reports whether the connection to the backup store crosses a network without TLS.
 func (c Config) storeInClear() bool {
 	u, err := url.Parse(c.Snapshot.S3.Endpoint)
 	return err == nil && c.Snapshot.InBucket() && strings.EqualFold(u.Scheme, "http") && !isLoopback(u.Hostname())

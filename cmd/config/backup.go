@@ -12,7 +12,7 @@ import (
 	"holdfast/volume/ebs"
 )
 
-// Volume is the section `volume`: the provider, and a section for each kind.
+// Volume is the `volume:` section: the provider, and a section for each kind of volume.
 type Volume struct {
 	volume.Config `mapstructure:",squash"`
 	EBS           ebs.Config `mapstructure:"ebs"`
@@ -49,15 +49,15 @@ func IsBucket(store string) bool { return strings.HasPrefix(store, "s3://") }
 
 // Restore is the `restore:` section.
 type Restore struct {
-	// Automatic restores the newest backup where every disk is blank and the store knows the cluster.
+	// Automatic restores the newest backup if every disk is blank and the store has a record of the cluster.
 	Automatic bool `mapstructure:"automatic"`
-	// ForeignCommands lets restores be proposed that other programs have asked for with a command in the store.
+	// ForeignCommands lets nodes propose restores that other programs ask for with a command in the store.
 	ForeignCommands bool `mapstructure:"foreign-commands"`
-	// RevisionBump is added to the revision of a restored backup, 0 to MaxRevisionBump; more where that is not beyond
-	// the last known revision.
+	// RevisionBump is added to the revision of a restored backup, 0 to MaxRevisionBump. More is added if the result would
+	// not exceed the last known revision.
 	RevisionBump int64 `mapstructure:"revision-bump"`
-	// ReclaimAfter is how long a member must serve without a break before what was set aside on its volume is
-	// deleted, if that is as old; 0 never deletes.
+	// ReclaimAfter is how long a member must serve without a break before data set aside on its volume is deleted. The
+	// data must be at least as old. 0 never deletes.
 	ReclaimAfter time.Duration `mapstructure:"reclaim-after"`
 }
 
@@ -74,7 +74,7 @@ func (c Restore) Validate(wrong func(key, format string, args ...any)) {
 	}
 }
 
-// OwnBackupDirectories are the directories of backups that lie below node.data-dir, which is this node's alone.
+// OwnBackupDirectories returns the directories for backups below node.data-dir, which belongs to this node alone.
 func (c Config) OwnBackupDirectories() []string {
 	all := []string{c.Snapshot.Store, c.Snapshot.Spool, c.Snapshot.Scratch}
 	return slices.DeleteFunc(all, func(dir string) bool {
@@ -82,8 +82,8 @@ func (c Config) OwnBackupDirectories() []string {
 	})
 }
 
-// nestedDirectories finds backups and volumes inside of each other: anyone who loses, moves or empties the one would
-// take the other along.
+// nestedDirectories finds backups and volumes inside each other. Whoever loses, moves or empties one of them would lose
+// the other as well.
 func nestedDirectories(c Config) []contradiction {
 	type directory struct{ key, path string }
 	key, path := c.VolumeDirectory()
@@ -107,7 +107,7 @@ func nestedDirectories(c Config) []contradiction {
 	return found
 }
 
-// backupContradictions finds what the keys of backups cannot say together.
+// backupContradictions finds keys of backups that exclude each other.
 func backupContradictions(c Config) []contradiction {
 	var found []contradiction
 	s := c.Snapshot
@@ -123,7 +123,7 @@ func backupContradictions(c Config) []contradiction {
 	return found
 }
 
-// backupDoubts are what is valid in the sections of backups, and seldom meant.
+// backupDoubts returns warnings about the sections snapshot and restore.
 func backupDoubts(c Config) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }

@@ -21,9 +21,9 @@ import (
 	"holdfast/volume/ebs"
 )
 
-// Config is the whole configuration. Each package owns its section; the ones that belong to no single package are here.
-// The mapstructure tags are the keys, the same in the file (`gossip: {seeds: …}`), in flags (`--gossip.seeds`) and, as
-// HOLDFAST_GOSSIP_SEEDS, in the environment. default.yaml says what each key means.
+// Config is the whole configuration. Each package owns its section; sections that belong to no single package are here.
+// The mapstructure tags are the keys: `gossip: {seeds: …}` in the file, `--gossip.seeds` as a flag, and
+// HOLDFAST_GOSSIP_SEEDS in the environment. default.yaml says what each key means.
 type Config struct {
 	Cluster  Cluster         `mapstructure:"cluster"`
 	Node     Node            `mapstructure:"node"`
@@ -41,8 +41,8 @@ type Config struct {
 	Stop     Stop            `mapstructure:"stop"`
 }
 
-// Default returns the configuration of a node that was told nothing: a cluster of one member on the loopback address.
-// What depends on other keys is still empty; Load fills it in.
+// Default returns the configuration of a node without any settings: a cluster of one member on the loopback address.
+// Values that depend on other keys are empty; Load fills them in.
 func Default() Config {
 	return Config{
 		Cluster: Cluster{
@@ -67,8 +67,8 @@ func Default() Config {
 	}
 }
 
-// Validate tells wrong of every value out of its range, section by section: the key, what it must be, and what it is.
-// What two keys say together is judged by contradictions.
+// Validate calls wrong for every value out of its range, with the key, the allowed values and the value. It checks each
+// section by itself; contradictions checks keys against each other.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	for _, section := range []interface {
 		Validate(wrong func(key, format string, args ...any))
@@ -89,19 +89,19 @@ const (
 // The values of Cluster.Recovery.
 const (
 	recoveryManual    = "manual"    // a lost majority waits for `holdfast recover`
-	RecoveryAutomatic = "automatic" // and for nobody where the loss is proven
+	RecoveryAutomatic = "automatic" // it is recovered without an operator if the loss is proven
 )
 
-// MaxSlots bounds the members of a cluster. More voters than nine make every
-// write slower and survive no failure that happens.
+// MaxSlots is the highest number of members. More than nine voters make every write slower, and survive no failure that
+// happens in practice.
 const MaxSlots = 9
 
 var (
-	// memberName bounds what stands around the slot. etcd takes any name but one with = or ,
-	// (its initial cluster is name=URL,…); this much needs no quoting anywhere.
+	// memberName is the pattern of cluster.member-name. etcd takes any name without = and , (its initial cluster is
+	// name=URL,…). These characters need no quoting anywhere.
 	memberName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*)?\{slot\}([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
-	// Cluster and slot are labels of the members' host names, hence DNS labels (RFC 1123, at most 63 bytes). They are
-	// shorter, so that a whole name stays readable and fits the 64 bytes of a certificate's common name.
+	// Cluster and slot are labels in the members' host names, so they must be DNS labels (RFC 1123, at most 63 bytes).
+	// They are shorter, so that a whole name is readable and fits the 64 bytes of a certificate's common name.
 	clusterName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 	slotName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,14}[a-z0-9])?$`)
 	nodeName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
@@ -114,7 +114,7 @@ const maxDomain = 253 - 16 - 40 - 2
 // SlotMark stands for the slot in the patterns of peer URLs and members' names.
 const SlotMark = settings.SlotMark
 
-// maxMemberName keeps the longest member name, with a slot of 16 bytes, at the 63 of a DNS label.
+// maxMemberName limits a member's name, with a slot of 16 bytes, to the 63 bytes of a DNS label.
 const maxMemberName = 63 - 16 + len(SlotMark)
 
 // Cluster is the `cluster:` section: what all nodes must agree on.
@@ -126,18 +126,18 @@ type Cluster struct {
 	Domain     string   `mapstructure:"domain"`      // of member host names; at least two labels
 	Founding   string   `mapstructure:"founding"`    // foundingAuto or FoundingNever
 	Recovery   string   `mapstructure:"recovery"`    // recoveryManual or RecoveryAutomatic
-	Adopt      bool     `mapstructure:"adopt"`       // take over what etcd-manager or plain etcd has left on a volume
-	// AdoptAddresses is where members that are not taken over yet are: SLOT=IP, a slot perhaps several times.
+	Adopt      bool     `mapstructure:"adopt"`       // take over the data of etcd-manager or plain etcd on a volume
+	// AdoptAddresses are the addresses of members that are not taken over yet: SLOT=IP. A slot may have several.
 	AdoptAddresses []string `mapstructure:"adopt-addresses"`
 
-	// TagSlots says that Slots is not set, and follows from the tags of the volumes: only the cloud knows them.
+	// TagSlots says that Slots is not set, and that the slots come from the tags of the EBS volumes.
 	TagSlots bool `mapstructure:"-"`
 }
 
 // several reports whether the cluster has, or may have, more than one member.
 func (c Cluster) several() bool { return len(c.Slots) > 1 || c.TagSlots }
 
-// WithSlots returns the configuration with the slots that the tags of the volumes name, or what is wrong with them.
+// WithSlots returns the configuration with the slots in the tags of the volumes, or an error if they are not valid.
 func (c Config) WithSlots(slots []string) (Config, error) {
 	c.Cluster.Slots, c.Cluster.TagSlots = slots, false
 	var errs []error
@@ -147,7 +147,7 @@ func (c Config) WithSlots(slots []string) (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// Sized returns the slots of a cluster of so many members, by the alphabet.
+// Sized returns the slots of a cluster of n members: a, b, c, …
 func Sized(n int) []string { return strings.Split("abcdefghi"[:min(max(n, 0), MaxSlots)], "") }
 
 // Validate reports every value out of range.
@@ -191,7 +191,7 @@ func (c Cluster) Validate(wrong func(key, format string, args ...any)) {
 	}
 }
 
-// elder reads where the member of a slot is: SLOT=IP.
+// elder parses an entry of AdoptAddresses: SLOT=IP.
 func elder(text string) (slot string, at netip.Addr, ok bool) {
 	slot, ip, found := strings.Cut(text, "=")
 	at, err := netip.ParseAddr(ip)
@@ -213,8 +213,8 @@ func (c Cluster) Elders() map[string][]netip.Addr {
 // Node is the `node:` section: what differs from node to node.
 type Node struct {
 	Name    string `mapstructure:"name"`     // unique in the cluster; empty: the host name
-	Address string `mapstructure:"address"`  // the IP address other nodes reach us at; Load resolves addressAuto
-	DataDir string `mapstructure:"data-dir"` // where paths that are not set lie
+	Address string `mapstructure:"address"`  // the IP address where other nodes reach this one; Load resolves auto
+	DataDir string `mapstructure:"data-dir"` // contains the paths that are not set
 }
 
 // Validate reports every value out of range.
@@ -233,8 +233,8 @@ func (c Node) Validate(wrong func(key, format string, args ...any)) {
 
 // The values of Log.Format.
 const (
-	LogConsole = "console" // for eyes
-	logJSON    = "json"    // for machines
+	LogConsole = "console" // for people
+	logJSON    = "json"    // for programs
 )
 
 // Log is the `log:` section.
@@ -253,7 +253,7 @@ func (c Log) Validate(wrong func(key, format string, args ...any)) {
 	}
 }
 
-// logLevels are zap's levels without those that end the process.
+// logLevels returns zap's levels without those that end the process.
 func logLevels() []string {
 	var names []string
 	for l := zapcore.DebugLevel; l <= zapcore.ErrorLevel; l++ {
@@ -262,11 +262,11 @@ func logLevels() []string {
 	return names
 }
 
-// maxStopWait is more than any hand-over needs; a longer wait only looks like
-// a hung service to systemd, whose own limit is 90 s by default.
+// maxStopWait is more than any hand-over needs. systemd takes a service that stops for longer than 90 s for hung,
+// unless its own limit is raised.
 const maxStopWait = 10 * time.Minute
 
-// The lock must outlive a restart, and an operator who waits for it must see it end.
+// The limits of stop.hold. The disruption lock must outlive a restart, and must expire while an operator waits for it.
 const (
 	minStopHold = 5 * time.Second
 	maxStopHold = time.Hour
@@ -275,7 +275,7 @@ const (
 // Stop is the `stop:` section.
 type Stop struct {
 	Wait time.Duration `mapstructure:"wait"` // for the disruption lock and the hand-over before a stop
-	Hold time.Duration `mapstructure:"hold"` // that the lock outlives the process
+	Hold time.Duration `mapstructure:"hold"` // how long the lock outlives the process
 }
 
 // Validate reports every value out of range.

@@ -9,23 +9,23 @@ import (
 
 // Control is the `control:` section.
 type Control struct {
-	Socket    string   `mapstructure:"socket"`    // path of the unix socket of the CLI
+	Socket    string   `mapstructure:"socket"`    // path of the unix socket for commands
 	Listen    string   `mapstructure:"listen"`    // IP address and port for other machines; empty: none
-	Readers   []string `mapstructure:"readers"`   // common names of the certificates that may look
-	Operators []string `mapstructure:"operators"` // and of those that may change something
+	Readers   []string `mapstructure:"readers"`   // common names of the certificates that may only look
+	Operators []string `mapstructure:"operators"` // common names of the certificates that may make changes
 	Remote    Remote   `mapstructure:"remote"`
 }
 
-// Remote says which other machine's node the commands talk to, and as whom.
+// Remote names a node on another machine for commands to talk to, and the certificate that they show.
 type Remote struct {
 	Address  string `mapstructure:"address"`   // host:port of its control.listen; empty: this machine's socket
-	CertFile string `mapstructure:"cert-file"` // PEM, of the clients' authority
+	CertFile string `mapstructure:"cert-file"` // PEM, signed by the clients' authority
 	KeyFile  string `mapstructure:"key-file"`
-	CAFile   string `mapstructure:"ca-file"` // PEM, that the node's certificate is checked with
+	CAFile   string `mapstructure:"ca-file"` // PEM, to verify the node's certificate
 }
 
-// maxSocketPath is sun_path of Linux' unix(7), 108 bytes, less its final NUL.
-// Beyond it, bind fails with "invalid argument", which tells nobody why.
+// maxSocketPath is the size of sun_path in Linux' unix(7), 108 bytes, without the final NUL. With a longer path, bind
+// only fails with "invalid argument".
 const maxSocketPath = 107
 
 // Validate reports every value out of range. It reads no file.
@@ -59,7 +59,7 @@ func (c Control) Validate(wrong func(key, format string, args ...any)) {
 	}
 }
 
-// controlContradictions finds a remote control that would let nobody in, or everybody.
+// controlContradictions finds a control.listen that would admit nobody, or everybody.
 func controlContradictions(c Config) []contradiction {
 	var found []contradiction
 	k := c.Control

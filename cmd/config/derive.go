@@ -16,15 +16,15 @@ import (
 	"holdfast/volume"
 )
 
-// derivedFrom begins the origin of a value that follows from another one.
+// derivedFrom begins the origin of a value that follows from another key.
 const derivedFrom = "derived from "
 
-// metricsPort is etcd's peer port plus 10. kops gives 2380 to 2383 to the peers of its clusters, all of which may run
-// on one machine, and 3991 to 3997 and 4001 to 4006 to the rest of etcd: each cluster's peer port plus 10 is free.
+// metricsPort is etcd's peer port plus 10. kops may run several clusters on one machine, with the peer ports 2380 to
+// 2383. It uses 3991 to 3997 and 4001 to 4006 for etcd's other ports. So each cluster's peer port plus 10 is free.
 const metricsPort = 2390
 
-// derive fills in what is empty and follows from other keys, and notes in
-// origin from which. environ is as from os.Environ.
+// derive fills in empty values that follow from other keys, and notes in origin from which. environ has the form of
+// os.Environ.
 func derive(c *Config, origin map[string]string, environ []string) {
 	fill := func(key string, field *string, source, value string) {
 		if *field == "" {
@@ -42,7 +42,7 @@ func derive(c *Config, origin map[string]string, environ []string) {
 		c.Cluster.Slots, c.Cluster.TagSlots = nil, true
 		origin["cluster.slots"] = derivedFrom + "the tags of the volumes"
 	}
-	host, _ := os.Hostname() // a host without a name is told so by Validate
+	host, _ := os.Hostname() // Validate reports an empty name
 	fill("node.name", &c.Node.Name, "the host name", strings.ToLower(host))
 	fill("gossip.listen", &c.Gossip.Listen, "node.address", listen(gossip.DefaultPort))
 	fill("metrics.listen", &c.Metrics.Listen, "node.address", listen(metricsPort))
@@ -51,16 +51,16 @@ func derive(c *Config, origin map[string]string, environ []string) {
 	}
 	fill("volume.ebs.mount-root", &c.Volume.EBS.MountRoot, "node.data-dir", path("mounts"))
 	fill("snapshot.store", &c.Snapshot.Store, "node.data-dir", path("snapshots"))
-	if at, err := snapshot.ParseAddress(c.Snapshot.Store); err == nil { // else Validate says what is wrong
+	if at, err := snapshot.ParseAddress(c.Snapshot.Store); err == nil { // Validate reports the error
 		c.Snapshot.Store = at
 	}
 	if c.Snapshot.InBucket() {
-		for _, name := range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"} { // which the SDK would heed, in this order
+		for _, name := range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"} { // as the SDK does, in this order
 			if value, err := lookUpVariable(name, environ); err == nil && value != "" {
 				fill("snapshot.s3.endpoint", &c.Snapshot.S3.Endpoint, name, value)
 			}
 		}
-		// A directory takes a backup as fast as a spool would.
+		// Only a bucket needs a spool: a directory takes a backup as fast as the spool would.
 		fill("snapshot.spool", &c.Snapshot.Spool, "node.data-dir", path("spool"))
 	}
 	fill("snapshot.scratch", &c.Snapshot.Scratch, "node.data-dir", path("scratch"))
@@ -78,17 +78,17 @@ func derive(c *Config, origin map[string]string, environ []string) {
 	fill("etcd.peer-url", &c.Etcd.PeerURL, "cluster.name", ownPeerURL(*c))
 }
 
-// Zone is what the members' host names end in where holdfast makes them.
+// Zone returns the domain of the host names that holdfast makes for members: CLUSTER.DOMAIN.
 func (c Config) Zone() string { return c.Cluster.Name + "." + c.Cluster.Domain }
 
-// OwnPeerHost is the pattern of the host names that holdfast makes.
+// OwnPeerHost returns the pattern of the host names that holdfast makes for members.
 func (c Config) OwnPeerHost() string { return SlotMark + "." + c.Zone() }
 
-// ownPeerURL is the pattern of peer URLs that holdfast makes: names that never change, on the port etcd listens on. It
-// is "" where a part of it is wrong, of which its own key tells.
+// ownPeerURL returns the pattern of the peer URLs that holdfast makes: a name that never changes, with the port on
+// which etcd listens. It is "" if a part is wrong, because the error is about that part's own key.
 func ownPeerURL(c Config) string {
 	own := c.Etcd.ListenPeerURLs[0]
-	for _, text := range c.Etcd.ListenPeerURLs { // of two schemes that which stays
+	for _, text := range c.Etcd.ListenPeerURLs { // with tls.from-http, the https URL is the lasting one
 		if c.TLS.FromHTTP && strings.HasPrefix(text, "https://") {
 			own = text
 			break
@@ -102,7 +102,7 @@ func ownPeerURL(c Config) string {
 	return u.Scheme + "://" + c.OwnPeerHost() + ":" + u.Port()
 }
 
-// peerURLDoubts are what is valid in etcd.peer-url, and seldom meant.
+// peerURLDoubts returns a warning if etcd.peer-url has a port on which etcd does not listen.
 func peerURLDoubts(c Config) []string {
 	u, err := url.Parse(strings.Replace(c.Etcd.PeerURL, SlotMark, "x", 1))
 	if err != nil || slices.ContainsFunc(c.Etcd.ListenPeerURLs, func(text string) bool {
@@ -115,13 +115,13 @@ func peerURLDoubts(c Config) []string {
 		"port to the other", c.Etcd.PeerURL, strings.Join(c.Etcd.ListenPeerURLs, ", "))}
 }
 
-// contradiction is what two or more keys say that cannot be true together.
+// contradiction is an error in the combination of two or more keys.
 type contradiction struct {
 	keys    []string // the first is the one to change
 	problem string
 }
 
-// contradictions returns what each section alone cannot see.
+// contradictions returns the errors in combinations of keys.
 func contradictions(c Config) []contradiction {
 	found := slices.Concat(sharedListeners(c), nestedDirectories(c), gossipContradictions(c), backupContradictions(c),
 		controlContradictions(c), tlsContradictions(c), autoContradictions(c), adoptContradictions(c))
@@ -147,19 +147,19 @@ func contradictions(c Config) []contradiction {
 	return found
 }
 
-// Endpoint is where one key makes us listen (TCP; gossip without TLS uses UDP as well).
+// Endpoint is an address where a node listens (TCP; gossip without TLS uses UDP as well), with its key.
 type Endpoint struct {
 	Key  string
 	Host string // empty: every address
 	Port string
 }
 
-// Endpoints are where a node of this configuration listens, but for ports that are to be any free one.
+// Endpoints returns the addresses where a node of this configuration listens, without those with port 0.
 func Endpoints(c Config) []Endpoint {
 	var all []Endpoint
 	add := func(key, hostport string) {
 		host, port, err := net.SplitHostPort(hostport)
-		if err != nil || port == "0" { // none, or the section's to judge; and 0 is any free port
+		if err != nil || port == "0" { // Validate reports a wrong address; port 0 means any free port
 			return
 		}
 		if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
@@ -179,10 +179,10 @@ func Endpoints(c Config) []Endpoint {
 	return all
 }
 
-// listenAddress is an address at which a node listens, and the key that says so.
+// listenAddress is an address at which a node listens, with its key.
 type listenAddress struct{ key, hostport string }
 
-// etcdListeners are those of etcd; what is no URL is left out.
+// etcdListeners returns the addresses at which etcd listens, without those that are no URLs.
 func etcdListeners(c Config) []listenAddress {
 	var all []listenAddress
 	for _, urls := range []struct {
@@ -216,7 +216,7 @@ func sharedListeners(c Config) []contradiction {
 	return found
 }
 
-// Abs cleans path even where there is no working directory.
+// Abs returns the absolute path, or the cleaned path if there is no working directory.
 func Abs(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -229,7 +229,7 @@ func within(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// doubts are what is valid, and what an operator should nevertheless have meant. Each begins with its key.
+// doubts returns warnings about values that are valid, but seldom intended. Each begins with its key.
 func doubts(c Config) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }

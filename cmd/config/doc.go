@@ -2,16 +2,18 @@
 // wrong with it.
 //
 // A key has one name everywhere: gossip.seeds in the file (YAML), --gossip.seeds as a flag, HOLDFAST_GOSSIP_SEEDS in
-// the environment. [Keys] finds all keys by reflection over [Config], whose sections belong to the packages that they
-// configure, so the three sources can never know different keys. [Load] puts flags before the environment, the
-// environment before the file, and the file before the defaults. It then fills in what follows from other keys
-// (derive.go), and reports everything that is wrong at once: each error names the key, the allowed values, the value
-// and where it stands. What is valid and seldom wise is a warning.
+// the environment. [Keys] finds all keys by reflection over [Config], so the three sources can never know different
+// keys. Each section of [Config] belongs to the package that it configures.
+//
+// In [Load], a flag overrides the environment, the environment the file, and the file the default. Load then fills in
+// values that follow from other keys (derive.go), and reports all errors at once. Each error names the key, the allowed
+// values, the value and its origin. A value that is valid but seldom intended is a warning.
 //
 // default.yaml is the commented default file. The help of every flag comes from it, and a test compares it with
-// [Default]. A value that is ${env:NAME} or ${file:PATH} stands for something else, perhaps a secret: only the
-// reference is ever shown (reference.go). [Watch] and [Loaded.Reload] take over what can change while the node runs.
+// [Default]. A value ${env:NAME} or ${file:PATH} refers to a variable or a file, which may be a secret: only the
+// reference is ever shown (reference.go). [Watch] and [Loaded.Reload] apply changes while the node runs.
 //
-// Viper decides which source wins (merge); docs/dependencies.md says why reading, judging and watching are ours. It is
-// imported only here. The package reads the files that it is named, and otherwise has no effect on the machine.
+// Viper decides which source wins (merge), and is imported only here. docs/dependencies.md says why reading, checking
+// and watching are our own code. The package reads the files that are named, and otherwise has no effect on the
+// machine.
 package config

@@ -16,16 +16,16 @@ import (
 	"holdfast/durable"
 )
 
-// maxFile bounds the configuration file, in bytes. A file beyond it is some other file, named by mistake.
+// maxFile is the largest size of a configuration file, in bytes. A larger one is another file, named by mistake.
 const maxFile = 1 << 20
 
-// maxErrors is how many errors of one file are reported. A file with more is some other file, too.
+// maxErrors is how many errors of one file are reported. A file with more is another file, named by mistake.
 const maxErrors = 100
 
-// Setting is one value as its source wrote it.
+// Setting is the value of one key from one source.
 type Setting struct {
 	Key    string // one of [Keys]
-	Text   string // as a flag would take it
+	Text   string // in the syntax of a flag
 	Origin string // "file config.yaml:12", "env HOLDFAST_X", "flag --x", or the flag of another program
 }
 
@@ -38,8 +38,8 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// fileReader walks the YAML of one file. It walks the nodes itself, instead of decoding into Config, because only nodes
-// have lines, and because decoding stops at the first error.
+// fileReader walks the YAML nodes of one file. It does not decode into Config, because only nodes have line numbers,
+// and because decoding stops at the first error.
 type fileReader struct {
 	name     string
 	seen     map[string]int // line of each key met so far
@@ -47,8 +47,8 @@ type fileReader struct {
 	errs     []error
 }
 
-// parse returns the settings in the YAML of the file called name. The errors are all that is wrong with it; the
-// settings are those that could be read nevertheless.
+// parse returns the settings in the YAML of the file called name, and all errors. With errors, it returns the settings
+// that could be read.
 func parse(name string, data []byte) ([]Setting, []error) {
 	r := &fileReader{name: name, seen: map[string]int{}}
 	if i := bytes.IndexFunc(data, notText); i >= 0 {
@@ -57,7 +57,7 @@ func parse(name string, data []byte) ([]Setting, []error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	switch err := dec.Decode(&doc); {
-	case errors.Is(err, io.EOF): // an empty file says nothing, which is fine
+	case errors.Is(err, io.EOF): // an empty file is valid
 		return nil, nil
 	case err != nil:
 		return nil, []error{r.syntaxError(err)}
@@ -71,13 +71,13 @@ func parse(name string, data []byte) ([]Setting, []error) {
 	return r.settings, r.errs
 }
 
-// notText reports what YAML allows in no place. utf8.RuneError stands for a byte that is not UTF-8.
+// notText reports whether YAML never allows this character. utf8.RuneError is a byte that is not UTF-8.
 func notText(r rune) bool {
 	return r == utf8.RuneError || unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r)
 }
 
-// yamlLine finds the line in an error text of the yaml package, which has no
-// error type that carries it, and leaves it out where it is the first.
+// yamlLine matches the line number in an error of the yaml package, which has no error type with the number. The
+// package leaves it out if it is 1.
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 func (r *fileReader) syntaxError(err error) error {
@@ -102,7 +102,7 @@ func (r *fileReader) fail(n *yaml.Node, key, format string, args ...any) {
 // section reads the mapping n, whose keys begin with prefix.
 func (r *fileReader) section(prefix string, n *yaml.Node) {
 	n = resolve(n)
-	if isNull(n) { // all keys of the section are commented out
+	if isNull(n) { // all its keys are commented out
 		return
 	}
 	if n.Kind != yaml.MappingNode {
@@ -146,13 +146,13 @@ func (r *fileReader) entry(prefix string, keyNode, value *yaml.Node) {
 	}
 }
 
-// value turns a value into the text a flag would have.
+// value turns a value into text in the syntax of a flag.
 func (r *fileReader) value(k Key, keyNode, n *yaml.Node) {
 	word, expected := k.kind()
 	text, ok := n.Value, n.Kind == yaml.ScalarNode
 	switch {
 	case isNull(n):
-		return // commented out: the default stands
+		return // commented out, so the default applies
 	case n.Kind == yaml.SequenceNode && word == "list":
 		text, ok = join(n.Content, 1)
 	case n.Kind == yaml.MappingNode && word == "map":
@@ -165,8 +165,8 @@ func (r *fileReader) value(k Key, keyNode, n *yaml.Node) {
 	r.settings = append(r.settings, Setting{k.Name, text, "file " + r.at(keyNode)})
 }
 
-// join writes groups of n scalars as "a,b" or "a=x,b=y". It is not ok when one
-// of them is no scalar, or would not survive being split again.
+// join writes groups of n scalars as "a,b" or "a=x,b=y". It is not ok if one of them is no scalar, or contains a
+// comma, at which it would be split later.
 func join(nodes []*yaml.Node, n int) (text string, ok bool) {
 	var items []string
 	for group := range slices.Chunk(nodes, n) {

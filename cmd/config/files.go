@@ -21,31 +21,31 @@ var secretKeys = []string{
 	"gossip.key-file", "gossip.observer-file", "snapshot.identity-file", "auth.file", "control.remote.key-file",
 }
 
-// privateDirKeys are the keys that name a directory of ours. What lies below one that is closed nobody else can reach,
-// so the modes there do not matter: a backup that was copied there by hand does not keep a node from starting.
+// privateDirKeys are the keys that name a directory of this node alone. No other user can reach files below such a
+// directory, so their modes do not matter. A backup that was copied there by hand does not keep a node from starting.
 var privateDirKeys = []string{dataDirKey, "tls.dir"}
 
 const dataDirKey = "node.data-dir"
 
-// Who may do what to a file, as the bits of its mode.
+// Bits of a file's mode.
 const (
 	anyoneElse  fs.FileMode = 0o077 // group and others, anything
 	othersWrite fs.FileMode = 0o002
 	anyoneWrite fs.FileMode = 0o022
 )
 
-// fileCheck looks at what a node is told to use, before it uses it.
+// fileCheck checks the owners and modes of the files and directories that a node will use.
 type fileCheck struct {
 	uid    int // of this process
 	errs   []error
-	looked map[string]bool // directories on the way that were judged
+	looked map[string]bool // parent directories that were checked
 }
 
-// checkOwnFiles returns everything that other users of this machine could read or change, and should not: the data, the
-// files with secrets, the configuration, and the directories on the way to them. Each error names the path, its mode
-// and owner, and the command that cures it. What does not exist is nobody's yet: we make it for us alone.
+// checkOwnFiles returns an error for everything that other users of this machine could read or change, but must not:
+// the data, files with secrets, the configuration, and the directories above them. Each error names the path, its mode
+// and owner, and the command that fixes it. It ignores a path that does not exist, because the node makes it private.
 //
-// What lies on a volume that is not mounted yet is not seen. The directories there are ours as well, and closed.
+// It does not see a volume that is not mounted yet. The node makes the directories there private, too.
 func checkOwnFiles(cfg Config, file string) error {
 	c := fileCheck{uid: os.Geteuid(), looked: map[string]bool{}}
 	values := map[string]string{}
@@ -61,7 +61,7 @@ func checkOwnFiles(cfg Config, file string) error {
 		}
 	}
 	_, root := cfg.VolumeDirectory()
-	c.apart(func(c *fileCheck) { c.volumes(root) }) // a mount of a dead device may be left
+	c.apart(func(c *fileCheck) { c.volumes(root) }) // there may be a mount of a dead device
 	for _, key := range []string{"snapshot.spool", "snapshot.scratch", "control.socket"} {
 		if values[key] != "" {
 			c.way(key, values[key])
@@ -79,15 +79,16 @@ func checkOwnFiles(cfg Config, file string) error {
 	return errors.Join(c.errs...)
 }
 
-// Refused returns everything for which a node of this configuration does not start, as far as it can be known before
-// anything is done: what run refuses, and config check in the same words.
+// Refused returns all errors for which a node does not start, as far as they can be found beforehand. `holdfast run`
+// and `holdfast config check` report the same errors.
 func Refused(l *Loaded) error {
 	errs := []error{checkOwnFiles(l.Config, l.File)}
 	if isFile(l.Config.Node.DataDir) {
 		errs = append(errs, fmt.Errorf("%s: %s is a file: name a directory, which need not exist", dataDirKey,
 			l.Config.Node.DataDir))
 	}
-	if dir := filepath.Dir(Abs(l.Config.Control.Socket)); !within(Abs(l.Config.Node.DataDir), dir) { // where run makes it
+	// The node itself makes a directory below node.data-dir.
+	if dir := filepath.Dir(Abs(l.Config.Control.Socket)); !within(Abs(l.Config.Node.DataDir), dir) {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			errs = append(errs, fmt.Errorf("control.socket: there is no directory %s: create it, or choose another path", dir))
 		}
@@ -113,7 +114,7 @@ func isFile(path string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// CloseDataDir takes a directory that was made for us with mkdir from everybody else.
+// CloseDataDir makes node.data-dir private, if it is a directory that an operator has just made with mkdir.
 func CloseDataDir(cfg Config) error {
 	if c := (&fileCheck{uid: os.Geteuid()}); c.unused(cfg) {
 		if err := os.Chmod(cfg.Node.DataDir, 0o700); err != nil {
@@ -123,8 +124,8 @@ func CloseDataDir(cfg Config) error {
 	return nil
 }
 
-// unused reports whether node.data-dir is a directory of ours in which no node has written yet: nothing is in it but
-// empty directories, as an operator makes them. Nobody can have read a secret there, and it may be closed.
+// unused reports whether node.data-dir belongs to this user and contains only empty directories, as an operator makes
+// them. No node has written a secret there yet, so it can safely be made private.
 func (c *fileCheck) unused(cfg Config) bool {
 	dir := cfg.Node.DataDir
 	info, err := os.Stat(dir)
@@ -139,11 +140,11 @@ func (c *fileCheck) unused(cfg Config) bool {
 	}) == nil
 }
 
-// answers is how long the directory of the backups, or those of the volumes, may take to be looked at.
+// answers limits how long a look at the directories of backups or volumes may take.
 const answers = 3 * time.Second
 
-// ifAnswered returns what look finds, nothing if that takes longer: a directory of a dead server holds anyone who looks
-// at it forever, and a member needs no backups to start.
+// ifAnswered returns what look finds, or nothing if that takes longer than limit. Access to a directory of a dead
+// server may hang forever, and a member can start without it.
 func ifAnswered(limit time.Duration, look func() []error) []error {
 	found := make(chan []error, 1)
 	go func() { found <- look() }()
@@ -155,7 +156,7 @@ func ifAnswered(limit time.Duration, look func() []error) []error {
 	}
 }
 
-// apart looks at what may not answer.
+// apart runs a check of paths that may hang.
 func (c *fileCheck) apart(look func(c *fileCheck)) {
 	own := &fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
 	c.errs = append(c.errs, ifAnswered(answers, func() []error {
@@ -164,7 +165,7 @@ func (c *fileCheck) apart(look func(c *fileCheck)) {
 	})...)
 }
 
-// VolumeDirectory is the directory below which the volumes lie or are mounted, or that is the volume, with its key.
+// VolumeDirectory returns the directory that contains the volumes or their mounts, or that is the volume, with its key.
 func (c Config) VolumeDirectory() (key, path string) {
 	switch {
 	case c.Volume.Provider == volume.ProviderEBS:
@@ -176,17 +177,17 @@ func (c Config) VolumeDirectory() (key, path string) {
 	}
 }
 
-// fail notes what is wrong with a path, and the command that cures it.
+// fail adds an error about a path, with the command that fixes it.
 func (c *fileCheck) fail(key, path string, info fs.FileInfo, why, cure string) {
 	c.errs = append(c.errs, fmt.Errorf("%s: %s (mode %04o, owner uid %d): %s: run %s", key, path, modeOf(info),
 		ownerOf(info), why, cure))
 }
 
-// one judges one path: only root or we may own it, and nobody has more of it than the bits that are not in closed.
+// one checks one path: its owner must be root or this user, and its mode must have none of the bits in closed.
 func (c *fileCheck) one(key, path string, closed fs.FileMode) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return // its user says so; and who waits to unmount a dead device must be able to start
+		return // reported when it is used; a node must be able to start and unmount a dead device
 	}
 	if !c.owned(info) {
 		c.fail(key, path, info, "it belongs to somebody else", fmt.Sprintf("chown %d %s", c.uid, path))
@@ -196,13 +197,13 @@ func (c *fileCheck) one(key, path string, closed fs.FileMode) {
 	}
 }
 
-// volumes judges the directories of the slots below root: nobody else writes there. A filesystem's own root may be open
-// to be looked at, as mkfs makes it; etcd's directory in it is closed when the member starts.
+// volumes checks that no other user may write to root and the slots' directories below it. Others may read the root of
+// a filesystem, as mkfs makes it; etcd's directory in it is made private when the member starts.
 func (c *fileCheck) volumes(root string) {
 	c.way("volumes", root)
 	slots, err := os.ReadDir(root)
 	if err != nil {
-		return // claiming a volume says so
+		return // reported when a volume is claimed
 	}
 	c.one("volumes", root, anyoneWrite)
 	for _, slot := range slots {
@@ -212,8 +213,8 @@ func (c *fileCheck) volumes(root string) {
 	}
 }
 
-// way judges the directories on the way to path, by its name and by where that really is: in one that everybody may
-// write to, and that has no sticky bit, anybody may put another file in the place of ours.
+// way checks the directories above path, by its name and by its real location. In a directory that everyone may write
+// to, and without the sticky bit, anyone could replace the file.
 func (c *fileCheck) way(key, path string) {
 	for _, dir := range []string{filepath.Dir(Abs(path)), filepath.Dir(really(path))} {
 		for ; !c.looked[dir]; dir = filepath.Dir(dir) {
@@ -226,7 +227,7 @@ func (c *fileCheck) way(key, path string) {
 	}
 }
 
-// really is where path is when all symbolic links are followed, or path itself while it does not exist.
+// really returns path with all symbolic links resolved, or path itself if it does not exist.
 func really(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -241,5 +242,5 @@ func (c *fileCheck) owned(info fs.FileInfo) bool {
 
 func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
-// modeOf is the mode as chmod(1) writes it, sticky bit and all.
+// modeOf returns the mode as chmod(1) writes it, with the sticky bit.
 func modeOf(info fs.FileInfo) uint32 { return uint32(info.Sys().(*syscall.Stat_t).Mode) & 0o7777 }

@@ -7,13 +7,13 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// GossipTLS reports whether the gossip goes over TLS: where the members do, and know each other's authority.
+// GossipTLS reports whether the gossip uses TLS. It does if the members do, and have the peers' authorities.
 func (c Config) GossipTLS() bool {
 	return c.TLS.IssuesPeers() ||
 		c.TLS.Mode == pki.ModeFiles && c.Etcd.PeerCertFile != "" && c.Etcd.PeerTrustedCAFile != ""
 }
 
-// gossipContradictions finds a gossip in the clear where TLS says that nothing is.
+// gossipContradictions finds a gossip without TLS or key although tls.mode is files.
 func gossipContradictions(c Config) []contradiction {
 	host, _, err := net.SplitHostPort(c.Gossip.Listen)
 	if c.TLS.Mode != pki.ModeFiles || c.GossipTLS() || c.TLS.Insecure || c.Gossip.KeyFile != "" || err != nil ||
@@ -25,7 +25,7 @@ func gossipContradictions(c Config) []contradiction {
 			"gossip; or say tls.insecure true", c.Gossip.Listen)}}
 }
 
-// gossipDoubts are what is valid in the section, and seldom meant.
+// gossipDoubts returns warnings about the section gossip.
 func gossipDoubts(c Config) []string {
 	host, _, err := net.SplitHostPort(c.Gossip.Listen)
 	switch {

@@ -13,8 +13,8 @@ import (
 	"holdfast/volume"
 )
 
-// Lacking is what a node of this configuration waits for on this machine, or does without, as far as it can be known
-// before it runs: a sentence each, with its key first. A node starts all the same, and its status says it.
+// Lacking returns a warning for each thing on this machine that a node would wait for, or do without. Each begins with
+// its key. A node starts all the same, and shows it in its status.
 func Lacking(l *Loaded) []string {
 	var all []string
 	c := l.Config
@@ -35,7 +35,7 @@ func Lacking(l *Loaded) []string {
 		}
 	}
 	if c.Volume.Provider == volume.ProviderLocal {
-		// A mount may be dead.
+		// The directory may be a dead mount.
 		for _, err := range ifAnswered(answers, func() []error { return []error{c.Volume.Local.Missing()} }) {
 			add("volume.local", err)
 		}
@@ -47,9 +47,9 @@ func Lacking(l *Loaded) []string {
 	return all
 }
 
-// elsewhere finds the keys of etcd, or the others, by which a node listens at an address that this machine does not
-// have. etcd is started again and again, and without the others the process ends. What follows from node.address is
-// told of that.
+// elsewhere finds the keys with a listen address that this machine does not have: those of etcd, or all others. A node
+// keeps trying to start etcd, but ends if one of the others fails. An address that is derived from node.address is
+// reported for node.address.
 func (l *Loaded) elsewhere(etcd bool) (all []Wrong) {
 	derived := map[string]bool{}
 	for _, e := range Endpoints(l.Config) {
@@ -72,7 +72,7 @@ func (l *Loaded) elsewhere(etcd bool) (all []Wrong) {
 	return all
 }
 
-// has reports whether a node can listen at an address, whatever else listens there: what the kernel says counts.
+// has reports whether this machine has an address, by trying to listen there.
 func has(host string) bool {
 	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err == nil {

@@ -16,21 +16,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// VariablePrefix begins every environment variable that is ours.
+// VariablePrefix begins every environment variable of holdfast.
 const VariablePrefix = "HOLDFAST_"
 
-// Key is one leaf of Config. All keys are found by reflection, so that the
-// file, the flags and the environment can never know different ones.
+// Key is one leaf of Config. All keys are found by reflection, so that the file, the flags and the environment can
+// never know different ones.
 //
-// A value is text on its way from any of them: what YAML writes as [a, b] or {x: true} is "a,b" or "x=true" in a flag.
-// One decoder reads that text, so no source accepts what another refuses.
+// Every source gives a value as text in the syntax of a flag: [a, b] or {x: true} in YAML is "a,b" or "x=true". One
+// decoder reads that text, so all sources accept the same values.
 type Key struct {
 	Name  string // "gossip.seeds"
 	typ   reflect.Type
 	index []int // of the field, for reflect's FieldByIndex
 }
 
-// Keys returns the keys in the order of the structs. They are the same each time, and nobody's to change.
+// Keys returns the keys in the order of the structs. The caller must not change the slice.
 func Keys() []Key { return allKeys() }
 
 var allKeys = sync.OnceValue(func() []Key { return keysOf(reflect.TypeFor[Config](), "", nil) })
@@ -42,9 +42,9 @@ func keysOf(t reflect.Type, prefix string, index []int) []Key {
 		name, option, _ := strings.Cut(f.Tag.Get("mapstructure"), ",")
 		k := Key{prefix + name, f.Type, append(slices.Clone(index), i)}
 		switch {
-		case option == "squash": // its keys belong to the section it is in
+		case option == "squash": // its keys belong to the section around it
 			keys = append(keys, keysOf(f.Type, prefix, k.index)...)
-		case name == "-": // derived, and nobody's to set
+		case name == "-": // derived, not a key
 		case f.Type.Kind() == reflect.Struct:
 			keys = append(keys, keysOf(f.Type, k.Name+".", k.index)...)
 		default:
@@ -54,12 +54,12 @@ func keysOf(t reflect.Type, prefix string, index []int) []Key {
 	return keys
 }
 
-// variable is the name of k in the environment.
+// variable returns the name of k in the environment.
 func (k Key) variable() string {
 	return VariablePrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.Name))
 }
 
-// kind says in one word, which --help shows, what text k takes; expected says it as the end of "must be".
+// kind returns the type of k in one word, for --help, and in words that follow "must be".
 func (k Key) kind() (word, expected string) {
 	switch {
 	case k.typ == reflect.TypeFor[time.Duration]():
@@ -89,7 +89,7 @@ func (k Key) value(c *Config) reflect.Value {
 	return reflect.ValueOf(c).Elem().FieldByIndex(k.index)
 }
 
-// Text returns k's value in c as a flag would take it.
+// Text returns k's value in c in the syntax of a flag.
 func (k Key) Text(c *Config) string {
 	switch v := k.value(c).Interface().(type) {
 	case []string:
@@ -116,9 +116,9 @@ func FormatDuration(d time.Duration) string {
 	return model.Duration(d).String()
 }
 
-// decode sets k's field of c to what text says, or returns what is wrong with that.
+// decode sets k's field of c to the value in text, or returns an error.
 func (k Key) decode(text string, c *Config) error {
-	into := reflect.New(k.typ).Elem() // not the field itself: what a list or map held before must go
+	into := reflect.New(k.typ).Elem() // not the field itself: a list or map must lose its old elements
 	if err := k.read(text, into); err != nil {
 		_, expected := k.kind()
 		return fmt.Errorf("must be %s, got %q", expected, text)
@@ -127,7 +127,7 @@ func (k Key) decode(text string, c *Config) error {
 	return nil
 }
 
-// read sets a value of k's type.
+// read parses text into a value of k's type.
 func (k Key) read(text string, into reflect.Value) (err error) {
 	switch v := into.Addr().Interface().(type) {
 	case *time.Duration:
@@ -161,7 +161,7 @@ func (k Key) read(text string, into reflect.Value) (err error) {
 	return err
 }
 
-// ParseDuration reads what Go writes, and days, weeks and years (of 365 days) as Prometheus does.
+// ParseDuration accepts Go's syntax, and Prometheus' syntax with days, weeks and years (of 365 days).
 func ParseDuration(text string) (time.Duration, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return d, nil
@@ -170,7 +170,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return time.Duration(d), err
 }
 
-// splitPairs takes "a=true, b=false" apart.
+// splitPairs parses "a=true, b=false".
 func splitPairs(text string) (map[string]bool, error) {
 	m := map[string]bool{}
 	for _, pair := range splitList(text) {
@@ -184,7 +184,7 @@ func splitPairs(text string) (map[string]bool, error) {
 	return m, nil
 }
 
-// splitList takes "a, b" apart; nothing is nil, as in a default.
+// splitList parses "a, b". An empty text is nil, as in a default.
 func splitList(text string) []string {
 	var list []string
 	for item := range strings.SplitSeq(text, ",") {
@@ -204,7 +204,7 @@ var DefaultYAML string
 var helpTexts = sync.OnceValue(func() map[string]string {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(DefaultYAML), &doc); err != nil {
-		panic(fmt.Sprintf("read embedded default.yaml: %v", err)) // a test proves it readable
+		panic(fmt.Sprintf("read embedded default.yaml: %v", err)) // a test proves that it can be read
 	}
 	texts := map[string]string{}
 	var walk func(n *yaml.Node, prefix string)
@@ -227,8 +227,8 @@ var helpTexts = sync.OnceValue(func() map[string]string {
 	return texts
 })
 
-// flagValue holds the text of a flag. It checks nothing: a wrong flag is
-// reported with all other wrong values, not alone before them.
+// flagValue holds the text of a flag. It checks nothing, so that a wrong flag is reported together with all other
+// errors.
 type flagValue struct {
 	text string
 	word string
@@ -238,7 +238,7 @@ type flagValue struct {
 func (v *flagValue) String() string { return v.text }
 func (v *flagValue) Type() string   { return v.word }
 
-// Set replaces the default; a list or map given again grows.
+// Set implements [pflag.Value]. It replaces the default. A list or map that is given again is extended.
 func (v *flagValue) Set(text string) error {
 	if v.set && (v.word == "list" || v.word == "map") {
 		text = v.text + "," + text
@@ -253,11 +253,11 @@ const (
 	fileVariable = VariablePrefix + "CONFIG"
 )
 
-// keyFlag is the annotation of the flags that are keys of the configuration.
+// keyFlag annotates the flags that are keys of the configuration.
 const keyFlag = "holdfast-key"
 
-// FlagsText is what a command's help says of its flags. The keys of the configuration are a hundred: it says where they
-// are.
+// FlagsText returns the help text of a command's flags. It leaves out the hundred keys of the configuration, and says
+// where to find them.
 func FlagsText(fs *pflag.FlagSet) string {
 	own, keys := pflag.NewFlagSet("", pflag.ContinueOnError), false
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -275,7 +275,7 @@ func FlagsText(fs *pflag.FlagSet) string {
 	return text
 }
 
-// helpColumns is how wide a help may be.
+// helpColumns is the width of the help.
 const helpColumns = 110
 
 // AddFlags adds --config and one flag for each key to fs.
@@ -284,7 +284,7 @@ func AddFlags(fs *pflag.FlagSet) {
 	help, defaults := helpTexts(), Default()
 	for _, k := range Keys() {
 		word, _ := k.kind()
-		// pflag would take what stands in backquotes for the name of the value.
+		// pflag would use a word in backquotes as the name of the value.
 		value, usage := &flagValue{text: k.Text(&defaults), word: word}, strings.ReplaceAll(help[k.Name], "`", "'")
 		flag := fs.VarPF(value, k.Name, "", usage)
 		flag.Annotations = map[string][]string{keyFlag: nil}

@@ -17,24 +17,24 @@ const OriginDefault = "default"
 // Loaded is a configuration that is complete and valid.
 type Loaded struct {
 	Config Config
-	// File is the path it was read from; empty: none was named.
+	// File is the path of the configuration file, or empty if there is none.
 	File string
-	// Origin says for each key where its value comes from: "default", "file config.yaml:12", "env HOLDFAST_X", "flag
-	// --x", or "derived from node.address" where nothing was set. What stood there as auto has its meaning beside it:
-	// "file config.yaml:3 (auto: 10.0.0.5)".
+	// Origin has for each key where its value comes from: "default", "file config.yaml:12", "env HOLDFAST_X", "flag
+	// --x", or "derived from node.address". For the value auto it includes the result: "file config.yaml:3 (auto:
+	// 10.0.0.5)".
 	Origin map[string]string
-	// Warnings are what is allowed and seldom wise, one sentence each.
+	// Warnings are about values that are valid, but seldom intended.
 	Warnings []string
 
-	shown    map[string]string // the text of each key whose value is or holds a reference
-	referred []referred        // what the references stand for
+	shown    map[string]string // the text of each key whose value is or contains a reference
+	referred []referred        // the references and their values
 }
 
-// Load reads the configuration: flags before environment before file before defaults. file may be empty; then --config
-// names it, or HOLDFAST_CONFIG, or there is none. flags may be nil; environ is as from os.Environ.
+// Load reads the configuration. A flag overrides the environment, the environment the file, and the file the default.
+// If file is empty, --config or HOLDFAST_CONFIG may name it. flags may be nil; environ has the form of os.Environ.
 //
-// The error joins everything that is wrong, so that a second attempt can be the last one: each line names the key, the
-// allowed values, the value and where it stands.
+// The error is an [Invalid] with everything that is wrong. Each line names the key, the allowed values, the value and
+// its origin.
 func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	if file == "" {
 		file = namedFile(flags, environ)
@@ -50,8 +50,8 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 	return complete(file, settings, errs, flags, environ)
 }
 
-// LoadSettings is [Load] with settings in the place of a file, of which later ones win. A file that the environment
-// names is an error: two things cannot both be the configuration.
+// LoadSettings is [Load] with settings instead of a file. A later setting overrides an earlier one. If the environment
+// names a file as well, that is an error.
 func LoadSettings(given []Setting, environ []string) (*Loaded, error) {
 	var errs []error
 	if file := namedFile(nil, environ); file != "" {
@@ -61,7 +61,7 @@ func LoadSettings(given []Setting, environ []string) (*Loaded, error) {
 	return complete("", given, errs, nil, environ)
 }
 
-// complete completes settings that were read from a file or from other flags, with the errors of reading them.
+// complete makes a configuration of the settings from a file or from other flags. errs are the errors of reading them.
 func complete(file string, settings []Setting, errs []error, flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	variables, warnings, unknown := readEnviron(environ)
 	l := &Loaded{Config: Default(), File: file, Origin: map[string]string{}, Warnings: warnings,
@@ -81,8 +81,8 @@ func complete(file string, settings []Setting, errs []error, flags *pflag.FlagSe
 	return l, nil
 }
 
-// merge hands all sources to viper, which puts flags before the rest; of that, what is merged last wins. A value is a
-// setting, so that its origin stays with it, or the text of a flag. Each key is one name to viper, not a path.
+// merge gives all sources to viper. A flag wins over the sources, and a later source over an earlier one. A value is a
+// Setting, which keeps its origin, or the text of a flag. To viper, each key is one name, not a path.
 func merge(flags *pflag.FlagSet, sources ...[]Setting) *viper.Viper {
 	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"))
 	for _, s := range slices.Concat(sources...) {
@@ -99,7 +99,7 @@ func merge(flags *pflag.FlagSet, sources ...[]Setting) *viper.Viper {
 	return v
 }
 
-// asText gives viper the text of a flag. By its type, viper would make false of any text that is no bool.
+// asText gives viper the text of a flag. With the flag's real type, viper would turn a wrong bool into false.
 type asText struct{ flag *pflag.Flag }
 
 func (f asText) HasChanged() bool    { return f.flag.Changed }
@@ -123,8 +123,8 @@ func namedFile(flags *pflag.FlagSet, environ []string) string {
 	return name
 }
 
-// decode applies what v has for each key, notes the origins, and returns what is wrong. A value that cannot be decoded
-// leaves the default.
+// decode sets the values in v, notes their origins, and returns the errors. For a value that cannot be decoded, the
+// default stays.
 func (l *Loaded) decode(v *viper.Viper, environ []string) (errs []error) {
 	for _, k := range Keys() {
 		l.Origin[k.Name] = OriginDefault
@@ -147,12 +147,12 @@ func (l *Loaded) decode(v *viper.Viper, environ []string) (errs []error) {
 	return errs
 }
 
-// check returns what each section and the sections together say is wrong. What follows from another error is left out:
-// a key that could not be read has its default now, and judging that, or what is derived from a wrong key, would only
-// confuse.
+// check returns the errors in the sections and in combinations of keys. It leaves out errors that follow from another
+// one: a key that could not be read has its default now, and an error about that, or about a value derived from a wrong
+// key, would only confuse.
 func (l *Loaded) check(known []error) []error {
 	bad := map[string]bool{}
-	source := func(key string) string { // what to change to change key
+	source := func(key string) string { // the key to change in order to change key
 		if from, derived := strings.CutPrefix(l.Origin[key], derivedFrom); derived {
 			return from
 		}
@@ -186,12 +186,12 @@ func (l *Loaded) check(known []error) []error {
 	return errs
 }
 
-// Wrong is what is wrong with the value of one key.
+// Wrong is the error about the value of one key.
 type Wrong struct {
-	Key     string // or what stands in the place of one
-	Problem string // what it must be, and what it is
-	Origin  string // where it stands, such as config.yaml:12; "" where nothing was set
-	Hint    string // what may have been meant, or ""
+	Key     string // or a flag or variable of another program
+	Problem string // what the value must be, and what it is
+	Origin  string // such as config.yaml:12; "" if nothing was set
+	Hint    string // ", did you mean x?", or ""
 }
 
 func (w Wrong) Error() string {
@@ -202,7 +202,7 @@ func (w Wrong) Error() string {
 	return text + w.Hint
 }
 
-// wrong says of a key what is wrong with its value, and where that comes from.
+// wrong returns an error about a key, with the origin of its value.
 func (l *Loaded) wrong(key, format string, args ...any) Wrong {
 	w := Wrong{Key: key, Problem: fmt.Sprintf(format, args...)}
 	if origin := l.Origin[key]; origin != OriginDefault {
@@ -211,13 +211,13 @@ func (l *Loaded) wrong(key, format string, args ...any) Wrong {
 	return w
 }
 
-// Invalid is all that is wrong with a configuration, each with its key or file first.
+// Invalid are all errors in a configuration. Each begins with its key or file.
 type Invalid []error
 
 func (i Invalid) Error() string   { return errors.Join(i...).Error() }
 func (i Invalid) Unwrap() []error { return i }
 
-// Errors takes joined errors apart.
+// Errors returns the single errors in joined errors.
 func Errors(err error) []error {
 	joined, ok := errors.AsType[interface {
 		error
@@ -236,18 +236,18 @@ func Errors(err error) []error {
 	return all
 }
 
-// Kubernetes describes every service of a namespace in the environment of every pod: a service named holdfast is
-// HOLDFAST_SERVICE_HOST, HOLDFAST_PORT_2379_TCP_ADDR and so on, and HOLDFAST_PORT=tcp://10.0.0.1:2379.
+// Kubernetes adds variables for every service of a namespace to the environment of every pod. For a service named
+// holdfast these are HOLDFAST_SERVICE_HOST, HOLDFAST_PORT_2379_TCP_ADDR and so on, and
+// HOLDFAST_PORT=tcp://10.0.0.1:2379.
 var (
 	serviceName  = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT_\d+_(TCP|UDP|SCTP)(_|$)`)
 	serviceValue = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 )
 
-// readEnviron returns the settings in the environment. A variable that is set
-// to nothing counts as not set, which is how most tools write "not set".
+// readEnviron returns the settings in the environment. A variable with an empty value counts as not set.
 //
-// An unknown variable in one of our sections, or one letter off a known one, is an error: it may be the one that asks
-// for authentication. Any other may belong to a script around us and is a warning.
+// An unknown variable is an error if it begins with a section's name, or is a slip of a known one: it may have been
+// meant to ask for authentication. Any other may belong to a script that starts holdfast, and is a warning.
 func readEnviron(environ []string) (settings []Setting, warnings []string, errs []error) {
 	known := map[string]Key{}
 	var names []string

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// sections returns what the keys begin with, sorted: "volume", "volume.local", ...
+// sections returns the names of all sections, sorted: "volume", "volume.local", ...
 var sections = sync.OnceValue(func() []string {
 	var all []string
 	for _, k := range Keys() {
@@ -20,7 +20,7 @@ var sections = sync.OnceValue(func() []string {
 	return slices.Compact(all)
 })
 
-// didYouMean returns ", did you mean x?" for the known section or key that name is a slip of, or nothing.
+// didYouMean returns ", did you mean x?" if name is probably a slip of a known section or key, and "" otherwise.
 func didYouMean(name string) string {
 	names := make([]string, 0, len(Keys()))
 	for _, k := range Keys() {
@@ -33,8 +33,8 @@ func didYouMean(name string) string {
 	return ""
 }
 
-// nearest returns the candidate that name is most likely a slip of: one a few edits away, or the only one with the same
-// last word (a key in the wrong section). Empty: none is likely.
+// nearest returns the candidate that name is probably a slip of: one that is a few edits away, or the only one with the
+// same last word (a key in the wrong section). It is "" if there is none.
 func nearest(name string, candidates []string) string {
 	best, least := "", max(2, len(name)/4)+1
 	for _, c := range candidates {
@@ -58,10 +58,10 @@ func nearest(name string, candidates []string) string {
 	return ""
 }
 
-// distance is the number of bytes to insert, delete or replace to make b of a
-// (Levenshtein), or some number ≥ limit when it is that large.
+// distance returns the number of bytes to insert, delete or replace to turn a into b (Levenshtein), or some number ≥
+// limit if it is at least limit.
 func distance(a, b string, limit int) int {
-	if d := len(a) - len(b); d >= limit || -d >= limit { // also keeps a hostile key cheap
+	if d := len(a) - len(b); d >= limit || -d >= limit { // also makes a very long key cheap
 		return limit
 	}
 	row := make([]int, len(b)+1)

@@ -15,21 +15,21 @@ import (
 	"holdfast/durable"
 )
 
-// maxReferred bounds what a reference stands for, in bytes.
+// maxReferred is the largest size of a referenced value, in bytes.
 const maxReferred = 64 << 10
 
-// A value, or an element of a list, that is exactly ${env:NAME} or ${file:/absolute/path} stands for what the variable
-// or the file holds.
+// A value, or an element of a list, that is exactly ${env:NAME} or ${file:/absolute/path} is replaced by the content of
+// the variable or the file.
 var (
 	reference    = regexp.MustCompile(`^\$\{(env|file):(.*)\}$`)
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// referred is what a reference stands for. It may be a secret: only the reference is ever shown.
+// referred is a reference and its value. The value may be a secret, so only the reference is ever shown.
 type referred struct{ reference, value string }
 
-// refer returns what a text of k stands for where it is or holds references, and else the text. The error names the
-// reference and nothing of the value.
+// refer returns the text of k with its references replaced by their values. The error names the reference, and nothing
+// of the value.
 func (l *Loaded) refer(k Key, text string, environ []string) (string, error) {
 	items := []string{text}
 	if word, _ := k.kind(); word == "list" {
@@ -43,7 +43,7 @@ func (l *Loaded) refer(k Key, text string, environ []string) (string, error) {
 	return strings.Join(items, ","), nil
 }
 
-// replace puts what they stand for in the place of those items that are references, and returns these.
+// replace replaces the items that are references by their values, and returns those references.
 func replace(items, environ []string) (found []referred, err error) {
 	for i, item := range items {
 		m := reference.FindStringSubmatch(strings.TrimSpace(item))
@@ -60,7 +60,7 @@ func replace(items, environ []string) (found []referred, err error) {
 	return found, nil
 }
 
-// lookUp returns what a reference stands for, without the newline at its end.
+// lookUp returns the value of a reference, without the newline at its end.
 func lookUp(kind, name string, environ []string) (string, error) {
 	if kind == "env" {
 		return lookUpVariable(name, environ)
@@ -87,7 +87,7 @@ func lookUpVariable(name string, environ []string) (string, error) {
 	return "", errors.New("is not set in the environment")
 }
 
-// oneLine returns data as the text of a value.
+// oneLine returns data as text, or an error unless it is one line of UTF-8.
 func oneLine(data []byte) (string, error) {
 	if len(data) > maxReferred {
 		return "", fmt.Errorf("must hold at most %d KiB", maxReferred>>10)
@@ -102,7 +102,7 @@ func oneLine(data []byte) (string, error) {
 	return string(data), nil
 }
 
-// Text is k's value as it may be shown: the reference where one was written.
+// Text returns k's value as it may be shown: with references instead of their values.
 func (l *Loaded) Text(k Key) string {
 	if text, ok := l.shown[k.Name]; ok {
 		return text
@@ -110,7 +110,7 @@ func (l *Loaded) Text(k Key) string {
 	return k.Text(&l.Config)
 }
 
-// plain is k's value as YAML and JSON may show it: the reference where one was written.
+// plain returns k's value for YAML and JSON, with references instead of their values.
 func (l *Loaded) plain(k Key) any {
 	text, ok := l.shown[k.Name]
 	if word, _ := k.kind(); ok && word == "list" {
@@ -122,11 +122,11 @@ func (l *Loaded) plain(k Key) any {
 	return k.plain(&l.Config)
 }
 
-// minHidden is the length from which a value is hidden in texts that happen to hold it. What is shorter is no secret,
-// and to replace it would make nonsense of the text.
+// minHidden is the shortest length, in bytes, of a value that is hidden in texts. A shorter value is no secret, and
+// replacing it would make texts unreadable.
 const minHidden = 4
 
-// hide puts references in the place of what they stand for, also as %q writes it.
+// hide replaces the values of references in a text by the references, also where the text quotes them with %q.
 func (l *Loaded) hide(text string) string {
 	for _, r := range l.referred {
 		if len(r.value) >= minHidden {
@@ -137,7 +137,8 @@ func (l *Loaded) hide(text string) string {
 	return text
 }
 
-// hideAll hides what references stand for in errors. Nothing but the text, and a key, is left of those it changes.
+// hideAll hides the values of references in errors. An error that it changes keeps its text and its key, and loses what
+// it wraps.
 func (l *Loaded) hideAll(errs []error) []error {
 	for i, err := range errs {
 		if w, ok := errors.AsType[Wrong](err); ok {
@@ -150,7 +151,7 @@ func (l *Loaded) hideAll(errs []error) []error {
 	return errs
 }
 
-// plain returns k's value in c as YAML and JSON should show it: durations as text, lists and maps never as null.
+// plain returns k's value in c for YAML and JSON: durations as text, and lists and maps never as null.
 func (k Key) plain(c *Config) any {
 	v := k.value(c)
 	switch {

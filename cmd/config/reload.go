@@ -15,13 +15,14 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Change is a key whose value differs between two configurations, in the text
-// a flag would have; where that is a reference, it is shown and not what it stands for.
+// Change is a key whose value differs between two configurations. Old and New are in the syntax of a flag, with
+// references instead of their values.
 type Change struct {
 	Key, Old, New string
 }
 
-// reloadableKeys take effect while the node runs. All others describe what it has bound, claimed or told its peers.
+// reloadableKeys are the keys that a running node can change. All others are about what it has bound, claimed or told
+// its peers.
 func reloadableKeys() []string {
 	return []string{
 		"cluster.slots", "cluster.size",
@@ -30,7 +31,7 @@ func reloadableKeys() []string {
 	}
 }
 
-// takeOver sets the reloadable keys of l to what they are in n.
+// takeOver sets the reloadable keys of l to their values in n.
 func (l *Loaded) takeOver(n *Loaded) {
 	for _, k := range Keys() {
 		if slices.Contains(reloadableKeys(), k.Name) {
@@ -44,7 +45,7 @@ func (l *Loaded) takeOver(n *Loaded) {
 	}
 }
 
-// diff returns what n changes: what a running node can take over, and what needs a restart.
+// diff returns the keys that n changes: those that a running node can apply, and those that need a restart.
 func (l *Loaded) diff(n *Loaded) (reloadable, restart []Change) {
 	for _, k := range Keys() {
 		c := Change{k.Name, l.Text(k), n.Text(k)}
@@ -63,8 +64,8 @@ func (l *Loaded) diff(n *Loaded) (reloadable, restart []Change) {
 	return reloadable, restart
 }
 
-// Reload puts what load reads into l, as far as a process can take it over while it runs, and returns what needs a
-// restart. A configuration that is wrong changes nothing.
+// Reload calls load and applies the reloadable keys to l. It returns the changes that it applied, and those that need a
+// restart. An invalid configuration changes nothing.
 func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel,
 	lg *zap.Logger) (taken, restart []Change, err error) {
 	next, err := load()
@@ -87,10 +88,10 @@ func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel,
 	return taken, restart, nil
 }
 
-// Watch calls changed after each SIGHUP and each change of file's content, until ctx is done; it returns nil then. The
-// first call comes at the start: the file may have changed between its loading and the watch. changed is never called
-// concurrently. Without a file, SIGHUP alone counts; and so it does, with a logged warning, when the file cannot be
-// watched: inotify has limits, and others on the host may have used them up.
+// Watch calls changed after each SIGHUP and each change of the file's content, until ctx is done; then it returns nil.
+// The first call comes at the start, because the file may have changed since it was loaded. Calls are never
+// concurrent. Without a file, only SIGHUP counts. The same holds, with a logged warning, if the file cannot be
+// watched: other processes may have used up inotify's limits.
 func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) error {
 	w := newFileWatch(file, lg)
 	defer w.close()
@@ -98,17 +99,17 @@ func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) err
 	return nil
 }
 
-// settleTime passes between two looks at a file after an event. What both saw is taken: editors and copies write in
-// several steps. The looks compare the content rather than wait for silence, because another file in the same directory
-// may never be silent.
+// settleTime is the pause between two looks at a file after an event. Only content that both looks see counts, because
+// editors and copies write in several steps. Waiting until events stop would not do: another file in the same directory
+// may change all the time.
 const settleTime = 100 * time.Millisecond
 
-// digest identifies the content of a file; the zero digest that of a file
-// which cannot be read, as between the two renames of a careless editor.
+// digest identifies the content of a file. The zero digest means that the file cannot be read, such as between the two
+// renames of some editors.
 type digest [sha256.Size]byte
 
-// fileWatch watches directories, not the file: editors replace the file by a rename, and Kubernetes a symbolic link
-// beside it. What counts is the content, so that no event has to be understood.
+// fileWatch watches directories, not the file: editors replace the file by a rename, and Kubernetes replaces a symbolic
+// link beside it. It compares the content, and so ignores what an event says.
 type fileWatch struct {
 	file   string
 	last   digest // of the content at the last call of changed
@@ -118,7 +119,7 @@ type fileWatch struct {
 	fs     *fsnotify.Watcher // nil: nothing to watch, or not possible
 }
 
-// newFileWatch begins to collect events; run looks at them.
+// newFileWatch starts to collect events, which run handles.
 func newFileWatch(file string, lg *zap.Logger) *fileWatch {
 	w := &fileWatch{file: file, lg: lg, hangup: make(chan os.Signal, 1)}
 	signal.Notify(w.hangup, syscall.SIGHUP)
@@ -160,7 +161,7 @@ func (w *fileWatch) run(ctx context.Context, changed func()) {
 			if look == nil {
 				look = time.After(settleTime)
 			}
-		case err := <-errs: // events were lost, and ours may be among them
+		case err := <-errs: // events were lost, perhaps one about this file
 			w.warn(err)
 			look = time.After(settleTime)
 		case <-look:
@@ -177,8 +178,7 @@ func (w *fileWatch) run(ctx context.Context, changed func()) {
 	}
 }
 
-// look reports whether the content has changed and settled, or must be looked
-// at again because it may be changing right now.
+// look reports whether the content has changed and settled, or whether to look again because it may still be changing.
 func (w *fileWatch) look() (isNew, again bool) {
 	now := contentOf(w.file)
 	switch {
@@ -193,8 +193,8 @@ func (w *fileWatch) look() (isNew, again bool) {
 	}
 }
 
-// addDirectories watches the directory of the file and the one of what it
-// links to, which may be another one after each change. Adding again is harmless.
+// addDirectories watches the directory of the file and that of the file's target, if it is a link. The target may be
+// another one after each change. Adding a directory again is harmless.
 func (w *fileWatch) addDirectories() {
 	if w.fs == nil {
 		return
@@ -214,7 +214,7 @@ func (w *fileWatch) warn(err error) {
 	w.lg.Warn("config file was not watched, SIGHUP still reloads it", zap.String("file", w.file), zap.Error(err))
 }
 
-// contentOf returns the digest of what Load would read.
+// contentOf returns the digest of the file's content.
 func contentOf(file string) digest {
 	data, err := readFile(file)
 	if err != nil {

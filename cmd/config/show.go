@@ -35,7 +35,7 @@ func (l *Loaded) WriteYAML(w io.Writer) error {
 	return enc.Close()
 }
 
-// child returns the mapping under name in m, adding it where there is none.
+// child returns the mapping under name in m, and adds one if there is none.
 func child(m *yaml.Node, name string) *yaml.Node {
 	for i := 0; i < len(m.Content); i += 2 {
 		if m.Content[i].Value == name {

@@ -18,17 +18,17 @@ const (
 	GivenPeersCA   = "etcd-peers-ca"
 )
 
-// pathKey is a key that names a file, with its field, and the path that it has where it follows from another key.
+// pathKey is a key that names a file, with its field, and the path that it gets if it is derived from another key.
 type pathKey struct {
 	key     string
 	field   *string
 	derived string
 }
 
-// clientFiles is how many of etcdFiles, the first, are for clients.
+// clientFiles is how many of etcdFiles are for clients; they come first.
 const clientFiles = 3
 
-// etcdFiles are the keys of the files that etcd's TLS rests on, with the path that each has where we issue the leaves.
+// etcdFiles returns the keys of etcd's TLS files, with the path of each file if holdfast issues the certificates.
 func etcdFiles(c *Config) []pathKey {
 	f := c.TLS.Files()
 	return []pathKey{
@@ -39,7 +39,7 @@ func etcdFiles(c *Config) []pathKey {
 	}
 }
 
-// authorityFiles are the keys of the given authorities, with the path that each has below tls.ca-dir.
+// authorityFiles returns the keys of the given authorities, with the path of each file below tls.ca-dir.
 func authorityFiles(c *Config) []pathKey {
 	in := func(name string) string { return filepath.Join(c.TLS.CADir, name) }
 	return []pathKey{
@@ -54,8 +54,7 @@ func anySet(keys []pathKey) bool {
 	return slices.ContainsFunc(keys, func(k pathKey) bool { return *k.field != "" })
 }
 
-// deriveTLS decides on the mode, and fills in the files that follow from it. The keys of the addresses that are not set
-// follow from node.address, which alone counts then.
+// deriveTLS decides the mode if tls.mode is not set, and fills in the files that follow from the mode.
 func deriveTLS(c *Config, origin map[string]string, fill func(key string, field *string, source, value string)) {
 	c.Etcd.PlainClients, c.Etcd.FromHTTP = c.TLS.PlainClients, c.TLS.FromHTTP
 	fill("tls.dir", &c.TLS.Dir, "node.data-dir", Abs(filepath.Join(c.Node.DataDir, "tls")))
@@ -78,12 +77,12 @@ func deriveTLS(c *Config, origin map[string]string, fill func(key string, field 
 		}
 	}
 	c.Etcd.Issued = true
-	if !c.Etcd.ClientCertAuth { // a client's certificate says which user it is, too
+	if !c.Etcd.ClientCertAuth { // a client's certificate also names its user of etcd
 		c.Etcd.ClientCertAuth, origin["etcd.client-cert-auth"] = true, derivedFrom+"tls.mode"
 	}
 }
 
-// decideMode returns the mode of a configuration that names none, and the key it follows from.
+// decideMode returns the mode of a configuration without tls.mode, and the key that it follows from.
 func decideMode(c *Config, files, authorities bool) (mode, source string) {
 	_, exposed := exposedAddress(*c)
 	switch {
@@ -100,7 +99,7 @@ func decideMode(c *Config, files, authorities bool) (mode, source string) {
 	}
 }
 
-// exposedAddress returns the first address that other machines reach, as key and value.
+// exposedAddress returns the first key and value with an address that other machines can reach.
 func exposedAddress(c Config) (at string, exposed bool) {
 	if ip, err := netip.ParseAddr(c.Node.Address); err == nil && !ip.IsLoopback() {
 		return "node.address " + c.Node.Address, true
@@ -113,11 +112,11 @@ func exposedAddress(c Config) (at string, exposed bool) {
 	return "", false
 }
 
-// waysOut ends the errors about a cluster without TLS.
+// waysOut is the end of the errors about a cluster without TLS.
 const waysOut = "give the nodes one backup store (snapshot.store: a bucket or a shared directory) for tls.mode auto, " +
 	"or authorities of your own (`holdfast tls init DIR`, then tls.ca-dir), or say tls.mode off with tls.insecure true"
 
-// tlsContradictions finds what the keys of TLS cannot say together, and with the rest.
+// tlsContradictions finds keys of TLS that exclude each other or other keys.
 func tlsContradictions(c Config) []contradiction {
 	var found []contradiction
 	add := func(keys []string, format string, args ...any) {
@@ -179,7 +178,8 @@ func tlsContradictions(c Config) []contradiction {
 	return slices.Concat(found, plainContradictions(c), authorityContradictions(c), tlsDirectory(c))
 }
 
-// plainContradictions finds TLS that is left out by half where it cannot be, or nobody said that it may be.
+// plainContradictions finds keys that leave out a part of TLS although that is not possible, or was not allowed with
+// tls.insecure.
 func plainContradictions(c Config) []contradiction {
 	var found []contradiction
 	add := func(key, other, format string, args ...any) {
@@ -212,12 +212,12 @@ func plainContradictions(c Config) []contradiction {
 	return found
 }
 
-// sharedStore reports whether the store is one that was chosen: the default is each node's own.
+// sharedStore reports whether the nodes may share the store. The default store is each node's own.
 func sharedStore(c Config) bool {
 	return c.Snapshot.InBucket() || Abs(c.Snapshot.Store) != Abs(filepath.Join(c.Node.DataDir, "snapshots"))
 }
 
-// authorityContradictions finds what is wrong with the given authorities.
+// authorityContradictions finds errors in the keys of the given authorities.
 func authorityContradictions(c Config) []contradiction {
 	var found []contradiction
 	add := func(key, format string, args ...any) {
@@ -242,7 +242,8 @@ func authorityContradictions(c Config) []contradiction {
 	return found
 }
 
-// tlsDirectory makes sure that this machine's keys go nowhere with a volume, nor into the backups.
+// tlsDirectory finds a tls.dir on a volume or in the store: this machine's keys must not move with a volume, nor be in
+// the backups.
 func tlsDirectory(c Config) []contradiction {
 	if !c.TLS.Issues() {
 		return nil
@@ -262,7 +263,7 @@ func tlsDirectory(c Config) []contradiction {
 	return found
 }
 
-// tlsDoubts are what is valid in the section, and seldom meant.
+// tlsDoubts returns a warning about the section tls, if any.
 func tlsDoubts(c Config) []string {
 	at, exposed := exposedAddress(c)
 	switch {
@@ -277,13 +278,13 @@ func tlsDoubts(c Config) []string {
 	return nil
 }
 
-// Insecure reports whether other machines reach etcd without TLS, as the operator has allowed.
+// Insecure reports whether other machines can reach etcd without TLS, which the operator has allowed.
 func (c Config) Insecure() bool {
 	_, exposed := exposedAddress(c)
 	return exposed && (c.TLS.PlainClients || c.TLS.FromHTTP || c.Etcd.CertFile == "" || c.Etcd.PeerCertFile == "")
 }
 
-// ReadPool reads the authorities that others' certificates are checked with.
+// ReadPool reads authorities from a PEM file.
 func ReadPool(file string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

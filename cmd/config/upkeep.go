@@ -1,22 +1,20 @@
 package config
 
-import (
-	"fmt"
-)
+import "fmt"
 
-// Upkeep is the `upkeep:` section: the care for the members' databases.
+// Upkeep is the `upkeep:` section: compaction and defragmentation of the members' databases.
 type Upkeep struct {
-	// DefragFreePercent and DefragFreeBytes: a database is defragmented when so much of its file, and so many bytes,
-	// are free. 0 percent never defragments, but to cure NOSPACE.
+	// A database is defragmented when at least DefragFreePercent of its file and DefragFreeBytes are free. With 0
+	// percent, it is defragmented only to cure NOSPACE.
 	DefragFreePercent int   `mapstructure:"defrag-free-percent"`
 	DefragFreeBytes   int64 `mapstructure:"defrag-free-bytes"`
-	// FullPercent of the quota is what every database must be below before NOSPACE is disarmed.
+	// FullPercent: every database must be below this percentage of the quota before NOSPACE is disarmed.
 	FullPercent int `mapstructure:"full-percent"`
-	// CureNoSpace compacts and defragments by itself where the quota is reached.
+	// CureNoSpace compacts and defragments automatically when the quota is reached.
 	CureNoSpace bool `mapstructure:"cure-nospace"`
 }
 
-// defaultUpkeep defragments where at least half of the file can be given back, and it is worth the while.
+// defaultUpkeep defragments a database if at least half of its file can be freed, and at least 32 MiB.
 func defaultUpkeep() Upkeep {
 	return Upkeep{DefragFreePercent: 50, DefragFreeBytes: 32 << 20, FullPercent: 90, CureNoSpace: true}
 }
@@ -31,7 +29,7 @@ func (c Upkeep) Validate(wrong func(key, format string, args ...any)) {
 	}
 }
 
-// upkeepDoubts are what is valid in the section, and seldom meant.
+// upkeepDoubts returns warnings about the section upkeep.
 func upkeepDoubts(c Config) []string {
 	var all []string
 	if u := c.Upkeep; u.DefragFreePercent > 0 && u.DefragFreeBytes < 16<<20 {

@@ -20,15 +20,10 @@ import (
 	"holdfast/cmd/config"
 )
 
-// Who may use the control socket: on this machine root and the user that holdfast runs as, whatever the mode of the
-// socket says; from other machines a certificate of the clients' authority whose common name the configuration names.
-// Any other certificate of that authority may ask for what concerns itself, and so may one of the peers' authority
-// ([Mesh]), whatever it is called.
-
-// The bounds of one connection to the control socket, and of all from other machines together. An answer takes as long
-// as what was asked for, and a bound for reading the request would end it (net/http cancels the context then).
+// The limits of a connection, and of the number of connections from other machines. There is no limit for an answer,
+// which may take long, nor for reading a request: net/http would cancel the request's context.
 const (
-	headerTime     = 5 * time.Second // the handshake of TLS as well
+	headerTime     = 5 * time.Second // also for the TLS handshake
 	idleTime       = time.Minute
 	maxConnections = 64
 	maxBody        = 64 << 10 // bytes; no command needs more
@@ -37,32 +32,32 @@ const (
 // WriteTime is how long a client may take to accept a line of progress before it counts as gone.
 const WriteTime = time.Minute
 
-// role is what someone may do.
+// role is what a caller may do.
 type role int
 
 const (
 	mayNothing role = iota
-	mayOwn          // what concerns the certificate that was shown
+	mayOwn          // may ask for what concerns the caller's own certificate
 	mayLook
 	mayChange
 )
 
-// caller is who has sent a request.
+// caller is the sender of a request.
 type caller struct {
 	name string // for the history
 	role role
-	mesh bool   // it has shown a certificate of the peers' authority
-	why  string // it may do nothing
+	mesh bool   // its certificate is of the peers' authority
+	why  string // why a request is refused
 }
 
-// WhoAsks names who has sent a request, "" where the system does not tell.
+// WhoAsks returns the name of the sender of a request, or "" if the system does not know it.
 func WhoAsks(r *http.Request) string {
 	who, _ := r.Context().Value(peerKey{}).(caller)
 	return who.name
 }
 
-// Shown is the certificate that the sender of a request has shown, and whether it is one of the peers' authority.
-// Nothing else in a request says whom it is about.
+// Shown returns the certificate of the sender of a request, and whether it is of the peers' authority. A request for
+// the sender's own certificate has no other argument.
 func Shown(r *http.Request) (c *x509.Certificate, mesh bool, err error) {
 	who, _ := r.Context().Value(peerKey{}).(caller)
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
@@ -72,11 +67,11 @@ func Shown(r *http.Request) (c *x509.Certificate, mesh bool, err error) {
 	return r.TLS.PeerCertificates[0], who.mesh, nil
 }
 
-// peerKey is the key of a *caller in the context of a connection to the socket.
+// peerKey is the key of a caller in a context.
 type peerKey struct{}
 
-// withPeer notes who is at the other end of a connection to the socket. Of a connection from another machine only the
-// handshake tells, which is not over yet.
+// withPeer adds the caller to the context of a connection to the socket. A caller from another machine is known only
+// after the TLS handshake.
 func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	if _, remote := conn.(*tls.Conn); remote {
 		return ctx
@@ -85,8 +80,8 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, localCaller(uid, known, os.Geteuid()))
 }
 
-// localCaller judges a process of this machine. Where the system does not tell who it is, the mode of the socket must
-// do.
+// localCaller returns the caller for a process of this machine. On a system that never tells the user, only the
+// socket's mode restricts access.
 func localCaller(uid uint32, known bool, own int) caller {
 	if !known {
 		if peerKnown {
@@ -104,8 +99,8 @@ func localCaller(uid uint32, known bool, own int) caller {
 	return caller{name: name, role: mayChange}
 }
 
-// remoteCaller judges who has come over TLS; the handshake has proven the certificate. The name that was asked for says
-// of which authority it is (meet).
+// remoteCaller returns the caller of a TLS connection, whose handshake has verified the certificate. The requested
+// server name tells which authority it was verified with (meet).
 func remoteCaller(c config.Control, mesh *Mesh, state *tls.ConnectionState, from string) caller {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return caller{name: from, why: "no certificate was shown"}
@@ -129,7 +124,7 @@ func remoteCaller(c config.Control, mesh *Mesh, state *tls.ConnectionState, from
 	return who
 }
 
-// guarded lets in who may do what is asked, and bounds what is sent.
+// guarded passes on a request that its caller may make, and limits its size.
 func (s *Server) guarded(next http.Handler, routes *Routes) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, local := r.Context().Value(peerKey{}).(caller)
@@ -157,8 +152,8 @@ func (s *Server) guarded(next http.Handler, routes *Routes) http.Handler {
 	})
 }
 
-// listenRemote listens for other machines. Certificate and authorities are read at each handshake, so that both can be
-// replaced while we run.
+// listenRemote listens for other machines. It reads the certificate and the authorities at each handshake, so both can
+// be replaced while the node runs.
 func (s *Server) listenRemote() (net.Listener, error) {
 	each := &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -184,7 +179,7 @@ func remoteTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
 	return serverTLS(pair, pool), nil
 }
 
-// meet is the side of the node towards those who have a certificate of the peers' authority.
+// meet returns the TLS configuration for callers with a certificate of the peers' authority.
 func (m *Mesh) meet() (*tls.Config, error) {
 	pair, err := m.Certificate()
 	if err != nil {
@@ -197,8 +192,8 @@ func (m *Mesh) meet() (*tls.Config, error) {
 	return serverTLS(*pair, pool), nil
 }
 
-// serverTLS admits those with a certificate of the authorities. No session is taken up again: it might have begun under
-// the other name, with another authority.
+// serverTLS requires a certificate of the authorities. It disables session resumption: a session might have begun under
+// the other server name, with another authority.
 func serverTLS(own tls.Certificate, authorities *x509.CertPool) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ClientCAs: authorities,
@@ -207,7 +202,7 @@ func serverTLS(own tls.Certificate, authorities *x509.CertPool) *tls.Config {
 	}
 }
 
-// readIdentity reads a certificate with its key, and the authorities that others' are checked with.
+// readIdentity reads a certificate with its key, and the authorities for verifying the other side.
 func readIdentity(certFile, keyFile, caFile string) (pair tls.Certificate, pool *x509.CertPool, err error) {
 	if pair, err = tls.LoadX509KeyPair(certFile, keyFile); err != nil {
 		return pair, nil, fmt.Errorf("read the certificate %s with its key %s: %w", certFile, keyFile, err)

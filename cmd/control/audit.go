@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// audited remembers every request that changes something, when it is answered. A route that knows no dry run does what
-// it always does, also with dry=true.
+// audited calls Remember for every request that changes something, after it was answered. A route without DryRun
+// ignores dry=true, so its requests are remembered.
 func (s *Server) audited(routes *Routes) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		changes := r.Method == http.MethodPost || r.Method == http.MethodDelete
@@ -21,7 +21,7 @@ func (s *Server) audited(routes *Routes) http.Handler {
 	})
 }
 
-// commandText is the command with its arguments, those that say nothing left out.
+// commandText returns the command with its arguments, without empty and false ones.
 func commandText(r *http.Request) string {
 	text := r.URL.Path[1:]
 	if r.Method == http.MethodDelete {
@@ -36,16 +36,16 @@ func commandText(r *http.Request) string {
 	return text
 }
 
-// listener remembers the error that is answered.
+// listener is a ResponseWriter that remembers the error in the answer.
 type listener struct {
 	http.ResponseWriter
 	failed string
 }
 
-// Unwrap lets a controller of the answer reach the connection.
+// Unwrap is for [http.ResponseController].
 func (l *listener) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
-// Failed notes that a request has failed, for anyone who remembers it.
+// Failed notes the error of a request for the history. A handler that does not use [Reply] must call it.
 func Failed(w http.ResponseWriter, err error) {
 	if l, ok := w.(*listener); ok {
 		l.failed = err.Error()

@@ -18,17 +18,18 @@ import (
 // Client talks to one node.
 type Client struct {
 	At   string // the socket, or host:port of another machine
-	URL  string // what paths are added to
-	hint string // what to do when nobody answers
+	URL  string // the prefix of all paths
+	hint string // what to do if no node answers
 	HTTP http.Client
-	// wakes is within what time the process on the socket answers anything at all; 0: the handshake of TLS has a limit.
+	// wakes limits how long the process on the socket may take to answer anything at all. It is 0 with TLS, where the
+	// handshake has a limit.
 	wakes time.Duration
 }
 
-// ErrUnreachable is wrapped when no node answers on the socket.
+// ErrUnreachable is wrapped when no node answers.
 var ErrUnreachable = errors.New("no node answers")
 
-// ErrHangs is wrapped beside it when a process listens on the socket, and says nothing.
+// ErrHangs is wrapped as well when a process listens on the socket, but does not answer.
 var ErrHangs = errors.New("a process listens there and has said nothing")
 
 // Local returns a client of the node on this machine.
@@ -44,7 +45,7 @@ func Local(socket string) *Client {
 		}}}
 }
 
-// Open returns a client of the node that the configuration means.
+// Open returns a client of the node that the configuration names.
 func Open(c config.Control) (*Client, error) {
 	if c.Remote.Address != "" {
 		return newRemote(c.Remote)
@@ -63,7 +64,7 @@ func (c *Client) Call(ctx context.Context, method, path string) (io.ReadCloser, 
 	}
 	resp, err := c.HTTP.Do(req)
 	switch {
-	case errors.Is(err, context.Canceled): // by who waits, and so it says nothing about the node
+	case errors.Is(err, context.Canceled): // the caller gave up, which says nothing about the node
 		return nil, fmt.Errorf("interrupted before the node on %s had answered: %w", c.At, context.Canceled)
 	case err != nil:
 		return nil, fmt.Errorf("%w on %s: %w; %s", ErrUnreachable, c.At, errors.Unwrap(err), c.hint)
@@ -79,8 +80,8 @@ func (c *Client) Call(ctx context.Context, method, path string) (io.ReadCloser, 
 	return nil, errors.New(e.Error)
 }
 
-// awake returns an error if the process on the socket answers nothing. The kernel accepts connections for one that is
-// suspended, and what is asked for may take its time. Any other error is left to the request itself.
+// awake returns an error if the process on the socket does not answer a trivial request. For a suspended process, the
+// kernel still accepts connections, and the real request may take long. The real request reports any other error.
 func (c *Client) awake(ctx context.Context) error {
 	if c.wakes == 0 {
 		return nil
@@ -102,7 +103,7 @@ func (c *Client) awake(ctx context.Context) error {
 	return nil
 }
 
-// Get asks and decodes the answer into v.
+// Get sends a request and decodes the answer into v.
 func (c *Client) Get(ctx context.Context, method, path string, v any) error {
 	body, err := c.Call(ctx, method, path)
 	if err != nil {
@@ -115,12 +116,12 @@ func (c *Client) Get(ctx context.Context, method, path string, v any) error {
 	return nil
 }
 
-// Do makes a request whose answer is only whether it failed.
+// Do sends a request whose answer has no content.
 func (c *Client) Do(ctx context.Context, method, path string) error {
 	return c.Get(ctx, method, path, &struct{}{})
 }
 
-// newRemote returns a client of another machine's node.
+// newRemote returns a client of a node on another machine.
 func newRemote(c config.Remote) (*Client, error) {
 	pair, pool, err := readIdentity(c.CertFile, c.KeyFile, c.CAFile)
 	if err != nil {
@@ -129,8 +130,8 @@ func newRemote(c config.Remote) (*Client, error) {
 	return OpenAs(c.Address, "", pair, pool), nil
 }
 
-// OpenAs returns a client of another machine's node, at host:port, that shows a certificate. The node's own one is of
-// the authorities and bears name, or the host of the address where that is empty.
+// OpenAs returns a client of a node on another machine, at host:port, that shows the certificate own. The node's
+// certificate must be of the authorities and have name, or the host of the address if name is empty.
 func OpenAs(address, name string, own tls.Certificate, authorities *x509.CertPool) *Client {
 	return &Client{At: address, URL: "https://" + address,
 		hint: "does that node's control.listen say so, and is it reached from here?",

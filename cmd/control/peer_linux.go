@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// peerKnown: the system tells who is at the other end of a unix socket.
+// peerKnown says that the system knows the user at the other end of a unix socket.
 const peerKnown = true
 
 // peerUID returns the user of the process at the other end of a unix socket.

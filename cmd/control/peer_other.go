@@ -4,8 +4,7 @@ package control
 
 import "net"
 
-// peerKnown is false: see peerUID.
 const peerKnown = false
 
-// peerUID knows nobody: only Linux is asked.
+// peerUID knows no user: it is implemented for Linux only.
 func peerUID(net.Conn) (uid uint32, ok bool) { return 0, false }

@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// Routes are what a node can be asked for, each with how it is answered. Who may ask for it, and whether the history
-// has it, follows from that.
+// Routes is the table of a node's requests and their handlers. The options of a route say who may call it, and whether
+// the history gets an entry.
 type Routes struct {
 	mux http.ServeMux
 	how map[string][]How // by method and path
 }
 
-// How is what is known of a route.
+// How is an option of a route.
 type How int
 
 const (
-	// DryRun: with dry=true nothing is changed. Who may only look may ask for that, and it is not remembered.
+	// DryRun means that the route changes nothing with dry=true. A reader may then call it, and it is not remembered.
 	DryRun How = iota
-	// Unremembered: it changes something, and nothing that the history should tell, or it tells it itself.
+	// Unremembered means that the history gets no entry, or that the handler adds one itself.
 	Unremembered
-	// Own: it concerns the certificate that is shown alone, and so anyone with one of the clients' authority, or of the
-	// peers', may ask.
+	// Own means that the route is only about the caller's own certificate. So anyone with a certificate of the clients' or
+	// the peers' authority may call it.
 	Own
 )
 
-// Answer serves a route, as "POST /pause", with JSON. What is asked for by GET changes nothing.
+// Answer serves a route such as "POST /pause" with JSON. A GET must change nothing.
 func (rs *Routes) Answer(route string, answer func(*http.Request) (any, error), how ...How) {
 	rs.Stream(route, func(w http.ResponseWriter, r *http.Request) {
 		v, err := answer(r)
@@ -33,7 +33,7 @@ func (rs *Routes) Answer(route string, answer func(*http.Request) (any, error), 
 	}, how...)
 }
 
-// Do serves a route that has nothing to answer but how it went.
+// Do serves a route whose answer is only success or an error.
 func (rs *Routes) Do(route string, act func(*http.Request) error, how ...How) {
 	rs.Answer(route, func(r *http.Request) (any, error) { return struct{}{}, act(r) }, how...)
 }
@@ -47,13 +47,13 @@ func (rs *Routes) Stream(route string, answer http.HandlerFunc, how ...How) {
 	rs.how[route] = how
 }
 
-// ServeHTTP answers a request of anyone: [Server] decides who may ask.
+// ServeHTTP answers a request without checking the caller, which [Server] does.
 func (rs *Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) { rs.mux.ServeHTTP(w, r) }
 
-// Dry reports whether a request only asks what would be done.
+// Dry reports whether a request is a dry run.
 func Dry(r *http.Request) bool { return r.FormValue("dry") == "true" }
 
-// is reports whether something is known of the route that a request is for.
+// is reports whether the route of a request has an option.
 func (rs *Routes) is(r *http.Request, what How) bool {
 	return slices.Contains(rs.how[r.Method+" "+r.URL.Path], what)
 }

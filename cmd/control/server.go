@@ -20,27 +20,28 @@ import (
 	"holdfast/cmd/config"
 )
 
-// Server answers commands on the control socket, and from other machines where control.listen says so.
+// Server answers commands on the control socket and, if control.listen is set, from other machines.
 type Server struct {
 	Config                    config.Control
-	CertFile, KeyFile, CAFile string // the node's certificate for other machines, and who signs theirs
-	Mesh                      *Mesh  // nil where the node issues no certificates
+	CertFile, KeyFile, CAFile string // the node's certificate for other machines, and the authorities of theirs
+	Mesh                      *Mesh  // nil if the node issues no certificates
 	Log                       *zap.Logger
-	Remember                  func(Answered) // what was asked for that changes something
+	Remember                  func(Answered) // is called for each request that changes something
 }
 
-// Mesh is how the node meets those who have a certificate of the peers' authority, and are no nodes: at the same
-// address, under another name, with other certificates on both sides. They may ask for what concerns themselves.
+// Mesh is for callers with a certificate of the peers' authority: observers and operators. They connect to the same
+// address with another server name, and both sides use other certificates. They may ask only for what concerns
+// themselves.
 type Mesh struct {
-	Name        string // that they ask for, and that the node's certificate bears
+	Name        string // the server name, which is in the node's certificate
 	Certificate func() (*tls.Certificate, error)
 	Authorities func() (*x509.CertPool, error)
 }
 
-// Answered is a request that changes something, when it is answered.
+// Answered is a request that changes something, after it was answered.
 type Answered struct {
 	Command string // with its arguments
-	By      string // who asked, "" where the system does not tell
+	By      string // the caller; "" if the system does not know it
 	Took    time.Duration
 	Error   string // "" for none
 }
@@ -87,7 +88,7 @@ func (s *Server) answerOn(ctx context.Context, h http.Handler, listeners []net.L
 	return err
 }
 
-// listenUnix listens on a socket that a process that is gone may have left behind, and on none that is in use.
+// listenUnix listens on a socket. It replaces a socket that no process uses any more.
 func listenUnix(path string) (net.Listener, error) {
 	l, err := net.Listen("unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -125,9 +126,9 @@ func Reply(w http.ResponseWriter, v any, err error) {
 		writeError(w, err)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody to tell
+	_ = json.NewEncoder(w).Encode(v) // fails only if the client is gone
 }
 
 func writeError(w io.Writer, err error) {
-	_ = json.NewEncoder(w).Encode(failure{err.Error()}) // the client is gone: nobody to tell
+	_ = json.NewEncoder(w).Encode(failure{err.Error()}) // fails only if the client is gone
 }

@@ -28,33 +28,33 @@ const (
 	tooOften     = 5                // deaths of a node before the cluster was ever healthy
 )
 
-// node is a node of the demo as its own configuration describes it, and its process.
+// node is a node of the demo: its configuration and its process.
 type node struct {
 	name      string
-	file, log string // paths: the configuration's, and the log's
+	file, log string // paths of the configuration and of the log
 	*config.Loaded
 	pid atomic.Int64 // 0: no process runs
 }
 
-// Options are the flags of `holdfast demo`. What is zero was not given.
+// Options are the flags of `holdfast demo`. A zero value means that the flag was not given.
 type Options struct {
 	Dir          string // for data, backups, configurations and logs
 	Nodes, Slots int    // how many
 	Base         string // the address of the first node; the others follow
-	Clean        bool   // removes what a former demo has left in Dir
+	Clean        bool   // remove what an earlier demo has left in Dir
 }
 
-// demo is one that runs.
+// demo is a running demo.
 type demo struct {
 	exe     string
 	dir     *directory
 	nodes   []*node
 	screen  screen
-	healthy atomic.Bool // the cluster was, once
+	healthy atomic.Bool // the cluster has been healthy once
 }
 
-// Run runs the cluster and writes to out, until ctx ends, which is a success, or until a node dies too often. It
-// returns when all nodes have ended, which kill hurries.
+// Run runs the cluster and writes to out, until ctx ends, which is no error, or a node dies too often. It returns when
+// all nodes have ended. When kill ends, it kills them.
 func Run(ctx, kill context.Context, o Options, out io.Writer) (err error) {
 	d := &demo{screen: screen{out: out}}
 	if d.exe, err = os.Executable(); err != nil {
@@ -84,7 +84,7 @@ func Run(ctx, kill context.Context, o Options, out io.Writer) (err error) {
 	return err
 }
 
-// watch shows the status until ctx ends. The node that answered last is asked first.
+// watch shows the status until ctx ends. It asks first the node that answered last.
 func (d *demo) watch(ctx context.Context) {
 	var clients []*control.Client
 	for _, n := range d.nodes {
@@ -117,10 +117,10 @@ func (d *demo) watch(ctx context.Context) {
 	}
 }
 
-// keep runs the node, and again when it ends, until ctx ends; kill ends what does not stop then.
+// keep runs the node until ctx ends, and starts it again when it dies.
 func (n *node) keep(ctx, kill context.Context, d *demo) error {
-	// Linux sends the parent-death signal when the thread ends that started the child (prctl(2)), and Go ends
-	// threads as it likes. So this one lives as long as the child.
+	// Linux sends the parent-death signal when the thread that started the child ends (prctl(2)), and Go may end a thread
+	// at any time. So this thread must live as long as the child.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for deaths := 1; ; deaths++ {
@@ -133,7 +133,7 @@ func (n *node) keep(ctx, kill context.Context, d *demo) error {
 			return fmt.Errorf("node %s died %d times before the cluster was healthy; the end of %s:\n  %s", n.name, deaths,
 				n.log, strings.Join(last, "\n  "))
 		}
-		if !strings.HasPrefix(how, "signal") { // of a signal the log knows nothing
+		if !strings.HasPrefix(how, "signal") { // the log does not mention a signal
 			how += ": " + last[len(last)-1]
 		}
 		d.screen.say("%s died (%s), starting it again in %s", n.name, how, restartAfter)
@@ -145,7 +145,7 @@ func (n *node) keep(ctx, kill context.Context, d *demo) error {
 	}
 }
 
-// run runs the node's process once, and says how it ended.
+// run runs the node's process once, and returns how it ended.
 func (n *node) run(ctx, kill context.Context, d *demo, again bool) string {
 	log, err := os.OpenFile(n.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -157,7 +157,7 @@ func (n *node) run(ctx, kill context.Context, d *demo, again bool) string {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{d.dir.lock} // see directory
 	cmd.SysProcAttr = child.EndWithParent()
-	cmd.SysProcAttr.Setpgid = true // Ctrl-C on the terminal is for the demo, which stops the nodes in its own way
+	cmd.SysProcAttr.Setpgid = true // Ctrl-C must reach only the demo, which then stops the nodes
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopWait
 	if err := cmd.Start(); err != nil {
@@ -165,22 +165,22 @@ func (n *node) run(ctx, kill context.Context, d *demo, again bool) string {
 	}
 	n.pid.Store(int64(cmd.Process.Pid))
 	defer n.pid.Store(0)
-	defer context.AfterFunc(kill, func() { _ = cmd.Process.Kill() })() // it may have ended
+	defer context.AfterFunc(kill, func() { _ = cmd.Process.Kill() })() // an error means that it has ended
 	if again {
 		d.screen.say("%s was started again as process %d", n.name, cmd.Process.Pid)
 	}
-	_ = cmd.Wait() // the state says it all
+	_ = cmd.Wait() // ProcessState has the result
 	return strings.Replace(cmd.ProcessState.String(), "exit status", "exit code", 1)
 }
 
 // tail returns the last lines of a log.
 func tail(path string, most int) []string {
-	data, _ := os.ReadFile(path) // what cannot be read has nothing to say
+	data, _ := os.ReadFile(path) // on an error there is one empty line
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	return lines[max(0, len(lines)-most):]
 }
 
-// hints are commands to try in another terminal, ready to be copied. The first is for all others.
+// hints returns commands to try in another terminal, ready to be copied. The first sets a variable for the second.
 func (d *demo) hints(status health.ClusterStatus) string {
 	var urls []string
 	kill := "kill -9 PID"
@@ -198,7 +198,7 @@ func (d *demo) hints(status health.ClusterStatus) string {
 		file, kill)
 }
 
-// quote makes one word of s for a shell.
+// quote returns s as one word for a shell.
 func quote(s string) string {
 	if s != "" && !strings.ContainsAny(s, " \t\n\"'\\$&|;<>()*?[]#~`{}!") {
 		return s

@@ -20,17 +20,17 @@ import (
 	"holdfast/cmd/config"
 )
 
-// ownName matches what the demo makes in its directory, and nothing else.
+// ownName matches the names that the demo makes in its directory, and nothing else.
 var ownName = regexp.MustCompile(`^(n[1-9](\.yaml|\.log)?|volumes|snapshots)$`)
 
-// planName is the configuration of the first node: it says what the next demo resumes, and that the directory is a
-// demo's.
+// planName is the configuration of the first node. It marks the directory as a demo's, and the next demo reads its plan
+// from it.
 const planName = "n1.yaml"
 
-// plan is what a demo consists of.
+// plan is the size of a demo and its addresses.
 type plan struct {
 	nodes int
-	slots []string // never changed: a cluster that may be founded does not forget them
+	slots []string // never change, because the cluster may be founded already
 	base  netip.Addr
 }
 
@@ -38,7 +38,7 @@ func (p plan) String() string {
 	return fmt.Sprintf("a demo (nodes: %d, slots: %s)", p.nodes, strings.Join(p.slots, ","))
 }
 
-// planFor is what the options ask for, where former is what was there before; nil: nothing.
+// planFor returns the plan for the options. former is the plan of an earlier demo in the directory, or nil.
 func planFor(o Options, former *plan) (plan, error) {
 	p := plan{nodes: max(3, o.Slots), base: netip.MustParseAddr("127.0.0.1")}
 	if former != nil {
@@ -58,10 +58,11 @@ func planFor(o Options, former *plan) (plan, error) {
 	}
 	p.slots = config.Sized(slots)
 	if o.Base != "" {
-		p.base, _ = netip.ParseAddr(o.Base) // what is no address is no loopback address
+		p.base, _ = netip.ParseAddr(o.Base) // on an error it is no loopback address, which is checked below
 	}
 	for _, a := range p.addresses() {
-		if ip, _ := netip.ParseAddr(a); !ip.IsLoopback() { // the demo asks for no authentication: it is for this machine only
+		// The demo has no authentication, so other machines must not reach it.
+		if ip, _ := netip.ParseAddr(a); !ip.IsLoopback() {
 			return p, fmt.Errorf("--address-base: must be a loopback address such as 127.0.1.1 for every node, got %q, which "+
 				"leads to %s", cmp.Or(o.Base, p.base.String()), a)
 		}
@@ -76,15 +77,15 @@ func (p plan) addresses() (all []string) {
 	return all
 }
 
-// directory is the directory of a demo. Its lock is inherited by the nodes: while one of a former demo is still
-// ending, nobody else begins.
+// directory is the directory of a demo. The nodes inherit its lock, so that no demo starts while a node of an earlier
+// one is still ending.
 type directory struct {
 	path string // absolute
 	lock *os.File
 	plan plan
 }
 
-// openDir makes the directory this process's own, and empties it if that is wanted. The caller closes lock.
+// openDir makes and locks the directory, and empties it with o.Clean. The caller closes the lock.
 func openDir(o Options, say func(string, ...any)) (*directory, error) {
 	d := &directory{path: config.Abs(o.Dir)}
 	err := os.MkdirAll(d.path, 0o700)
@@ -100,7 +101,7 @@ func openDir(o Options, say func(string, ...any)) (*directory, error) {
 	return d, nil
 }
 
-// own locks the directory itself, so that there is no lock file to be removed by anybody.
+// own locks the directory itself, because a lock file could be removed. Then it plans the demo.
 func (d *directory) own(o Options, say func(string, ...any)) error {
 	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("lock %s: %w; a demo runs there, or its nodes are still ending: end it first, or choose another "+
@@ -117,8 +118,8 @@ func (d *directory) own(o Options, say func(string, ...any)) error {
 	return err
 }
 
-// plannedIn is the demo that the options ask for in a directory, and what is to be removed there before, in that order.
-// It is an error if the directory is somebody else's, or may not be cleaned.
+// plannedIn returns the plan for a directory, and the names to remove there first, in this order. It returns an error
+// if the directory is not a demo's, or must not be cleaned.
 func plannedIn(path string, o Options) (p plan, remove []string, err error) {
 	entries, err := os.ReadDir(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -150,13 +151,13 @@ func plannedIn(path string, o Options) (p plan, remove []string, err error) {
 			remove = append(remove, e.Name())
 		}
 	}
-	if former == nil && len(entries) > 0 { // the plan goes last: until then the rest is known to be the demo's
+	if former == nil && len(entries) > 0 { // last, because it marks the directory as a demo's
 		remove = append(remove, planName)
 	}
 	return p, remove, nil
 }
 
-// Would says what a demo would do in its directory, without making it or taking its lock.
+// Would returns a text about what a demo would do, without making or locking its directory.
 func Would(o Options) (string, error) {
 	plan, remove, err := plannedIn(config.Abs(o.Dir), o)
 	would := ""
@@ -166,15 +167,14 @@ func Would(o Options) (string, error) {
 	return fmt.Sprintf("%swould start %s; data, configurations and logs in %s", would, plan, o.Dir), err
 }
 
-// nodeConfig is the template of a node's configuration. It is written for people: they learn from it how to
-// write their own.
+// nodeConfig is the template of a node's configuration. People learn from it how to write their own.
 //
 //go:embed node.yaml
 var nodeConfig string
 
 // write writes the nodes' configurations.
 func (d *directory) write() (nodes []*node, err error) {
-	yaml := func(elements ...string) (string, error) { // JSON's strings are a part of YAML
+	yaml := func(elements ...string) (string, error) { // a JSON string is valid YAML
 		text, err := json.Marshal(filepath.Join(elements...))
 		return string(text), err
 	}
@@ -198,14 +198,14 @@ func (d *directory) write() (nodes []*node, err error) {
 		}
 		nodes = append(nodes, n)
 	}
-	for _, dir := range []string{"volumes", "snapshots"} { // nodes make neither: to them it may be a missing mount
+	for _, dir := range []string{"volumes", "snapshots"} { // nodes do not make them, because they may be missing mounts
 		err = errors.Join(err, os.MkdirAll(filepath.Join(d.path, dir), 0o700))
 	}
 	return nodes, err
 }
 
-// checkPorts reports the first port that the nodes need and that is not free. A node would say so, too, but for the
-// demo alone it is an error of the command line.
+// checkPorts returns an error about the first port of the nodes that is not free. A node would report it as well, but
+// only in its log, and it would be started again.
 func checkPorts(nodes []*node) error {
 	for _, n := range nodes {
 		for _, e := range config.Endpoints(n.Config) {

@@ -1,6 +1,6 @@
-// Package demo runs a cluster of nodes on this machine and shows its status: each node is a process of its own with its
-// own configuration, which lies in the demo's directory for everybody to read.
+// Package demo runs a cluster of nodes on this machine and shows its status. Each node is a process of its own. Its
+// configuration is in the demo's directory, for people to read.
 //
-// The directory is planned once (dir.go) and resumed by the next demo; a node that dies is started again (demo.go); the
-// terminal is redrawn, or what changes is printed (screen.go).
+// dir.go plans the directory once, and the next demo resumes it. demo.go runs the nodes, and starts again a node that
+// dies. screen.go redraws the terminal or, without a terminal, prints what changes.
 package demo

@@ -16,19 +16,19 @@ import (
 	"holdfast/embedded/health"
 )
 
-// screen redraws a terminal in place. Elsewhere it appends what has changed.
+// screen redraws the status on a terminal. Without a terminal, it prints the status when it changes.
 type screen struct {
 	out io.Writer
 
 	mu    sync.Mutex // guards the rest, and the output
-	open  bool       // a terminal is redrawn
-	said  []string   // what has happened meanwhile
+	open  bool       // the terminal is being redrawn
+	said  []string   // the events since then
 	shown string     // without a terminal: what was printed last
 }
 
-// The sequences are those of xterm (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html).
+// Control sequences of xterm (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html).
 const (
-	otherScreen = "\x1b[?1049h" // what was on the terminal before comes back at the end
+	otherScreen = "\x1b[?1049h" // saves the terminal's content, which firstScreen restores
 	firstScreen = "\x1b[?1049l"
 	home        = "\x1b[H"
 	eraseLine   = "\x1b[2K"
@@ -36,13 +36,13 @@ const (
 )
 
 var (
-	// changing is what differs in two statuses between which nothing has happened: ages, sizes, counts.
+	// changing matches what differs between two statuses although nothing has happened: ages, sizes and counts.
 	changing = regexp.MustCompile(`\d\S*|\s+`)
-	// controls is what would change the terminal: some of what is said comes from logs.
+	// controls matches control characters, which lines from logs may contain.
 	controls = regexp.MustCompile(`[[:cntrl:]]`)
 )
 
-// show shows a status as `holdfast status` does.
+// show shows the status as `holdfast status` does, and the hints.
 func (s *screen) show(status health.ClusterStatus, hints string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *screen) show(status health.ClusterStatus, hints string) {
 	if status.Asked == "" {
 		text.WriteString("no node answers yet\n")
 	} else {
-		_ = show.Status(text, status, time.Now()) // a builder takes everything
+		_ = show.Status(text, status, time.Now()) // writing to a builder cannot fail
 	}
 	f, _ := s.out.(*os.File)
 	if f == nil || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
@@ -70,12 +70,12 @@ func (s *screen) show(status health.ClusterStatus, hints string) {
 	}
 	lines := slices.Concat(strings.Split(hints, "\n"), s.said[max(0, len(s.said)-3):], []string{""},
 		strings.Split(text.String(), "\n"))
-	// one row stays free, for the last one not to scroll
+	// One row stays free, so that the terminal does not scroll.
 	shown := strings.Join(fit(lines, columns, rows-1), "\r\n"+eraseLine)
 	fmt.Fprint(s.out, home+eraseLine+shown+"\r\n"+eraseRest)
 }
 
-// fit breaks the lines to rows of a screen. What does not fit is cut off at the end.
+// fit breaks the lines into rows of a screen, and cuts off what does not fit.
 func fit(lines []string, columns, rows int) (fitting []string) {
 	for _, l := range lines {
 		row := []rune(l)
@@ -87,7 +87,7 @@ func fit(lines []string, columns, rows int) (fitting []string) {
 	return fitting[:min(len(fitting), max(1, rows))]
 }
 
-// say tells what has happened: above the status where the screen is redrawn, and once more when that ends.
+// say prints an event. On a terminal, the last events are above the status, and close prints all of them.
 func (s *screen) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *screen) say(format string, args ...any) {
 	fmt.Fprintln(s.out, text)
 }
 
-// close brings back the terminal as it was, and leaves there what happened.
+// close restores the terminal and prints the events.
 func (s *screen) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

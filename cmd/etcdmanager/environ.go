@@ -9,13 +9,14 @@ import (
 	"holdfast/cmd/config"
 )
 
-// metricsVariable is etcd's variable for what --listen-metrics-urls says as well.
+// metricsVariable is etcd's variable for --listen-metrics-urls.
 const metricsVariable = "ETCD_LISTEN_METRICS_URLS"
 
-// What Kubernetes says of a service that is named etcd.
+// service matches the variables that Kubernetes sets for a service called etcd.
 var service = regexp.MustCompile(`^ETCD_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)$`)
 
-// Variables of etcd's that say what holdfast decides, and those whose loss would leave a door open.
+// ours matches etcd's variables for settings that holdfast decides. secure matches those that holdfast does not have,
+// and without which etcd would be less secure.
 var (
 	ours = regexp.MustCompile(`^ETCD_(NAME|DATA_DIR|WAL_DIR|CONFIG_FILE|FORCE_NEW_CLUSTER|` +
 		`INITIAL_(CLUSTER|ADVERTISE).*|DISCOVERY.*|(PEER_)?AUTO_TLS)$`)
@@ -23,8 +24,8 @@ var (
 		`CLIENT_CERT_ALLOWED_HOSTNAME|(PEER_)?CLIENT_(CERT|KEY)_FILE|AUTH_TOKEN|HOST_WHITELIST)$`)
 )
 
-// variables are what the environment says: etcd's own settings, which go before the flags as they do in etcd-manager,
-// its manager's, and S3's.
+// variables translates the environment: etcd's own settings, which override the flags as in etcd-manager, those of
+// etcd-manager, and those of S3.
 func (t *translation) variables() {
 	keys := map[string]bool{}
 	for _, k := range config.Keys() {
@@ -56,7 +57,7 @@ func (t *translation) variables() {
 	t.s3()
 }
 
-// retention gives a key the time of a variable, or etcd-manager's own.
+// retention sets a key to the value of a variable, or to etcd-manager's default.
 func (t *translation) retention(key, name, usual string) {
 	if value := t.environ[name]; value != "" {
 		t.set(key, value, "env "+name)
@@ -77,7 +78,7 @@ func (t *translation) manager(name, value string) {
 	}
 }
 
-// s3 is a service that is not AWS's.
+// s3 translates the variables for an S3 service other than AWS.
 func (t *translation) s3() {
 	endpoint := t.environ["S3_ENDPOINT"]
 	if endpoint == "" {

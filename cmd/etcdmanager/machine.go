@@ -14,7 +14,7 @@ import (
 	"holdfast/volume"
 )
 
-// ThisMachine finds out what the flags do not say.
+// ThisMachine reads what the flags do not say from this machine.
 func ThisMachine(o Options) (m Machine, err error) {
 	if ip, err := config.OwnAddress(); err == nil {
 		m.Address = ip.String()
@@ -36,7 +36,7 @@ func ThisMachine(o Options) (m Machine, err error) {
 			return m, fmt.Errorf("look for the other machines: %w", err)
 		}
 		for _, f := range found {
-			if _, err := netip.ParseAddr(f.Name()); err == nil && !f.IsDir() { // etcd-manager ignores others as well
+			if _, err := netip.ParseAddr(f.Name()); err == nil && !f.IsDir() { // etcd-manager ignores other names, too
 				m.Seeds = append(m.Seeds, f.Name())
 			}
 		}

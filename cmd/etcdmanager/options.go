@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Options are etcd-manager's flags, and two of our own.
+// Options are etcd-manager's flags, and two of holdfast's own.
 type Options struct {
 	clusterName, backupStore, backupInterval, discoveryPoll string
 	DataDir, pkiDir, staticConfig, EnvFile                  string
@@ -21,13 +21,13 @@ type Options struct {
 	VolumeProvider, volumeNameTag                           string
 	volumeTags                                              []string
 
-	// PrintConfig asks for the configuration in the place of the node, and Plan for what a takeover would do.
+	// PrintConfig prints the configuration instead of running the node, and Plan prints the plan of a takeover.
 	PrintConfig, Plan bool
 
-	given map[string]string // the flags that were given, as they were
+	given map[string]string // the text of each flag that was given
 }
 
-// flags are the flags of o, with etcd-manager's defaults.
+// flags returns the flags that set o, with etcd-manager's defaults.
 func (o *Options) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("etcd-manager", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -71,20 +71,20 @@ func (o *Options) flags() *flag.FlagSet {
 	return fs
 }
 
-// defaultPeerURLs is what --peer-urls is where it is not given.
+// defaultPeerURLs is the default of --peer-urls.
 const defaultPeerURLs = "https://__address__:2380"
 
-// The flags of klog v2 but for -v. They say where and how it logs.
+// The flags of klog v2 other than -v, which say where and how it logs.
 var (
 	klogSwitches = []string{"logtostderr", "alsologtostderr", "add_dir_header", "one_output", "skip_headers",
 		"skip_log_headers", "legacy_stderr_threshold_behavior"}
 	klogValues = []string{"log_dir", "log_file", "log_file_max_size", "log_backtrace_at", "stderrthreshold", "vmodule"}
 )
 
-// ErrHelp is returned by [Parse] where only the flags were asked for.
+// ErrHelp is returned by [Parse] for --help.
 var ErrHelp = flag.ErrHelp
 
-// Parse reads a command line. Flags are written as Go's package flag takes them, with one dash or two.
+// Parse reads a command line in the syntax of Go's package flag, with one dash or two.
 func Parse(args []string) (Options, error) {
 	o := Options{given: map[string]string{}}
 	fs := o.flags()
@@ -98,7 +98,7 @@ func Parse(args []string) (Options, error) {
 	return o, nil
 }
 
-// Usage are the flags, a paragraph each.
+// Usage returns the help text of the flags.
 func Usage() string {
 	var b strings.Builder
 	var o Options

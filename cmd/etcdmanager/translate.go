@@ -14,21 +14,19 @@ import (
 	"holdfast/cmd/config"
 )
 
-// Machine is what the command line does not say, and this machine knows.
+// Machine is what the translation needs to know of this machine.
 type Machine struct {
-	Address string   // of this machine, as others reach it
+	Address string   // where other machines reach this one
 	Disks   []string // names of the directories below disksDir, with the provider external
 	Seeds   []string // addresses in seedsDir, with the provider external
-	// Volume says that --data-dir is a volume itself: with etcd-manager's data, or with an identity.
-	Volume bool
+	Volume  bool     // --data-dir itself is a volume: it has etcd-manager's data, or holdfast's identity.json
 }
 
-// Meaning is what flags and variables mean.
+// Meaning is the result of a translation.
 type Meaning struct {
-	Settings []config.Setting
-	Warnings []string // of what has no effect here, each with its flag or variable first
-	// Environment is what libraries are to find in the environment, by name: the credentials of S3.
-	Environment map[string]string
+	Settings    []config.Setting
+	Warnings    []string          // about flags and variables without effect; each begins with its name
+	Environment map[string]string // variables to set for libraries: the credentials of S3
 }
 
 // hostRoot is where / of the machine is mounted in kops' container.
@@ -36,7 +34,7 @@ const hostRoot = "/rootfs"
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// translation is a meaning in the making.
+// translation is the state of a [Translate].
 type translation struct {
 	Options
 	Machine
@@ -45,8 +43,8 @@ type translation struct {
 	errs []error
 }
 
-// Translate says what the options mean with an environment, as from os.Environ, on a machine. The error is a
-// [config.Invalid] of all that is wrong.
+// Translate translates the options and an environment, in the form of os.Environ, on a machine. The error is a
+// [config.Invalid] with everything that is wrong.
 func Translate(o Options, environ []string, m Machine) (Meaning, error) {
 	t := &translation{Options: o, Machine: m, environ: map[string]string{}}
 	for _, pair := range environ {
@@ -66,15 +64,15 @@ func Translate(o Options, environ []string, m Machine) (Meaning, error) {
 	return t.Meaning, nil
 }
 
-// set gives a key its value. The origin is a flag, or a variable.
+// set sets a key. The origin is a flag or a variable.
 func (t *translation) set(key, text, origin string) {
 	t.Settings = append(t.Settings, config.Setting{Key: key, Text: text, Origin: origin})
 }
 
-// flag gives a key the value that a flag means.
+// flag sets a key, with a flag as its origin.
 func (t *translation) flag(key, text, flag string) { t.set(key, text, "flag --"+flag) }
 
-// wrong says of a flag or variable what is wrong with it, and what to do.
+// wrong adds an error about a flag or a variable.
 func (t *translation) wrong(name, format string, args ...any) {
 	t.errs = append(t.errs, config.Wrong{Key: name, Problem: fmt.Sprintf(format, args...)})
 }
@@ -85,12 +83,12 @@ func (t *translation) warn(format string, args ...any) {
 
 func (t *translation) isGiven(flag string) bool { return t.given[flag] != "" }
 
-// decided reports whether the environment sets a key by its own name.
+// decided reports whether a HOLDFAST_… variable sets a key.
 func (t *translation) decided(key string) bool {
 	return t.environ[config.VariablePrefix+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key))] != ""
 }
 
-// address is this node's, as others reach it.
+// address returns the address where other nodes reach this one.
 func (t *translation) address() string {
 	if t.VolumeProvider != "" {
 		return t.Machine.Address
@@ -98,7 +96,7 @@ func (t *translation) address() string {
 	return cmp.Or(t.Options.Address, "127.0.0.1")
 }
 
-// host is a directory of the machine as this process sees it.
+// host returns the path at which this process sees a directory of the machine.
 func (o Options) host(dir string) string {
 	if o.containerized && dir != hostRoot && !strings.HasPrefix(dir, hostRoot+"/") {
 		return path.Join(hostRoot, dir)
@@ -106,7 +104,7 @@ func (o Options) host(dir string) string {
 	return dir
 }
 
-// member is the pattern of the members' names.
+// member returns the pattern of the members' names.
 func (t *translation) member() string {
 	if t.VolumeProvider == "external" && len(t.volumeTags) == 1 {
 		return t.volumeTags[0] + config.SlotMark // the directory's name
@@ -124,7 +122,7 @@ func (t *translation) cluster() {
 	if domain := strings.Trim(t.dnsSuffix, "."); domain != "" {
 		t.flag("cluster.domain", domain, "dns-suffix")
 	}
-	// What is not on the volume survives the container, and is this cluster's alone.
+	// A directory of the machine, so that it survives the container, and for this cluster alone.
 	t.flag("node.data-dir", t.host("/var/lib/holdfast/"+t.clusterName), "cluster-name")
 	switch {
 	case t.VolumeProvider != "":
@@ -135,7 +133,7 @@ func (t *translation) cluster() {
 	case t.Options.Address != "":
 		t.flag("node.address", t.Options.Address, "address")
 	}
-	// 6 is what kops asks for everywhere, and only says what happens.
+	// kops sets -v=6 everywhere, and means only normal messages by it.
 	level := "info"
 	if t.verbosity > 6 {
 		level = "debug"
@@ -143,12 +141,12 @@ func (t *translation) cluster() {
 	t.flag("log.level", level, "v")
 }
 
-// urls are where the node listens, and what it is called.
+// urls translates where the node listens, and its peer URL.
 func (t *translation) urls() {
 	listen := func(port string) string { return net.JoinHostPort(t.etcdAddress, port) }
 	clients := t.parse("client-urls", t.ClientURLs)
 	t.flag("etcd.listen-client-urls", strings.Join(at(clients, listen), ","), "client-urls")
-	if told := fixed(clients); len(told) > 0 { // else the node's address is told, with this port
+	if told := fixed(clients); len(told) > 0 { // otherwise the default is the node's address with this port
 		t.flag("etcd.advertise-client-urls", strings.Join(told, ","), "client-urls")
 	}
 	peers := t.parse("peer-urls", t.PeerURLs)
@@ -165,13 +163,13 @@ func (t *translation) urls() {
 	t.metrics(listen)
 }
 
-// The marks in URLs.
+// The placeholders for the host in URLs.
 const (
 	markAddress = "__address__"
 	markName    = "__name__"
 )
 
-// parse takes URLs apart, whose host may be a mark.
+// parse parses a list of URLs, whose host may be a placeholder.
 func (t *translation) parse(flag, text string) (all []*url.URL) {
 	for item := range strings.SplitSeq(text, ",") {
 		u, err := url.Parse(strings.TrimSpace(item))
@@ -187,7 +185,7 @@ func (t *translation) parse(flag, text string) (all []*url.URL) {
 	return all
 }
 
-// at are the URLs with an address to listen on.
+// at returns the URLs with the address to listen on as their host.
 func at(urls []*url.URL, listen func(port string) string) (all []string) {
 	for _, u := range urls {
 		if text := u.Scheme + "://" + listen(u.Port()); !slices.Contains(all, text) {
@@ -197,7 +195,7 @@ func at(urls []*url.URL, listen func(port string) string) (all []string) {
 	return all
 }
 
-// fixed are the URLs that have a host of their own.
+// fixed returns the URLs whose host is no placeholder.
 func fixed(urls []*url.URL) (all []string) {
 	for _, u := range urls {
 		if u.Hostname() != markAddress && u.Hostname() != markName {
@@ -221,7 +219,7 @@ func (t *translation) peerURL(u *url.URL) {
 	}
 }
 
-// metrics are served at one address, etcd's own with ours.
+// metrics translates the address of the metrics. holdfast serves etcd's metrics and its own at one address.
 func (t *translation) metrics(listen func(port string) string) {
 	text, flag := t.metricsURLs, "flag --listen-metrics-urls"
 	if v := t.environ[metricsVariable]; v != "" {
@@ -277,7 +275,7 @@ func (t *translation) security() {
 
 func (t *translation) backups() {
 	t.flag("snapshot.every", t.backupInterval, "backup-interval")
-	// What etcd-manager and its ctl can read and ask for.
+	// etcd-manager can read such backups, and etcd-manager-ctl can ask for restores.
 	t.flag("snapshot.format", "etcd-manager", "backup-store")
 	t.flag("restore.foreign-commands", "true", "backup-store")
 	scheme, rest, isURL := strings.Cut(t.backupStore, "://")
@@ -296,12 +294,12 @@ func (t *translation) backups() {
 		if !path.IsAbs(rest) {
 			t.wrong("--backup-store", "must be an absolute path, got %q", t.backupStore)
 		}
-		// In the container itself it would be gone with it.
+		// A directory of the machine: one in the container would be gone with it.
 		t.flag("snapshot.store", t.host(rest), "backup-store")
 	}
 }
 
-// idle warns of the flags that mean nothing here.
+// idle warns of the flags without effect.
 func (t *translation) idle() {
 	for _, f := range []struct{ name, why string }{
 		{"quarantine-client-urls", "a restored cluster serves nobody until it is whole, so it needs no other URL"},

@@ -48,7 +48,8 @@ func (t *translation) volumes() {
 	}
 }
 
-// dataDir is the volume itself where it is one already, and else has a directory for each slot.
+// dataDir translates --data-dir: it is the volume itself if it is one already, and otherwise has a directory for each
+// slot.
 func (t *translation) dataDir() {
 	if !t.Volume || t.decided("volume.local.root") {
 		t.flag("volume.local.root", t.DataDir, "data-dir")
@@ -59,10 +60,6 @@ func (t *translation) dataDir() {
 		t.flag("volume.local.slot", config.Default().Cluster.Slots[0], "data-dir")
 	}
 }
-
-// kopsEtcd begins the key of kops' tag, as k8s.io/etcd/main: a node takes the slots from it where cluster.slots is not
-// set.
-const kopsEtcd = "k8s.io/etcd/"
 
 func (t *translation) ebs() {
 	t.flag("volume.provider", "ebs", "volume-provider")
@@ -80,22 +77,25 @@ func (t *translation) ebs() {
 	}
 	t.flag("volume.ebs.tags", strings.Join(t.volumeTags, ","), "volume-tag")
 	t.flag("volume.ebs.slot-tag", t.volumeNameTag, "volume-name-tag")
-	if !strings.HasPrefix(t.volumeNameTag, kopsEtcd) && t.volumeNameTag != "" && !t.decided("cluster.slots") &&
+	tagged := config.Default().Volume.EBS
+	tagged.SlotTag = t.volumeNameTag
+	if t.volumeNameTag != "" && !tagged.NamesSlots(t.clusterName) && !t.decided("cluster.slots") &&
 		!t.decided("cluster.size") {
-		t.wrong("--volume-name-tag", "must begin with %s, whose values name all slots, or set HOLDFAST_CLUSTER_SLOTS, "+
-			"got %q", kopsEtcd, t.volumeNameTag)
+		t.wrong("--volume-name-tag", "must begin with k8s.io/etcd/, whose values name all slots, or set "+
+			"HOLDFAST_CLUSTER_SLOTS, got %q", t.volumeNameTag)
 	}
 	t.flag("volume.ebs.state", t.host("/var/lib/holdfast/ebs"), "containerized")
 	t.flag("volume.ebs.device-root", t.host("/"), "containerized")
 }
 
-// disksDir is where the provider external looks for directories.
+// disksDir is where the provider external looks for the volumes' directories.
 func (o Options) disksDir() string { return o.host("/mnt/disks") }
 
-// seedsDir is where the provider external finds the other machines without --static-config: files named by addresses.
+// seedsDir is where the provider external finds the other machines without --static-config. Its files have their
+// addresses as names.
 func (o Options) seedsDir() string { return o.host("/etc/kubernetes/etcd-manager/seeds") }
 
-// gossiping are machines at the port on which nodes talk to each other.
+// gossiping returns the machines with the port of the gossip.
 func (t *translation) gossiping(machines []string) (all []string) {
 	for _, at := range machines {
 		all = append(all, net.JoinHostPort(at, strconv.Itoa(t.grpcPort)))
@@ -103,7 +103,7 @@ func (t *translation) gossiping(machines []string) (all []string) {
 	return all
 }
 
-// prefix is what the names of such directories begin with; "" where no single one is given.
+// prefix returns the prefix of the volumes' directories in disksDir, or "" if not exactly one is given.
 func (o Options) prefix() string {
 	if o.VolumeProvider != "external" || len(o.volumeTags) != 1 {
 		return ""
@@ -111,7 +111,7 @@ func (o Options) prefix() string {
 	return o.volumeTags[0]
 }
 
-// external is a directory <prefix><slot>/mnt for each slot, which is the volume itself.
+// external translates the provider external: the directory <prefix><slot>/mnt in disksDir is the volume itself.
 func (t *translation) external() {
 	t.flag("volume.provider", "local", "volume-provider")
 	prefix := t.prefix()
@@ -153,7 +153,7 @@ func (t *translation) external() {
 		}
 		slots, seeds = append(slots, name), append(seeds, t.gossiping(node.IP)...)
 		for _, at := range node.IP {
-			// A host name is left to etcd-manager's block in /etc/hosts, which has the members' own names.
+			// A host name needs no entry: etcd-manager's block in /etc/hosts has the members' names.
 			if _, err := netip.ParseAddr(at); err == nil {
 				elders = append(elders, name+"="+at)
 			}

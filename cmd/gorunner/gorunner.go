@@ -11,12 +11,12 @@ import (
 	"syscall"
 )
 
-// The exit codes of its own are those of shells, which nobody takes for the command's.
+// The exit codes of go-runner itself are those of shells.
 const (
 	exitUsage    = 64  // EX_USAGE of sysexits.h
 	exitStart    = 126 // the command could not be started
 	exitNotFound = 127 // there is no such command
-	exitSignal   = 128 // and the number of the signal that ended it
+	exitSignal   = 128 // plus the number of the signal that ended the command
 )
 
 const usage = `go-runner runs a command and keeps what it prints.
@@ -28,8 +28,8 @@ const usage = `go-runner runs a command and keeps what it prints.
   --redirect-stderr   what the command prints as errors goes where its output goes (default true)
 `
 
-// Run runs the command line args, without the program's own name, and returns the exit code: the command's, or 128 and
-// the number of the signal that ended it. Every signal that a program can be sent goes to the command.
+// Run runs the command line args, without the program's name. It returns the command's exit code, or 128 plus the
+// number of the signal that ended it. It forwards every signal that can be caught to the command.
 func Run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("go-runner", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -63,7 +63,7 @@ func Run(args []string, stdout, stderr io.Writer) int {
 	cmd := exec.Command(fs.Arg(0), fs.Args()[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out, stderr
 	if *redirect {
-		cmd.Stderr = out // the same value: package exec then has one pipe for both, so lines stay in order
+		cmd.Stderr = out // the same value, so that package exec uses one pipe for both, and lines stay in order
 	}
 	return run(cmd, stderr)
 }
@@ -71,7 +71,7 @@ func Run(args []string, stdout, stderr io.Writer) int {
 // run runs a command to its end.
 func run(cmd *exec.Cmd, stderr io.Writer) int {
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals) // before the start: none may end only this process
+	signal.Notify(signals) // before the start, so that no signal ends only this process
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintf(stderr, "go-runner: %v\n", err)
@@ -85,8 +85,8 @@ func run(cmd *exec.Cmd, stderr io.Writer) int {
 	for {
 		select {
 		case s := <-signals:
-			if s != syscall.SIGCHLD && s != syscall.SIGURG { // of its own children, and of Go's scheduler
-				_ = cmd.Process.Signal(s) // it may have ended meanwhile
+			if s != syscall.SIGCHLD && s != syscall.SIGURG { // from its own child, and from Go's scheduler
+				_ = cmd.Process.Signal(s) // the command may have ended meanwhile
 			}
 		case err := <-ended:
 			return code(err, cmd.ProcessState, stderr)
@@ -94,10 +94,10 @@ func run(cmd *exec.Cmd, stderr io.Writer) int {
 	}
 }
 
-// code is the exit code of a command that has ended.
+// code returns the exit code for a command that has ended.
 func code(err error, state *os.ProcessState, stderr io.Writer) int {
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-		fmt.Fprintf(stderr, "go-runner: %v\n", err) // its output could not be copied
+		fmt.Fprintf(stderr, "go-runner: %v\n", err) // the output could not be copied
 	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return exitSignal + int(status.Signal())
@@ -108,8 +108,8 @@ func code(err error, state *os.ProcessState, stderr io.Writer) int {
 	return 1
 }
 
-// both writes to a file and to standard output. Where one fails, the other continues: a full disk must not end the
-// command whose log it was, nor keep it from being read elsewhere.
+// both writes to a file and to standard output. If one fails, the other continues. A full disk must neither end the
+// command nor keep its output from standard output.
 type both struct{ file, stdout io.Writer }
 
 // Write implements [io.Writer].

@@ -12,7 +12,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// AuthoritySource is where a command finds the authorities; nil where none are needed.
+// AuthoritySource returns the source from which a command reads the authorities, or nil if holdfast issues nothing.
 func AuthoritySource(cfg config.Config, store snapshot.Store) pki.Source {
 	switch cfg.TLS.Mode {
 	case pki.ModeCA:
@@ -23,8 +23,8 @@ func AuthoritySource(cfg config.Config, store snapshot.Store) pki.Source {
 	return nil
 }
 
-// orderNames say whose certificates sign orders: a member's, and an operator's. Where not all are issued by holdfast, a
-// member is who embedded.peerTLS lets in.
+// orderNames returns the names in the certificates that may sign orders: a member's and an operator's. issued means
+// that holdfast issues the members' certificates. Otherwise a member is anyone that embedded.peerTLS accepts.
 func orderNames(cfg config.Config, issued bool) pki.Names {
 	n := pki.Names{Zone: cfg.Zone(), Members: []string{peerName(cfg)}}
 	if issued {
@@ -38,12 +38,12 @@ func orderNames(cfg config.Config, issued bool) pki.Names {
 	return n
 }
 
-// OrderSigner signs and checks, for a command, what the store holds as orders to the cluster; nil where TLS is off.
-// Without a key to sign with, or anything to check with, only what needs it fails.
+// OrderSigner returns what signs and checks, for a command, the orders in the store. It is nil if TLS is off. A missing
+// key or authority is no error until something must be signed.
 func OrderSigner(cfg config.Config, store snapshot.Store) generations.Signer {
 	var o *pki.Orders
 	switch source := AuthoritySource(cfg, store); {
-	// what the nodes sign with follows from their tls.mode, which this machine need not know
+	// This machine need not know the nodes' tls.mode, so any certificate that a member may have counts.
 	case cfg.TLS.OperatorFile != "":
 		o = pki.OperatorOrders(cfg.TLS.OperatorFile, orderNames(cfg, false))
 	case source != nil:
@@ -57,13 +57,15 @@ func OrderSigner(cfg config.Config, store snapshot.Store) generations.Signer {
 	return beside{o}
 }
 
-// beside checks for a command: what it has nothing to check with is not proven, and it goes by what it knows itself.
+// beside checks orders for a command. Without authorities to check with, it proves nothing, and the command must rely
+// on what it knows otherwise.
 type beside struct{ *pki.Orders }
 
 // Able implements [generations.Signer].
 func (beside) Able() error { return nil }
 
-// shown are editions for a command: it makes none, and keeps no copy, which the node might not be allowed to read.
+// shown reads the editions for a command. It makes no edition, and writes no copy: the node might not be allowed to
+// read a copy that a command has written.
 type shown struct{ *authorities.Keeper }
 
 // Authorities implements [pki.Source].
@@ -75,7 +77,7 @@ func (s shown) Authorities(ctx context.Context) (pki.Authorities, error) {
 	return e.Authorities(), nil
 }
 
-// EditionOptions say how the authorities of tls.mode auto are kept.
+// EditionOptions returns the options for the authorities of tls.mode auto.
 func EditionOptions(cfg config.Config) authorities.Options {
 	return authorities.Options{Cluster: cfg.Cluster.Name, Life: cfg.TLS.CALife, Dir: cfg.TLS.Dir,
 		Recipients: len(cfg.Snapshot.Recipients),

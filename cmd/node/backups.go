@@ -12,18 +12,17 @@ import (
 	"holdfast/snapshot"
 )
 
-// Archive is the backups of a cluster, as a restore needs them.
+// Archive are the backups of a cluster, as a restore needs them. It implements [coordinator.Backups].
 type Archive struct {
 	Store   snapshot.Store
 	Cluster string
 	Options snapshot.Options
-	keeper  *snapshot.Keeper // of the node; nil in a command
-	Force   bool             // another cluster's will do, too
-	// skipped is told what the newest one is not, and why; nil: nobody is.
-	Skipped func(lines []string)
+	keeper  *snapshot.Keeper     // of the node; nil in a command
+	Force   bool                 // another cluster's backup is allowed
+	Skipped func(lines []string) // is called with the reasons why newer backups were skipped; may be nil
 }
 
-// Check proves that a backup is whole and ours.
+// Check verifies that a backup is complete and belongs to the cluster.
 func (b Archive) Check(ctx context.Context, name, lineage string,
 	progress func(coordinator.Progress)) (coordinator.Backup, error) {
 	found, err := b.Find(ctx, name, lineage)
@@ -32,7 +31,7 @@ func (b Archive) Check(ctx context.Context, name, lineage string,
 	}
 	v, err := snapshot.Verify(ctx, b.Store, found.Name, b.telling(progress))
 	if p, ok := snapshot.VerifyProof(v, err, b.Options); ok {
-		// That it cannot be recorded changes nothing about what was found: then the next one finds the same.
+		// If it cannot be recorded, the result counts all the same, and the next check finds it again.
 		_ = snapshot.Record(ctx, b.Store, found.Name, p)
 	}
 	if snapshot.Damaged(err) {
@@ -45,11 +44,10 @@ func (b Archive) Check(ctx context.Context, name, lineage string,
 	return restorable(v.Meta), err
 }
 
-// RoomToRestore is how much a volume must have free so that a member can prepare a backup with a database of this many
-// bytes.
+// RoomToRestore returns how many bytes must be free on a volume to prepare a backup whose database has this many bytes.
 func RoomToRestore(bytes int64) int64 { return embedded.RoomToBuild(bytes) }
 
-// Find returns the entry of a backup that can be restored: the named one, or the newest that can be relied on.
+// Find returns the named backup or, without a name, the newest good one. It returns an error if it cannot be restored.
 func (b Archive) Find(ctx context.Context, name, lineage string) (snapshot.Backup, error) {
 	id := snapshot.Identity{Cluster: b.Cluster, Lineage: lineage}
 	if name == "" {
@@ -68,7 +66,7 @@ func (b Archive) Find(ctx context.Context, name, lineage string) (snapshot.Backu
 			continue
 		}
 		switch {
-		case found.Unfinished: // it may be finished yet
+		case found.Unfinished: // not useless: it may still be finished
 			return found, fmt.Errorf("backup %s cannot be restored: %s", name, found.Problem)
 		case found.Problem != "":
 			return found, useless{fmt.Errorf("backup %s cannot be restored: %s", name, found.Problem)}
@@ -78,7 +76,7 @@ func (b Archive) Find(ctx context.Context, name, lineage string) (snapshot.Backu
 				"restore %s --force-foreign`",
 				name, found.Cluster, found.Lineage, name)}
 		}
-		if found.Failed != nil && b.Skipped != nil { // anyone who names it may have nothing else
+		if found.Failed != nil && b.Skipped != nil { // only a warning: the operator may have no better backup
 			b.Skipped([]string{fmt.Sprintf("backup %s %s", name, show.FailedText(*found.Failed, time.Now()))})
 		}
 		return found, nil
@@ -87,7 +85,7 @@ func (b Archive) Find(ctx context.Context, name, lineage string) (snapshot.Backu
 		snapshot.ErrNotFound)}
 }
 
-// instead names the newest good backup other than a bad one.
+// instead returns a text that names the newest good backup other than a bad one, or "".
 func (b Archive) instead(ctx context.Context, bad, lineage string) string {
 	all, err := snapshot.List(ctx, b.Store, snapshot.Identity{Cluster: b.Cluster, Lineage: lineage})
 	if err != nil {
@@ -96,7 +94,7 @@ func (b Archive) instead(ctx context.Context, bad, lineage string) string {
 	return show.InsteadText(all, bad)
 }
 
-// useless is the error of a backup that can never be restored: a [coordinator.ErrUseless] that does not say so again.
+// useless marks the error of a backup that can never be restored as a [coordinator.ErrUseless], with the same text.
 type useless struct{ error }
 
 func (u useless) Unwrap() []error { return []error{u.error, coordinator.ErrUseless} }
@@ -108,13 +106,13 @@ func (b Archive) Fetch(ctx context.Context, name, path string,
 	return restorable(meta), err
 }
 
-// Fresh makes sure of a backup that is made at most within ago.
+// Fresh saves a backup, unless one is not older than within.
 func (b Archive) Fresh(ctx context.Context, within time.Duration) error {
 	_, err := b.keeper.Fresh(ctx, within)
 	return err
 }
 
-// Revision is the highest that any backup has, 0 without any.
+// Revision returns the highest revision in any of the cluster's backups, or 0 if there is none.
 func (b Archive) Revision(ctx context.Context, lineage string) (int64, error) {
 	all, err := snapshot.List(ctx, b.Store, snapshot.Identity{Cluster: b.Cluster, Lineage: lineage})
 	last := int64(0)
@@ -126,8 +124,9 @@ func (b Archive) Revision(ctx context.Context, lineage string) (int64, error) {
 	return last, err
 }
 
-// Newest is what the newest verified backup holds that can be ordered; the zero value: there is none. One that a later
-// proof speaks against counts as well: nobody may continue unasked from less than what it tells was there.
+// Newest returns the generation and the revision of the newest verified backup, or the zero value if there is none, or
+// it cannot be ordered. A backup that failed a later proof counts as well: it shows what the cluster once held, and
+// nothing may continue automatically from less.
 func (b Archive) Newest(ctx context.Context, lineage string) (plan.BackupStand, error) {
 	all, err := snapshot.List(ctx, b.Store, snapshot.Identity{Cluster: b.Cluster, Lineage: lineage})
 	if err != nil {
@@ -143,7 +142,7 @@ func (b Archive) Newest(ctx context.Context, lineage string) (plan.BackupStand, 
 	return StandOf(found), nil
 }
 
-// StandOf says how far a backup reaches.
+// StandOf returns the generation and the revision of a backup.
 func StandOf(b snapshot.Backup) plan.BackupStand {
 	return plan.BackupStand{Name: b.Name, Generation: b.Generation, Revision: b.Content.Revision}
 }

@@ -17,23 +17,23 @@ import (
 	"holdfast/embedded/settings"
 )
 
-// newCertificates makes the keeper of the node's certificates, whatever tls.mode is. Nothing is read yet.
+// newCertificates makes the keeper of the node's certificates, for any tls.mode. It reads nothing yet.
 func (n *node) newCertificates(lg *zap.Logger, reg prometheus.Registerer) (*pki.Keeper, error) {
 	source := AuthoritySource(n.cfg, n.store)
-	if n.editions != nil { // which a command only reads
+	if n.editions != nil { // unlike a command, a node also makes editions
 		source = n.editions
 	}
 	return pki.New(n.cfg.TLS, TLSIdentity(n.cfg), source, lg, reg)
 }
 
-// peerName is borne by every member's certificate.
+// peerName is a DNS name in every member's certificate.
 func peerName(cfg config.Config) string { return "peer." + cfg.Zone() }
 
-// TLSIdentity is whom this node's certificates name. tls.names is the keeper's to add.
+// TLSIdentity returns the names for this node's certificates. The keeper adds tls.names.
 func TLSIdentity(cfg config.Config) pki.Identity {
 	id := pki.Identity{Node: cfg.Node.Name, Zone: cfg.Zone(), PeerName: peerName(cfg),
 		PeerHost: settings.PeerHost(cfg.Etcd.PeerURL), Orders: orderNames(cfg, cfg.TLS.Issues())}
-	if cfg.Cluster.Adopt { // etcd-manager drops the name of a member from /etc/hosts when it is taken over
+	if cfg.Cluster.Adopt { // etcd-manager removes a member's name from /etc/hosts when holdfast takes the member over
 		id.PeerAddress = cfg.Node.Address
 	}
 	add := func(name string) {
@@ -59,7 +59,7 @@ func TLSIdentity(cfg config.Config) pki.Identity {
 	return id
 }
 
-// watchedFiles are the operator's certificates, which the keeper only watches.
+// watchedFiles returns the certificates of tls.mode files, which the operator replaces and the keeper only watches.
 func watchedFiles(cfg config.Config) []pki.File {
 	var all []pki.File
 	for _, f := range []pki.File{
@@ -74,7 +74,7 @@ func watchedFiles(cfg config.Config) []pki.File {
 	return all
 }
 
-// tlsStatus is how clients and members reach this node.
+// tlsStatus returns the TLS part of this node's status.
 func (n *node) tlsStatus() *health.TLSStatus {
 	s := &health.TLSStatus{Mode: n.cfg.TLS.Mode, Insecure: n.cfg.Insecure()}
 	for i, e := range n.certificates.Expiries() {

@@ -12,7 +12,7 @@ import (
 // DowngradeBackup is how old the newest backup may be when a downgrade begins.
 const DowngradeBackup = 5 * time.Minute
 
-// downgrade says how far the downgrade to a minor is, as all members tell of themselves.
+// downgrade returns the state of a downgrade to a minor version, from the status of all members.
 func (n routes) downgrade(ctx context.Context, to string) (health.Downgrade, error) {
 	e := n.etcd.Status()
 	if !e.Running {
@@ -22,7 +22,7 @@ func (n routes) downgrade(ctx context.Context, to string) (health.Downgrade, err
 		e.Downgrade, to)
 }
 
-// beginDowngrade makes sure of a backup and tells etcd. What has begun already is not begun again.
+// beginDowngrade makes sure that there is a recent backup, and starts etcd's downgrade unless it is under way.
 func (n routes) beginDowngrade(ctx context.Context, to string) error {
 	d, err := n.downgrade(ctx, to)
 	switch {

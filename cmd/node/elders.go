@@ -15,21 +15,22 @@ import (
 )
 
 const (
-	eldersEvery = time.Minute      // how often the cloud is asked where members are that no node runs
-	eldersRetry = 10 * time.Second // the same after an error, and how often it is looked whether there are any
+	eldersEvery = time.Minute      // how often EC2 is asked for the addresses, while they are wanted
+	eldersRetry = 10 * time.Second // the same after an error; also how often wanted is called
 )
 
-// elders knows where the members of an adopted cluster are that are not taken over yet.
+// elders finds the addresses of the members of an adopted cluster that another program still runs.
 type elders struct {
 	said   map[string][]netip.Addr // by slot: cluster.adopt-addresses
 	ask    func(context.Context) (map[string]netip.Addr, error)
 	wanted func() bool // the cluster has slots that no live node holds
 	look   func()      // makes the coordinator look again
 	lg     *zap.Logger
-	seen   atomic.Pointer[map[string]netip.Addr] // what the cloud said last
+	seen   atomic.Pointer[map[string]netip.Addr] // EC2's last answer
 }
 
-// all is what the operator says, and of the other slots what the cloud said last. It asks nobody.
+// all returns the addresses by slot: those of the configuration, and for other slots EC2's last answer. It does not ask
+// EC2.
 func (e *elders) all() map[string][]netip.Addr {
 	all := maps.Clone(e.said)
 	if seen := e.seen.Load(); seen != nil {
@@ -42,7 +43,7 @@ func (e *elders) all() map[string][]netip.Addr {
 	return all
 }
 
-// follow asks the cloud as long as anybody wants to know, until ctx ends.
+// follow asks EC2 while the addresses are wanted, until ctx ends.
 func (e *elders) follow(ctx context.Context) error {
 	failed := false
 	for {
@@ -71,7 +72,7 @@ func (e *elders) follow(ctx context.Context) error {
 	}
 }
 
-// strangers reports whether an adopted cluster has slots that no live node was heard to hold.
+// strangers reports whether an adopted cluster has slots that no live node holds.
 func strangers(s coordinator.Situation) bool {
 	o := s.Observation
 	r := o.Disk.Ledger.Record

@@ -10,14 +10,14 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// etcd is the member and its disk as the coordinator knows them, with the certificates that they need.
+// etcd is the member and its disk, with the certificates that they need. It implements [coordinator.Etcd].
 type etcd struct {
 	*embedded.Member
 	embedded.Disk
 	certificates *pki.Keeper
 }
 
-// Start has the slot's certificates issued first.
+// Start issues the slot's certificates, and then starts the member.
 func (e etcd) Start(ctx context.Context, s plan.Spec) error {
 	if err := e.certificates.Prepare(ctx, s.Slot); err != nil {
 		return err
@@ -25,7 +25,7 @@ func (e etcd) Start(ctx context.Context, s plan.Spec) error {
 	return e.Member.Start(ctx, s)
 }
 
-// State also tells which authority has issued the certificate that the member presents.
+// State adds the issuer of the member's certificate to the state of the member.
 func (e etcd) State() (plan.Member, error) {
 	p, ended := e.Member.State()
 	if p.Running {
@@ -34,7 +34,8 @@ func (e etcd) State() (plan.Member, error) {
 	return p, ended
 }
 
-// Recover replays the log in a process of its own, which it may end.
+// Recover copies the database and replays the log on the copy. The replay runs in a process of its own, because the log
+// may make it panic.
 func (e etcd) Recover(ctx context.Context, from, dir string, progress func(coordinator.Progress)) (plan.LogEnd, error) {
 	err := e.Copy(ctx, from, e.Database(dir), func(done, total int64) {
 		progress(coordinator.Progress{Phase: "copying", Done: done, Total: total})

@@ -15,7 +15,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// checkup examines this node.
+// checkup returns what this node contributes to the report of doctor.
 func (n *node) checkup() *health.Checkup {
 	o := n.coord.Now().Observation
 	m := o.Member
@@ -24,21 +24,21 @@ func (n *node) checkup() *health.Checkup {
 		Names: n.etcd.MemberNames(),
 		Files: lookAtFiles(n.cfg, m.Running), Cures: n.cfg.Upkeep.CureNoSpace}
 	n.rooms.tell(c, n.coord.Now())
-	c.Time = time.Now() // at the end, so that only the way back is between it and who asks
+	c.Time = time.Now() // last, so that only the network's delay is between this clock and the caller's
 	return c
 }
 
 const (
 	doctorTime = 15 * time.Second // for all questions to nodes and to the store
-	// endpointsPrefix holds the addresses of living API servers, each bound to a lease of 15 s, and eventsPrefix the
-	// events, with a lease of an hour. Both are kube-apiserver's, with its default --etcd-prefix.
+	// endpointsPrefix has the addresses of live API servers, each bound to a lease of 15 s. eventsPrefix has the events,
+	// with a lease of an hour. kube-apiserver writes both, with its default --etcd-prefix.
 	endpointsPrefix = "/registry/masterleases/"
 	eventsPrefix    = "/registry/events/"
 	mostEndpoints   = 1000
-	mostEvents      = 1000 // that are looked at, for there may be many
+	mostEvents      = 1000 // there may be many more, which are not read
 )
 
-// collect asks every node, etcd and the store.
+// collect gathers the facts for doctor from every node, from etcd and from the store.
 func (n *node) collect(ctx context.Context) health.Facts {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
@@ -56,8 +56,8 @@ func (n *node) collect(ctx context.Context) health.Facts {
 	return f
 }
 
-// unleasedIn looks at Kubernetes' keys until ctx ends: a read of etcd on a disk that hangs waits for a write to it,
-// whatever its context.
+// unleasedIn looks for keys of Kubernetes that have no lease. It returns when ctx ends, even if etcd does not: on a
+// disk that hangs, a read in etcd waits for a write and ignores its context.
 func (n *node) unleasedIn(ctx context.Context, prefix string, limit int64) *plan.Unleased {
 	done := make(chan *plan.Unleased, 1)
 	go func() {
@@ -75,7 +75,7 @@ func (n *node) unleasedIn(ctx context.Context, prefix string, limit int64) *plan
 	}
 }
 
-// backupsIn lists a store. One that hangs does not hold up the rest.
+// backupsIn lists the backups in a store. It returns when ctx ends, even if the store hangs.
 func backupsIn(ctx context.Context, store snapshot.Store, id snapshot.Identity) ([]snapshot.Backup, string) {
 	type listing struct {
 		all []snapshot.Backup
@@ -97,7 +97,7 @@ func backupsIn(ctx context.Context, store snapshot.Store, id snapshot.Identity) 
 	}
 }
 
-// FactsAlone looks at what can be looked at without a node: the files and the store.
+// FactsAlone gathers the facts that need no node: the files and the store. why is the error of asking the node.
 func FactsAlone(ctx context.Context, cfg config.Config, why error) health.Facts {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()

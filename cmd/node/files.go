@@ -11,7 +11,8 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// CertificateFiles are all certificates and secrets that the configuration names, and that were or will be issued.
+// CertificateFiles returns all files with certificates and secrets that the configuration names. Those that holdfast
+// issues may not exist yet.
 func CertificateFiles(cfg config.Config) []health.File {
 	var all []health.File
 	own := health.OwnCertificate
@@ -41,8 +42,8 @@ func CertificateFiles(cfg config.Config) []health.File {
 	return all
 }
 
-// lookAtFiles looks at all of them. Until a member runs here, a file that holdfast issues itself may not be there yet: on
-// a standby, and where the slot's certificates are still to be made.
+// lookAtFiles reads all these files. member says that a member runs here. Until one does, a file that holdfast issues
+// may be missing: on a standby, or while the slot's certificates are not issued yet.
 func lookAtFiles(cfg config.Config, member bool) (all []health.File) {
 	for _, f := range CertificateFiles(cfg) {
 		err := look(&f)
@@ -57,7 +58,7 @@ func lookAtFiles(cfg config.Config, member bool) (all []health.File) {
 	return all
 }
 
-// look reads one.
+// look reads one file.
 func look(f *health.File) error {
 	info, err := os.Stat(f.Path)
 	if err != nil {
@@ -75,7 +76,7 @@ func look(f *health.File) error {
 	return err
 }
 
-// certificates returns what a PEM file holds.
+// certificates returns the certificates in a PEM file.
 func certificates(data []byte) (all []health.Certificate, err error) {
 	found, err := pki.CertificatesIn(data)
 	for _, c := range found {

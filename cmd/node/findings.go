@@ -16,8 +16,8 @@ import (
 	"holdfast/metrics"
 )
 
-// found is what the parts of this node complain of, in the words of health: gossip, volumes, certificates,
-// configuration, and the members' names, which a line added to /etc/hosts can take away from us at any time.
+// found returns the findings of this node's parts: gossip, volumes, certificates, configuration, and the members'
+// names, which a line in /etc/hosts can redirect at any time.
 func (n *node) found() []health.Finding {
 	now := n.coord.Now()
 	all := slices.Concat(GossipFindings(n.mesh.Problems()), now.Findings(),
@@ -37,12 +37,13 @@ func (n *node) found() []health.Finding {
 	all = append(all, n.misread.findings(n.cfg.Node.Name)...)
 	o := now.Observation
 	if d := o.Disagreement(); d != "" {
-		all = append(all, health.New(health.SlotsDiffer, "", "%s: %s", n.cfg.Node.Name, d)) // "here" is there
+		all = append(all, health.New(health.SlotsDiffer, "", "%s: %s", n.cfg.Node.Name, d)) // the text says "here"
 	}
 	return append(all, peerURLFindings(o)...)
 }
 
-// misread is why the configuration could not be taken over when it had changed last: the process would not start with it.
+// misread keeps the error of the last reload of the configuration. With such a configuration, the process would not
+// start.
 type misread struct{ why atomic.Value }
 
 func (m *misread) is(err error) {
@@ -58,11 +59,11 @@ func (m *misread) findings(node string) []health.Finding {
 	if why == "" {
 		return nil
 	}
-	return []health.Finding{health.New(health.ConfigWrong, "", "the configuration of %s is wrong since it was changed, and "+
-		"the process would not start with it: %s", node, why)}
+	return []health.Finding{health.New(health.ConfigWrong, "",
+		"the configuration of %s is wrong since it was changed, and the process would not start with it: %s", node, why)}
 }
 
-// peerURLFindings tell where the configuration makes other peer URLs than the cluster was founded with.
+// peerURLFindings compares the peer URLs of the configuration with those that the cluster was founded with.
 func peerURLFindings(o plan.Observation) []health.Finding {
 	r, s := o.Disk.Ledger.Record, o.Disk.Ledger.Secured
 	key := o.Config.FromHTTP != ""
@@ -87,7 +88,7 @@ func peerURLFindings(o plan.Observation) []health.Finding {
 		"or what it follows from", o.Config.PeerURL, r.Charter.PeerURL)
 }
 
-// nameFindings are what is wrong with the answers to the members' names.
+// nameFindings checks that the members' names resolve, and finds stale lines for them in /etc/hosts.
 func nameFindings(ctx context.Context, names *gossip.Resolver) (all []health.Finding) {
 	err := names.Check(ctx)
 	var stale []gossip.StaleLine
@@ -123,7 +124,7 @@ func addressText(addresses []netip.Addr) string {
 	return strings.Join(all, " and ")
 }
 
-// each is a finding of one kind for each sentence.
+// each returns a finding with this code for each text.
 func each(code health.Code, texts []string) (all []health.Finding) {
 	for _, text := range texts {
 		all = append(all, health.New(code, "", "%s", text))
@@ -131,7 +132,7 @@ func each(code health.Code, texts []string) (all []health.Finding) {
 	return all
 }
 
-// GossipFindings are the problems of the gossip.
+// GossipFindings turns problems of the gossip into findings.
 func GossipFindings(problems []gossip.Problem) (all []health.Finding) {
 	codes := map[string]health.Code{gossip.ProblemSeed: health.GossipSeed, gossip.ProblemSeedsFile: health.GossipSeed,
 		gossip.ProblemKey: health.GossipKey, gossip.ProblemCertificate: health.GossipKey,
@@ -148,7 +149,7 @@ func GossipFindings(problems []gossip.Problem) (all []health.Finding) {
 	return all
 }
 
-// exported counts what this node finds by itself, for its series.
+// exported counts this node's own findings, for the metrics.
 func (n *node) exported() []metrics.Finding {
 	s := n.facts()
 	var all []metrics.Finding
@@ -166,7 +167,7 @@ func (n *node) exported() []metrics.Finding {
 	return all
 }
 
-// exportedKinds are the kinds of which there is a series from the first scrape on.
+// exportedKinds are the kinds of findings whose series exist from the first scrape on.
 func exportedKinds() []metrics.Finding {
 	var all []metrics.Finding
 	for _, k := range health.Kinds {

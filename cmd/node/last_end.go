@@ -15,27 +15,27 @@ import (
 	"holdfast/embedded/coordinator"
 )
 
-// lastEnd remembers in node.data-dir why the process ended by itself. The history lies on the volume, and is lost with
-// it.
+// lastEnd is why the process ended by itself. It is kept in node.data-dir: the history is on the volume, and is lost
+// with it.
 type lastEnd struct {
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
 }
 
-// noteWait is how long a process that ends waits for its last word to be written: whatever ends it may hang this disk,
-// too.
+// noteWait is how long a process that ends waits for this file to be written. What ended the process may have made this
+// disk hang, too.
 const noteWait = 300 * time.Millisecond
 
 func lastEndFile(cfg config.Config) string { return filepath.Join(cfg.Node.DataDir, "last-end.json") }
 
-// noteEnd writes down why the process ends, as well as it can.
+// noteEnd returns a function that writes why the process ends. It ignores errors.
 func noteEnd(cfg config.Config) func(reason string) {
 	return func(reason string) {
 		written := make(chan struct{})
 		go func() {
 			defer close(written)
 			if data, err := json.Marshal(lastEnd{reason, time.Now().UTC()}); err == nil {
-				_ = os.WriteFile(lastEndFile(cfg), data, 0o600) // the log has said it, too
+				_ = os.WriteFile(lastEndFile(cfg), data, 0o600) // the log has the reason as well
 			}
 		}()
 		select {
@@ -45,8 +45,8 @@ func noteEnd(cfg config.Config) func(reason string) {
 	}
 }
 
-// readEnd returns why the process that ran here last ended by itself. The error is [fs.ErrNotExist] if it did not, or if
-// a process has begun since.
+// readEnd returns why the last process ended by itself. The error is [fs.ErrNotExist] if it did not, or if another
+// process has started since.
 func readEnd(cfg config.Config) (last lastEnd, err error) {
 	data, err := os.ReadFile(lastEndFile(cfg))
 	if err == nil {
@@ -55,29 +55,30 @@ func readEnd(cfg config.Config) (last lastEnd, err error) {
 	return last, err
 }
 
-// LastEnd says that the node's process ended by itself and why, "" if it did not, or if another has begun since.
+// LastEnd returns a text about why the node's last process ended by itself. It is "" if the process did not, or if
+// another one has started since.
 func LastEnd(cfg config.Config) string {
 	last, err := readEnd(cfg)
-	if err != nil || cfg.Control.Remote.Address != "" { // another machine's node is meant
+	if err != nil || cfg.Control.Remote.Address != "" { // the command asks a node on another machine
 		return ""
 	}
 	return fmt.Sprintf("the process of %s ended by itself at %s: %s", cfg.Node.Name, last.At.Format(time.RFC3339),
 		last.Reason)
 }
 
-// tellEnd says why the process before this one ended, and forgets it.
+// tellEnd logs why the process before this one ended, adds it to the history, and removes the file.
 func (n *node) tellEnd() {
 	last, err := readEnd(n.cfg)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err == nil {
-		n.lg.Warn("the process before this one ended by itself", zap.String("reason", last.Reason), zap.Time("at", last.At))
+		n.lg.Warn("the previous process ended by itself", zap.String("reason", last.Reason), zap.Time("at", last.At))
 		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryEnd,
 			Why: fmt.Sprintf("at %s: %s", last.At.Format(time.RFC3339), last.Reason), Outcome: coordinator.Failed})
 		err = os.Remove(lastEndFile(n.cfg))
 	}
 	if err != nil {
-		n.lg.Warn("why the process before this one ended cannot be read, or not be forgotten", zap.Error(err))
+		n.lg.Warn("could not read or remove the reason why the previous process ended", zap.Error(err))
 	}
 }

@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	linksTime = 5 * time.Second // for each member, whether it answers or not
-	// linksGauge is 1 for each member that raft is connected to: the fact by which etcd itself judges that before it
-	// changes members (rafthttp, metrics.go and peer_status.go). All versions have it, and need no user to tell it.
+	linksTime = 5 * time.Second // for the answer of each member
+	// linksGauge is 1 for each member to which raft is connected. etcd uses the same state before it changes members
+	// (rafthttp, metrics.go and peer_status.go). All versions of etcd export it, without authentication.
 	linksGauge = "etcd_network_active_peers"
 	mostLinks  = 32 << 20 // bytes of an answer
 )
 
-// severed says why the members that are left may have no quorum without this node's, where another program runs some;
-// "" if they have one.
+// severed returns why the cluster may have no quorum without this node's member, because the members that another
+// program runs may not reach each other. It is "" if there is a quorum.
 func (n routes) severed(ctx context.Context) string {
 	s := n.statusOfAll(ctx)
 	t, told, urls := n.takeoverOf(s), s.Links(), n.etcd.ClientURLs()
@@ -55,7 +55,7 @@ func (n routes) severed(ctx context.Context) string {
 	return t.Severed(plan.ID(n.etcd.Status().ID), told)
 }
 
-// membersClient is a client of the members' HTTP, with the certificate that etcd's own gateway shows as a client.
+// membersClient returns an HTTP client for the members. It shows the certificate that etcd's own gateway shows.
 func membersClient(c settings.ClientTLS) (*http.Client, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if c.CertFile != "" {
@@ -73,8 +73,8 @@ func membersClient(c settings.ClientTLS) (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// askLinks asks a member, at all its client URLs at once, which members it is connected to. Another member may answer
-// there, as on localhost: its answer does not count.
+// askLinks asks a member at all its client URLs, in parallel, which members it is connected to. It ignores the answer
+// of another member, which may come from a URL such as one with localhost.
 func askLinks(ctx context.Context, client *http.Client, urls []string, id plan.ID) health.Links {
 	ctx, cancel := context.WithTimeout(ctx, linksTime)
 	defer cancel()
@@ -128,7 +128,7 @@ func linksAt(ctx context.Context, client *http.Client, url string, id plan.ID) (
 	return peers, nil
 }
 
-// linksOf takes from the gauge what the member with an ID says of its connections.
+// linksOf returns the members to which the member with this ID is connected, according to the gauge.
 func linksOf(gauge *dto.MetricFamily, id plan.ID) (peers []plan.ID, err error) {
 	mine := false
 	for _, m := range gauge.GetMetric() {

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// markEvery is how often it is looked whether etcd-manager's mark is there. etcd-manager itself looks every 10 s.
+	// markEvery is how often the store is checked for etcd-manager's mark. etcd-manager itself checks every 10 s.
 	markEvery = 2 * time.Second
 	markWait  = 10 * time.Second // for the store
 )
 
-// marker keeps etcd-manager's mark in the backup store while etcd-manager may run members of this cluster: without it,
-// and with a spec, etcd-manager stops its members and founds an empty cluster in their place.
+// marker keeps etcd-manager's mark in the backup store while etcd-manager may run members of this cluster. If the store
+// has a spec but no mark, etcd-manager stops its members and founds an empty cluster in their place.
 type marker struct {
 	wanted func() bool
 	keep   func(context.Context) (missing bool, err error)
 	lg     *zap.Logger
 }
 
-// follow keeps it until ctx ends.
+// follow keeps the mark until ctx ends.
 func (m *marker) follow(ctx context.Context) error {
 	ticker := time.NewTicker(markEvery)
 	defer ticker.Stop()
@@ -46,7 +46,7 @@ func (m *marker) follow(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failed:
-			m.lg.Warn("it could not be seen whether the backup store has etcd-manager's mark of this cluster", zap.Error(err))
+			m.lg.Warn("could not check whether the backup store has etcd-manager's mark of this cluster", zap.Error(err))
 		case err == nil && missing:
 			m.lg.Warn("etcd-manager's mark of this cluster was missing in the backup store, and was written again: without it " +
 				"etcd-manager founds an empty cluster over this one")
@@ -55,7 +55,7 @@ func (m *marker) follow(ctx context.Context) error {
 	}
 }
 
-// marker returns what keeps the mark of this node's cluster.
+// marker returns the marker of this node's cluster.
 func (n *node) marker() *marker {
 	return &marker{
 		wanted: func() bool { return managed(n.coord.Now()) },

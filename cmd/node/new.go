@@ -48,7 +48,8 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 	if err != nil {
 		return nil, fmt.Errorf("snapshot.store: %w", err)
 	}
-	// A key that cannot be read, of which the warnings have told, keeps no member from serving. Recipients would.
+	// Without a readable identity file the member serves all the same; config.Lacking has warned of it. Without valid
+	// recipients the node does not start.
 	options, err := BackupOptions(cfg)
 	options.By = cfg.Node.Name
 	if len(options.Recipients) < len(cfg.Snapshot.Recipients) {
@@ -84,7 +85,7 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 	return n, nil
 }
 
-// makeMesh makes the gossip and the resolver that reads it.
+// makeMesh makes the gossip and the resolver of the members' names.
 func (n *node) makeMesh() (err error) {
 	n.names = gossip.NewResolver(n.cfg.Zone(), settings.PeerHost(n.cfg.Etcd.PeerURL), n.lg.Named("names"))
 	if n.cfg.Cluster.Adopt {
@@ -92,7 +93,7 @@ func (n *node) makeMesh() (err error) {
 	}
 	cfg := n.cfg
 	boot, err := nextBoot(cfg.Node.DataDir, time.Now())
-	if err != nil { // a full disk keeps no member down
+	if err != nil { // a full disk must not keep the member down
 		n.lg.Warn("could not remember the number of this process", zap.Error(err))
 	}
 	self := gossip.Meta{Node: cfg.Node.Name, Boot: boot, Address: n.address, Version: n.version}
@@ -108,7 +109,7 @@ func (n *node) makeMesh() (err error) {
 	return nil
 }
 
-// makeMember makes etcd and what keeps it: its users, its backups, its series.
+// makeMember makes the member, and the keepers of its users, backups and metrics.
 func (n *node) makeMember(options snapshot.Options) {
 	cfg, reg := n.cfg, prometheus.DefaultRegisterer
 	n.etcd = embedded.New(embedded.Config{Config: cfg.Etcd, Names: MemberNames(cfg)}, n.lg, noteEnd(cfg))
@@ -124,7 +125,7 @@ func (n *node) makeMember(options snapshot.Options) {
 	n.source = source{cluster: cfg.Cluster.Name, node: cfg.Node.Name, version: n.version, etcd: n.etcd, now: n.now}
 	stores := snapshot.Stores{Main: n.store, Spool: OpenSpool(cfg)}
 	drill := func(ctx context.Context, name string) (snapshot.Drill, error) {
-		opt, err := BackupOptions(cfg) // the key may be readable by now
+		opt, err := BackupOptions(cfg) // again: the identity file may be readable by now
 		if err != nil {
 			return snapshot.Drill{}, err
 		}
@@ -134,7 +135,7 @@ func (n *node) makeMember(options snapshot.Options) {
 		n.lg.Named("backup"), reg)
 }
 
-// makeCoordinator makes what drives all of them.
+// makeCoordinator makes the coordinator, which drives all other parts.
 func (n *node) makeCoordinator(options snapshot.Options) {
 	cfg := n.cfg
 	n.elders = &elders{said: cfg.Cluster.Elders(), wanted: func() bool { return strangers(n.coord.Now()) },
@@ -162,7 +163,7 @@ func (n *node) makeCoordinator(options snapshot.Options) {
 		}, n.lg)
 }
 
-// Wanted is the configuration as decisions know it.
+// Wanted returns the part of the configuration on which decisions depend.
 func Wanted(cfg config.Config) plan.Config {
 	local := cfg.Volume.Provider == volume.ProviderLocal
 	return plan.Config{
@@ -184,7 +185,7 @@ func Wanted(cfg config.Config) plan.Config {
 	}
 }
 
-// httpPort is where members are served http beside TLS, "" for nowhere.
+// httpPort returns the port where members are served http beside TLS (tls.from-http), or "".
 func httpPort(cfg config.Config) string {
 	for _, text := range cfg.Etcd.ListenPeerURLs {
 		if u, err := url.Parse(text); err == nil && cfg.TLS.FromHTTP && u.Scheme == "http" {
@@ -194,13 +195,14 @@ func httpPort(cfg config.Config) string {
 	return ""
 }
 
-// MemberNames are what the members are called.
+// MemberNames returns how the members' names and peer URLs follow from the configuration.
 func MemberNames(cfg config.Config) embedded.Names {
 	return embedded.Names{Member: cfg.Cluster.MemberName, PeerURL: cfg.Etcd.PeerURL, Peer: peerName(cfg),
 		Hosts: foreignHosts(cfg)}
 }
 
-// foreignHosts are the members' host names where the operator has named them, and not holdfast.
+// foreignHosts returns the members' host names if the operator has set etcd.peer-url, or nil if they are holdfast's
+// own.
 func foreignHosts(cfg config.Config) (all []string) {
 	host := settings.PeerHost(cfg.Etcd.PeerURL)
 	if host == cfg.OwnPeerHost() {
@@ -212,7 +214,7 @@ func foreignHosts(cfg config.Config) (all []string) {
 	return all
 }
 
-// claims are the states of a claim that are exported.
+// claims returns the states of a claim that are exported as metrics.
 func claims(p *ebs.Provider) []string {
 	if p == nil {
 		return nil
@@ -222,13 +224,10 @@ func claims(p *ebs.Provider) []string {
 
 func actions() []string {
 	kinds := []plan.Kind{plan.Wait, plan.Acquire, plan.Yield, plan.Repair, plan.SetAside, plan.Promise, plan.Commit,
-		plan.Vacate,
-		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose, plan.Dismiss,
-		plan.Prepare, plan.Discard,
-		plan.Conclude, plan.Enter, plan.Swap, plan.Leave, plan.Stay, plan.Note, plan.Resize, plan.Remove, plan.Update,
-		plan.HandOver,
-		plan.Retire, plan.Unlock,
-		plan.Defrag, plan.Reload, plan.Compact, plan.Raise, plan.Disarm}
+		plan.Vacate, plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose,
+		plan.Dismiss, plan.Prepare, plan.Discard, plan.Conclude, plan.Enter, plan.Swap, plan.Leave, plan.Stay, plan.Note,
+		plan.Resize, plan.Remove, plan.Update, plan.HandOver, plan.Retire, plan.Unlock, plan.Defrag, plan.Reload,
+		plan.Compact, plan.Raise, plan.Disarm}
 	names := make([]string, len(kinds))
 	for i, k := range kinds {
 		names[i] = string(k)
@@ -236,7 +235,7 @@ func actions() []string {
 	return names
 }
 
-// reasons are those for an early election that are exported.
+// reasons returns the reasons for an early election that are exported as metrics.
 func reasons() (names []string) {
 	for _, r := range plan.Reasons() {
 		names = append(names, string(r))
@@ -244,8 +243,8 @@ func reasons() (names []string) {
 	return names
 }
 
-// killVariable names the step of an action before which the process kills itself. The stories use it to
-// crash a node at every line of the protocol; it is of no use to anybody else.
+// killVariable is an environment variable for tests only. It names the step of an action before which the process kills
+// itself. With it, the stories crash a node at every line of the protocol.
 const killVariable = "HOLDFAST_TEST_KILL_AT"
 
 func killAt(step string) func(string) {

@@ -28,7 +28,7 @@ import (
 	"holdfast/volume/ebs"
 )
 
-// node is what `holdfast run` runs: the parts, each of which is a field, and what only all of them together can answer.
+// node is what `holdfast run` runs. Its fields are the parts, and its methods need several of them.
 type node struct {
 	cfg     config.Config
 	lg      *zap.Logger
@@ -48,27 +48,26 @@ type node struct {
 	volumes provider
 	rooms   *rooms
 	disk    metrics.DiskTimes
-	ebs     *ebs.Provider // the volumes, nil with another kind of them
+	ebs     *ebs.Provider // the same as volumes; nil with another provider
 
 	given        released
 	misread      misread
 	certificates *pki.Keeper
 	editions     *authorities.Keeper // nil unless tls.mode is auto
-	step         func(string)        // is told each step of an action, for the stories to kill the process there
+	step         func(string)        // is called before each step of an action, where tests kill the process
 	issued       *authorities.Issued
 }
 
-// now is the present situation, and remember puts an entry into the history, for what is made before the coordinator.
+// now and remember call the coordinator. Parts that are made before the coordinator get these methods.
 func (n *node) now() coordinator.Situation   { return n.coord.Now() }
 func (n *node) remember(e coordinator.Entry) { n.coord.Remember(e) }
 
-// askForStatus is the question for a node's status; the coordinator knows the others.
+// askForStatus asks a node for its status. All other questions between nodes are the coordinator's.
 const askForStatus = "status"
 
-// answer answers other nodes' direct questions.
+// answer answers a question of another node.
 func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
-	switch string(question) {
-	case askForStatus:
+	if string(question) == askForStatus {
 		return json.Marshal(n.status())
 	}
 	if a, ok, err := n.coord.Answer(ctx, question); ok {
@@ -121,13 +120,13 @@ func (n *node) status() health.NodeStatus {
 	return s
 }
 
-// begins is what a node does that has decided nothing yet.
+// begins is the status text of a node that has decided nothing yet.
 const begins = "the process has just begun"
 
-// facts is the status but for what the metrics tell, which themselves are made from it.
+// facts returns the status without the parts that come from the metrics, because the metrics are made from it.
 func (n *node) facts() health.NodeStatus {
 	now, e := n.coord.Now(), n.etcd.Status()
-	if m := &now.Observation.Member; m.Running && e.Running { // what was observed is up to a second old
+	if m := &now.Observation.Member; m.Running && e.Running { // the observation is up to a second old
 		m.Status, m.Stalled = e.Status, e.Stalled
 	}
 	s := health.NodeStatus{
@@ -149,7 +148,7 @@ func (n *node) facts() health.NodeStatus {
 	}
 	if e.Running {
 		s.Etcd = etcdStatus(e, n.cfg.Etcd.AdvertiseClientURLs)
-		if !e.HasLead || !e.Confirmed && !e.Stalled { // one that was just elected is not confirmed yet
+		if !e.HasLead || !e.Confirmed && !e.Stalled { // a leader that was just elected is not confirmed yet
 			since := e.Asked
 			if since.IsZero() {
 				since = now.Since
@@ -181,15 +180,15 @@ func (n *node) facts() health.NodeStatus {
 	return s
 }
 
-// etcdStatus is the member in the words of the status.
+// etcdStatus returns the part of the status about the member.
 func etcdStatus(m plan.Member, clients []string) *health.EtcdStatus {
 	return &health.EtcdStatus{Member: plan.ID(m.ID), Cluster: plan.ID(m.Cluster), Status: m.Status, Clients: clients}
 }
 
-// clusterStatus is statusOfAll for a server.
+// clusterStatus adapts statusOfAll to the servers.
 func (n *node) clusterStatus(ctx context.Context) (any, error) { return n.statusOfAll(ctx), nil }
 
-// statusOfAll asks every live node for its status and judges the whole.
+// statusOfAll asks every live node for its status, within 2 s, and judges the cluster.
 func (n *node) statusOfAll(ctx context.Context) health.ClusterStatus {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -217,7 +216,7 @@ func (n *node) ask(ctx context.Context) health.ClusterStatus {
 	return s
 }
 
-// askNode gets the status of one node; of one that does not answer, what gossip knows of it.
+// askNode returns the status of one node. If the node does not answer, it returns what the gossip knows.
 func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStatus) {
 	asked := time.Now()
 	if peer.Node == n.cfg.Node.Name {
@@ -237,7 +236,7 @@ func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStat
 		Why: "not heard of since " + peer.Since.Format(time.RFC3339)}
 	if peer.Live {
 		s.State, s.Why = "silent", "in the gossip, but it does not answer"
-		s.Since = time.Time{} // the gossip knows since when it lives
+		s.Since = time.Time{} // in the gossip, since when the node lives, not since when it is silent
 	}
 	if f, err := coordinator.ReadFacts(peer.State); err == nil && f.Slot != "" {
 		s.Volume = &plan.Volume{Slot: f.Slot, Disk: f.Disk, Epoch: f.Epoch}
@@ -246,7 +245,7 @@ func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStat
 	return s
 }
 
-// livez says whether the process works. A supervisor may restart one that does not.
+// livez checks whether the process works. A supervisor may restart one that does not.
 func (n *node) livez(context.Context) []metrics.Check {
 	s := health.NodeStatus{Node: n.cfg.Node.Name, Reached: true}
 	if last := n.coord.Now().Looked; !last.IsZero() {
@@ -260,7 +259,7 @@ func (n *node) livez(context.Context) []metrics.Check {
 	return []metrics.Check{c}
 }
 
-// readyz says whether clients can be sent here, and what else an operator should know of this node.
+// readyz checks whether clients can be sent here. It also returns this node's findings, as warnings and details.
 func (n *node) readyz(context.Context) []metrics.Check {
 	s := n.status()
 	checks := []metrics.Check{{Name: "volume", Err: errors.New(s.Why)}, memberCheck(s, n.coord.Now().Observation.Stopping)}
@@ -274,7 +273,7 @@ func (n *node) readyz(context.Context) []metrics.Check {
 		c := metrics.Check{Name: string(f.Code), Warning: f.String()}
 		switch {
 		case f.Code == health.NamesUnknown, f.Code == health.AlarmCorrupt:
-			// with NOSPACE reads are answered, and there is no better node
+			// NOSPACE is only a warning: reads are answered, and no other node is better.
 			c = metrics.Check{Name: string(f.Code), Err: errors.New(f.String())}
 		case f.Severity == health.Info:
 			c = metrics.Check{Name: string(f.Code), Detail: f.String()}
@@ -284,7 +283,8 @@ func (n *node) readyz(context.Context) []metrics.Check {
 	return checks
 }
 
-// memberCheck says whether the member serves. What a process that is stopping was before is of no use to anybody.
+// memberCheck checks whether the member serves. Of a process that is stopping it tells only that, and not its last
+// state.
 func memberCheck(s health.NodeStatus, stopping bool) metrics.Check {
 	c := metrics.Check{Name: "member"}
 	e := s.Etcd
@@ -296,7 +296,7 @@ func memberCheck(s health.NodeStatus, stopping bool) metrics.Check {
 		c.Detail = fmt.Sprintf("%s, term %d, revision %d", s.State, e.Term, e.Revision)
 	case led:
 		c.Err = fmt.Errorf("%s, but no read through it was answered in the last seconds: %s", s.State, s.Why)
-	case stopping, s.State == health.Standby: // the sentence says it
+	case stopping, s.State == health.Standby: // Why includes the state
 		c.Err = errors.New(s.Why)
 	default:
 		c.Err = fmt.Errorf("%s: %s", s.State, s.Why)

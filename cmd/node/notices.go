@@ -13,32 +13,33 @@ import (
 	"holdfast/volume/ebs"
 )
 
-// noticeEvery is how often a node asks what is planned for its instance, as AWS advises.
+// noticeEvery is how often a node asks what is planned for its instance. AWS advises 5 s.
 const noticeEvery = 5 * time.Second
 
-// noticeGrace is how long a node that must go waits for its turn: as long as another member that goes may need until a
-// standby serves in its place. A Spot instance goes noticeLast before its end in any case.
+// noticeGrace is how long a node that must leave waits for the disruption lock: as long as a standby may need to serve
+// in place of another member that leaves. A node on a Spot instance leaves noticeLast before the instance ends in any
+// case.
 const (
 	noticeGrace = 30 * time.Second
 	noticeLast  = time.Minute
 )
 
-// notices gives the volume back before its instance goes, so that another node can take the slot at once. EC2 itself
-// detaches it only when the instance has terminated, and never where it is stopped.
+// notices releases the volume before the instance ends, so that another node can take the slot at once. EC2 itself
+// detaches the volume only after the instance has terminated, and never if the instance is stopped.
 type notices struct {
-	planned   func(context.Context) ebs.Lifecycle // may be old
-	confirmed func(context.Context) ebs.Lifecycle // asked for now
+	planned   func(context.Context) ebs.Lifecycle // may be cached
+	confirmed func(context.Context) ebs.Lifecycle // is asked now
 	holds     func() bool
-	standby   func() bool // another node is here that could take the volume at once
+	standby   func() bool // another node could take the volume at once
 	handBack  func(ctx context.Context, why string, must bool) (id plan.Volume, dropped bool, err error)
 	lg        *zap.Logger
 
-	since  time.Time // since when the instance is to go
-	heeded time.Time // the rebalance recommendation for which the volume was given back
-	said   string    // why it was not
+	since  time.Time // when the node first saw that the instance will end
+	heeded time.Time // the rebalance recommendation for which the volume was released
+	said   string    // the last error that was logged
 }
 
-// heed runs until ctx ends.
+// heed looks for notices until ctx ends.
 func (n *notices) heed(ctx context.Context) error {
 	ticker := time.NewTicker(noticeEvery)
 	defer ticker.Stop()
@@ -52,8 +53,8 @@ func (n *notices) heed(ctx context.Context) error {
 	}
 }
 
-// look acts on what is planned now. What fails is tried again at the next look. An old notice gives nothing up: an
-// instance that comes back from hibernation knows one, and stays.
+// look acts on what is planned now. If that fails, the next look tries again. It confirms a cached notice first: after
+// hibernation, an instance still has the old notice, but it stays.
 func (n *notices) look(ctx context.Context) {
 	plans := n.planned(ctx)
 	if plans.Leaves() == "" {
@@ -74,7 +75,7 @@ func (n *notices) look(ctx context.Context) {
 		}
 		must = time.Since(n.since) >= noticeGrace || !plans.At.IsZero() && time.Until(plans.At) < noticeLast
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime) // half done is worse than done late
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime) // a release must not stop half-way
 	defer cancel()
 	id, dropped, err := n.handBack(limited, why, must)
 	if dropped && !leaves {
@@ -91,8 +92,8 @@ func (n *notices) look(ctx context.Context) {
 	}
 }
 
-// reason says why the volume is to be given back, "" if it is not. A recommendation may come to nothing: so it is
-// heeded once, and only for a node that waits for the slot.
+// reason returns why the volume must be released, or "". A rebalance recommendation may come to nothing, so it counts
+// only once, and only while a standby waits for the slot.
 func (n *notices) reason(plans ebs.Lifecycle) string {
 	why := plans.Leaves()
 	if why == "" && !plans.Rebalance.IsZero() && !plans.Rebalance.Equal(n.heeded) && n.standby() {
@@ -101,7 +102,7 @@ func (n *notices) reason(plans ebs.Lifecycle) string {
 	return why
 }
 
-// notices returns what heeds the notices of this node's instance.
+// notices returns the notices of this node's instance.
 func (n *node) notices() *notices {
 	return &notices{
 		planned:   n.ebs.Planned,
@@ -113,14 +114,14 @@ func (n *node) notices() *notices {
 	}
 }
 
-// hasStandby reports whether another node could take this one's volume at once, which never leaves its zone.
+// hasStandby reports whether another node in the volume's zone could take the volume at once.
 func (n *node) hasStandby() bool {
 	return slices.ContainsFunc(n.mesh.Nodes(), func(peer gossip.Node) bool {
 		return peer.Node != n.cfg.Node.Name && standsBy(peer, n.ebs.Zone())
 	})
 }
 
-// standsBy reports whether a node is here that takes a volume of a zone as soon as it is free.
+// standsBy reports whether a live node waits for a free volume in this zone.
 func standsBy(peer gossip.Node, zone string) bool {
 	f, err := coordinator.ReadFacts(peer.State)
 	return peer.Live && err == nil && zone != "" && f.Standby == zone

@@ -17,14 +17,14 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// Fresh is the answer to GET and POST /tls/client: what the certificate needs that was shown.
+// Fresh is the answer to GET and POST /tls/client. It is for the certificate with which the caller authenticated.
 type Fresh struct {
-	Authorities string `json:"authorities"`           // the clients', or of an observer or operator the peers', PEM
-	Due         bool   `json:"due"`                   // it is time for another certificate
-	Certificate string `json:"certificate,omitempty"` // of a POST: for the same name and key, PEM
+	Authorities string `json:"authorities"`           // PEM: the clients'; for an observer or an operator the peers'
+	Due         bool   `json:"due"`                   // the certificate should be renewed
+	Certificate string `json:"certificate,omitempty"` // PEM, of a POST: the next one, for the same name and key
 }
 
-// controlAt is where other machines reach the control surface, "" if nowhere.
+// controlAt returns the address where other machines reach the control server, or "".
 func controlAt(cfg config.Config) string {
 	at, err := netip.ParseAddrPort(cfg.Control.Listen)
 	if err != nil { // it is not set
@@ -36,7 +36,7 @@ func controlAt(cfg config.Config) string {
 	return at.String()
 }
 
-// holder says who asks, and with which certificate.
+// holder returns the kind of the caller, and the certificate with which it authenticated.
 func (n routes) holder(r *http.Request) (h pki.Holder, has *x509.Certificate, err error) {
 	has, mesh, err := control.Shown(r)
 	if err != nil || !mesh {
@@ -46,7 +46,7 @@ func (n routes) holder(r *http.Request) (h pki.Holder, has *x509.Certificate, er
 	return h, has, err
 }
 
-// lookAtOwn answers what a holder's certificate needs.
+// lookAtOwn answers GET /tls/client: the current authorities, and whether the caller's certificate is due.
 func (n routes) lookAtOwn(r *http.Request) (any, error) {
 	h, has, err := n.holder(r)
 	if err != nil {
@@ -56,8 +56,8 @@ func (n routes) lookAtOwn(r *http.Request) (any, error) {
 	return Fresh{Authorities: string(next.Bundle), Due: next.Due}, err
 }
 
-// renewOwn issues a holder the certificate that follows its present one. The history has those that are issued, of
-// which there is a bounded number; what is refused is in the log.
+// renewOwn answers POST /tls/client: it issues the next certificate to the caller. The history gets an entry only for
+// an issued certificate, so that callers cannot flood it. Refusals are logged.
 func (n routes) renewOwn(r *http.Request) (any, error) {
 	h, has, err := n.holder(r)
 	if err != nil {

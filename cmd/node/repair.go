@@ -10,10 +10,10 @@ import (
 	"holdfast/embedded/health"
 )
 
-// repairTime bounds one write through raft.
+// repairTime limits a repair, which is one write through raft.
 const repairTime = 10 * time.Second
 
-// repair carries out one repair, if a fresh look still offers it.
+// repair makes one repair, if a new look at the facts still offers it.
 func (n routes) repair(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, repairTime)
 	defer cancel()

@@ -16,43 +16,44 @@ import (
 )
 
 const (
-	// roomEvery is how often a file system is asked, at most: a fast disk has 50 MB more on it by the next answer
-	// but one.
+	// roomEvery is the shortest time between two questions to a file system. Within two of them, a fast disk gets 50 MB
+	// more.
 	roomEvery = 200 * time.Millisecond
-	// roomRest is how often a volume is asked at least, and roomSpeed how many bytes a second are written to one at most.
+	// roomRest is the longest time between two questions about the volume. roomSpeed is the fastest disk that is
+	// expected, in bytes written a second.
 	roomRest  = 2 * time.Second
 	roomSpeed = 10 << 30
 	// roomAge is how long an answer counts.
 	roomAge = 10 * time.Second
 )
 
-// errRoomUnasked: a file system has been asked, and had no time to answer yet.
+// errRoomUnasked is the error until a file system has answered the first time.
 var errRoomUnasked = errors.New("it has not answered yet")
 
-// rooms knows how much room the file systems have that this node writes to. A disk that hangs does not answer at all:
-// each is asked one question at a time, and nobody waits for the answer.
+// rooms keeps how much room is on the file systems that this node writes to. A disk that hangs does not answer. So each
+// file system is asked in the background, one question at a time, and nothing waits for the answer.
 type rooms struct {
 	spool, scratch string
 	statfs         func(path string) (fileSystem, error)
 
 	mu     sync.Mutex
-	volume string // of the held volume
+	volume string // path of the held volume
 	seen   map[string]*sampled
 }
 
-// fileSystem is what a file system says of itself.
+// fileSystem is the answer of a file system.
 type fileSystem struct {
 	plan.Room
 	id unix.Fsid
 }
 
-// sampled is what a file system has answered last.
+// sampled is the last answer of a file system.
 type sampled struct {
 	fileSystem
 	err    error
-	at     time.Time // of the answer
-	asked  time.Time // the last question
-	asking bool      // it has no answer yet
+	at     time.Time // of the last answer
+	asked  time.Time // of the last question
+	asking bool      // the last question has no answer yet
 }
 
 func newRooms(spool, scratch string) *rooms {
@@ -69,7 +70,7 @@ func roomAt(path string) (fileSystem, error) {
 	return fileSystem{plan.Room{Free: int64(st.Bavail) * block, Size: int64(st.Blocks) * block}, st.Fsid}, nil
 }
 
-// on is what the file system at path has said lately.
+// on returns the last answer of the file system at path, and asks again in the background.
 func (r *rooms) on(path string) (fileSystem, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,29 +100,29 @@ func (r *rooms) ask(path string, s *sampled) {
 	s.fileSystem, s.err, s.at, s.asking = answer, err, time.Now(), false
 }
 
-// all is what the coordinator observes.
+// all returns the rooms that the coordinator observes. volume is the path of the held volume.
 func (r *rooms) all(volume string) (all coordinator.Rooms) {
 	r.mu.Lock()
 	r.volume = volume
 	r.mu.Unlock()
 	for to, path := range map[*plan.Room]string{&all.Volume: volume, &all.Spool: r.spool, &all.Scratch: r.scratch} {
 		if path != "" {
-			f, _ := r.on(path) // what is not known has no size
+			f, _ := r.on(path) // on an error the size is 0, which means unknown
 			*to = f.Room
 		}
 	}
 	return all
 }
 
-// untilRoom is when to ask again: long before the reserve can be reached, for the next answer is used only after the
-// one that is under way.
+// untilRoom returns when to ask again. At roomSpeed, the reserve must not be reached before two more answers, because
+// watch reads the answer to the question before.
 func untilRoom(r plan.Room) time.Duration {
 	spare := time.Duration((r.Free-r.Reserve())/(2*roomSpeed/1000)) * time.Millisecond
 	return min(max(spare, roomEvery), roomRest)
 }
 
-// watch asks about the held volume until ctx ends, and calls look as soon as less than its reserve is free: at the
-// speed of a fast disk etcd uses that up in seconds.
+// watch asks about the held volume until ctx ends, and calls look as soon as less than the reserve is free. On a fast
+// disk, etcd can use up the reserve in seconds.
 func (r *rooms) watch(ctx context.Context, look func()) error {
 	timer := time.NewTimer(roomEvery)
 	defer timer.Stop()
@@ -138,7 +139,7 @@ func (r *rooms) watch(ctx context.Context, look func()) error {
 			timer.Reset(roomEvery)
 			continue
 		}
-		room, _ := r.on(volume) // what is not known changes nothing
+		room, _ := r.on(volume) // an unknown room is not short
 		timer.Reset(untilRoom(room.Room))
 		before := short
 		if short = room.Short(before); short && !before {
@@ -147,7 +148,7 @@ func (r *rooms) watch(ctx context.Context, look func()) error {
 	}
 }
 
-// tell adds to a checkup what is judged of the file systems: each of them once, and the volume's first.
+// tell adds the file systems to a checkup: the volume's first, and each file system only once.
 func (r *rooms) tell(c *health.Checkup, s coordinator.Situation) {
 	told := map[unix.Fsid]bool{}
 	look := func(path string) (*plan.Room, error) {
@@ -162,21 +163,21 @@ func (r *rooms) tell(c *health.Checkup, s coordinator.Situation) {
 		room, err := look(s.Volume.Path)
 		if err != nil {
 			c.RoomErr = err.Error()
-		} else { // as it was decided upon
+		} else { // with the reserve on which the coordinator decided
 			decided := s.Rooms.Volume
 			c.Room = &health.VolumeRoom{Room: *room, Reserve: decided.Reserve(), Enough: decided.Enough(),
 				Short: s.Observation.Claim.Short}
 		}
 	}
 	if r.spool != "" {
-		c.Spool, _ = look(r.spool) // where it does not answer, backups fail and say why
+		c.Spool, _ = look(r.spool) // if the spool does not answer, the backups fail and say why
 	}
 	if r.scratch != "" {
 		c.Scratch, _ = look(r.scratch)
 	}
 }
 
-// roomSample adds what is exported of the file systems.
+// roomSample adds the file systems to the exported metrics.
 func roomSample(to *metrics.Sample, s coordinator.Situation) {
 	disk := func(r plan.Room) metrics.Disk { return metrics.Disk{Free: r.Free, Size: r.Size} }
 	to.Disks = metrics.Disks{Volume: disk(s.Rooms.Volume), Spool: disk(s.Rooms.Spool), Scratch: disk(s.Rooms.Scratch)}

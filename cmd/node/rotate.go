@@ -14,8 +14,8 @@ import (
 	"holdfast/metrics"
 )
 
-// rotationSample is the state of the authorities as metrics: known says that this node has any, r is the rotation that
-// is open.
+// rotationSample returns the state of the authorities as metrics. known says that this node has authorities, and r is
+// the open rotation, if any.
 func rotationSample(known bool, r *health.RotationStatus) metrics.Rotation {
 	switch {
 	case r != nil:
@@ -29,10 +29,11 @@ func rotationSample(known bool, r *health.RotationStatus) metrics.Rotation {
 // Rotated is the answer to POST /tls/rotate.
 type Rotated struct {
 	Meaning string   `json:"meaning"`
-	Refuses []string `json:"refuses,omitempty"` // who is refused by whom then, and when; of a dry run
+	Refuses []string `json:"refuses,omitempty"` // of a dry run: who will be refused, by whom and when
 }
 
-// rotateAuthorities takes a step that an operator asks for. Any node can: the store decides between two.
+// rotateAuthorities takes the step of a rotation that an operator asks for. Any node can do it: if two nodes do, the
+// store decides.
 func (n routes) rotateAuthorities(r *http.Request) (any, error) {
 	if n.editions == nil {
 		return nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode "+
@@ -50,7 +51,7 @@ func (n routes) rotateAuthorities(r *http.Request) (any, error) {
 	if a.Meaning, err = n.editions.Advance(r.Context(), v, order, control.Dry(r)); err == nil && control.Dry(r) {
 		looking, cancel := context.WithTimeout(r.Context(), authorities.StorePatience)
 		defer cancel()
-		issued, _ := n.issued.Look(looking) // what is known counts
+		issued, _ := n.issued.Look(looking) // on an error, the known ones are shown
 		a.Refuses = n.editions.Refuses(v, order, n.statusOfAll(r.Context()), issued, time.Now())
 	}
 	return a, err

@@ -22,8 +22,8 @@ import (
 // routes are what operators can ask of the node.
 type routes struct{ *node }
 
-// serve serves the control socket, and other machines if the configuration says so, until ctx ends. What
-// operators ask for is in the node's history, with who asked and what came of it.
+// serve serves the control socket and, if control.listen is set, other machines, until ctx ends. It adds the operators'
+// requests to the node's history, with the caller and the result.
 func (n routes) serve(ctx context.Context) error {
 	s := control.Server{Config: n.cfg.Control, CertFile: n.cfg.Etcd.CertFile, KeyFile: n.cfg.Etcd.KeyFile,
 		CAFile: n.cfg.Etcd.TrustedCAFile, Log: n.lg,
@@ -42,7 +42,7 @@ func (n routes) serve(ctx context.Context) error {
 	return s.Serve(ctx, n.routes())
 }
 
-// routes is the table of what the node can be asked for.
+// routes returns the table of requests.
 func (n routes) routes() *control.Routes {
 	rs := new(control.Routes)
 	yes := func(r *http.Request, key string) bool { return r.FormValue(key) == "true" }
@@ -105,15 +105,14 @@ type Released struct {
 	Volume string `json:"volume"`
 }
 
-// Aside is the answer to POST /volume/set-aside: the volume of which everything is set aside, and what that is, as far
-// as it was only asked.
+// Aside is the answer to POST /volume/set-aside: the volume, and for a dry run its contents.
 type Aside struct {
 	Slot     string          `json:"slot"`
 	Path     string          `json:"path"`
 	Contents volume.Contents `json:"contents"`
 }
 
-// setAside sets everything on the volume aside, which another cluster may have written.
+// setAside sets everything on the volume aside. Another cluster may have written it.
 func (n routes) setAside(r *http.Request) (any, error) {
 	v, err := n.coord.MaySetVolumeAside()
 	if err != nil {
@@ -128,13 +127,13 @@ func (n routes) setAside(r *http.Request) (any, error) {
 	return aside, err
 }
 
-// release gives the volume up.
+// release releases the volume.
 func (n routes) release(r *http.Request) (any, error) {
 	if control.Dry(r) {
 		id, err := n.coord.Releasable()
 		return Released{Slot: id.Slot, Volume: id.ID}, err
 	}
-	// The caller may go away: what was begun is brought to its end.
+	// The release must not stop half-way if the caller disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
 	defer cancel()
 	id, err := n.coord.GiveUp(ctx)
@@ -154,12 +153,13 @@ func (n routes) pause(r *http.Request) error {
 	return n.coord.Pause(r.Context(), p, control.Dry(r))
 }
 
-// slots are those that a request declares lost.
+// slots returns the slots that a request declares lost.
 func slots(r *http.Request) []string {
 	return strings.FieldsFunc(r.FormValue("lost"), func(c rune) bool { return c == ',' })
 }
 
-// releaseTime bounds a release or a drain: the hand-over, the end of etcd, and the minute a detach may take.
+// releaseTime limits a release or a drain: the hand-over of leadership, the stop of etcd, and a detach of up to a
+// minute.
 const releaseTime = 3 * time.Minute
 
 // SaveEvent is one line of the answer to POST /snapshot: progress, then a result or an error.
@@ -169,7 +169,7 @@ type SaveEvent struct {
 	Error    string             `json:"error,omitempty"`
 }
 
-// wouldSave returns whose backup would be saved now, and an error if none could be.
+// wouldSave returns the metadata of the backup that would be saved now, and an error if none could be saved.
 func (n routes) wouldSave(ctx context.Context) (snapshot.Meta, error) {
 	tx, meta, err := n.source.Begin(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func (n routes) controlSave(w http.ResponseWriter, r *http.Request) {
 	enc := json.NewEncoder(w)
 	send := func(e SaveEvent) {
 		_ = flow.SetWriteDeadline(time.Now().Add(control.WriteTime))
-		_ = enc.Encode(e) // the client is gone: its context ends the save
+		_ = enc.Encode(e) // if the client is gone, its context ends the save
 		_ = flow.Flush()
 	}
 	meta, err := n.keeper.Save(r.Context(), func(p snapshot.Progress) { send(SaveEvent{Progress: &p}) })
@@ -207,7 +207,8 @@ func (n routes) controlSave(w http.ResponseWriter, r *http.Request) {
 	send(SaveEvent{Saved: &meta})
 }
 
-// rejoin gives up the data of this node: the cluster has continued without it, or it differs from what the others have.
+// rejoin sets aside the data of this node, because the cluster has continued without it, or because it differs from the
+// data of the other members.
 func (n routes) rejoin(ctx context.Context, dry bool) error {
 	apart := n.coord.Rejoin(dry)
 	if !errors.Is(apart, coordinator.ErrNotApart) {
@@ -220,7 +221,7 @@ func (n routes) rejoin(ctx context.Context, dry bool) error {
 	return n.coord.Part(dry)
 }
 
-// users answers GET /auth with what would be changed, and POST /auth with what was.
+// users answers GET /auth with the steps that would be made, and POST /auth with those that were.
 func (n routes) users(r *http.Request) (any, error) {
 	if r.Method != http.MethodPost || control.Dry(r) {
 		return n.auth.Plan()

@@ -49,13 +49,13 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 		return err
 	}
 	previous := net.DefaultResolver
-	net.DefaultResolver = n.names.Resolver() // etcd's dialers know no other way to be given a resolver
+	net.DefaultResolver = n.names.Resolver() // etcd's dialers can be given a resolver in no other way
 	defer func() { net.DefaultResolver = previous }()
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	outer, end := context.WithCancel(context.WithoutCancel(ctx)) // of what must outlive the member
+	outer, end := context.WithCancel(context.WithoutCancel(ctx)) // for parts that must outlive the member
 	defer end()
 	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz, n.clusterStatus,
 		lg.Named("http"))
@@ -86,7 +86,7 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	group.Go(func() error {
 		return config.Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
-	// not when it serves: a node may have to wait for others
+	// Ready means started, not serving: a node may have to wait for others.
 	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
 		lg.Warn("systemd was not told that the node runs", zap.Error(err))
 	}
@@ -96,7 +96,7 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 			version, etcdversion.Version, cfg.Cluster.Name, strings.Join(cfg.Cluster.Slots, ","))})
 	err = n.coord.Run(ctx)
 	if errors.Is(err, coordinator.ErrVolumeLost) {
-		return err // not waiting for anybody: what holds the dead volume may hang
+		return err // without waiting: parts that use the dead volume may hang
 	}
 	cancel()
 	end()
@@ -106,8 +106,8 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	return err
 }
 
-// endWait is how long the parts beside the member may take to end. A backup store that hangs, on a dead
-// NFS server say, must not keep the process.
+// endWait is how long the other parts may take to end after the member. A backup store that hangs, such as on a dead
+// NFS server, must not keep the process from ending.
 const endWait = 5 * time.Second
 
 func waitFor(group *errgroup.Group, lg *zap.Logger) error {
@@ -126,7 +126,7 @@ func waitFor(group *errgroup.Group, lg *zap.Logger) error {
 	}
 }
 
-// NewLogger logs to standard error. The level can be changed while the process runs.
+// NewLogger returns a logger to standard error, and its level, which can be changed while the process runs.
 func NewLogger(cfg config.Log) (*zap.Logger, zap.AtomicLevel, error) {
 	c := zap.NewProductionConfig()
 	c.Sampling, c.DisableStacktrace, c.DisableCaller = nil, true, true
@@ -145,7 +145,8 @@ func NewLogger(cfg config.Log) (*zap.Logger, zap.AtomicLevel, error) {
 	return lg, c.Level, err
 }
 
-// reload takes over what can be taken over while the node runs, and says what needs a restart.
+// reload applies the changes of the configuration that a running node can apply. The history also gets the keys whose
+// changes need a restart.
 func (n *node) reload(now *config.Loaded, load func() (*config.Loaded, error), level zap.AtomicLevel) {
 	taken, restart, err := now.Reload(load, level, n.lg)
 	n.misread.is(err)

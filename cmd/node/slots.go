@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	slotsWait  = time.Minute     // for the tags, where nothing is remembered
-	slotsBlind = 5 * time.Second // the same where something is: a restart does not wait for an outage to end
+	slotsWait  = time.Minute     // for the tags, if the slots of the last start are not known
+	slotsBlind = 5 * time.Second // the same if they are known: a restart must not wait for the end of an outage
 )
 
-// WithSlots returns the configuration with the slots of the cluster. Where cluster.slots is not set, the tags of the
-// volumes have them, and the cloud is asked.
+// WithSlots returns the configuration with the slots of the cluster. If cluster.slots is not set, it reads them from
+// the tags of the volumes.
 func WithSlots(ctx context.Context, cfg config.Config) (config.Config, error) {
 	if !cfg.Cluster.TagSlots {
 		return cfg, nil
@@ -45,8 +45,8 @@ func WithSlots(ctx context.Context, cfg config.Config) (config.Config, error) {
 	return cfg.WithSlots(slots)
 }
 
-// knownSlots is WithSlots for a node that starts. What the tags said is remembered in node.data-dir: an outage of the
-// cloud, or one tag that is wrong, keeps no member down whose disk is here.
+// knownSlots is WithSlots for a node that starts. It remembers the slots in node.data-dir, so that a member whose disk
+// is here also starts during an outage of EC2, or with a wrong tag.
 func knownSlots(ctx context.Context, cfg config.Config, lg *zap.Logger) (config.Config, error) {
 	if !cfg.Cluster.TagSlots {
 		return cfg, nil
@@ -76,13 +76,13 @@ func knownSlots(ctx context.Context, cfg config.Config, lg *zap.Logger) (config.
 	return tagged, writeSlots(file, cfg.Cluster.Name, slots)
 }
 
-// slotsFile is what is remembered of the tags.
+// slotsFile is the content of slots.json in node.data-dir.
 type slotsFile struct {
 	Cluster string   `json:"cluster"`
 	Slots   []string `json:"slots"`
 }
 
-// readSlots returns what the tags of a cluster's volumes said at the last start, nil if that is not known.
+// readSlots returns the slots that the tags named at the last start, or nil if they are not known.
 func readSlots(file, cluster string) []string {
 	data, err := os.ReadFile(file)
 	var f slotsFile
@@ -106,7 +106,7 @@ func writeSlots(file, cluster string, slots []string) error {
 	return nil
 }
 
-// keepSlots has a reload keep the slots of the running node where they come from tags, which are read at the start
+// keepSlots returns a load that keeps the slots of the running node if they come from tags. Tags are read at the start
 // only.
 func keepSlots(running *config.Loaded, load func() (*config.Loaded, error)) func() (*config.Loaded, error) {
 	return func() (*config.Loaded, error) {

@@ -11,7 +11,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// source is the member as the keeper of backups knows it.
+// source is the member as the source of backups. It implements [snapshot.Source].
 type source struct {
 	cluster, node, version string // of holdfast
 	etcd                   *embedded.Member
@@ -20,8 +20,7 @@ type source struct {
 
 var _ snapshot.Abortable = (*embedded.Tx)(nil)
 
-// Leader implements [snapshot.Source]: the schedule runs on the raft leader, and not on one that only remembers to be
-// it.
+// Leader implements [snapshot.Source]: the schedule runs on a leader that is confirmed, not on a deposed one.
 func (s source) Leader() bool {
 	now := s.etcd.Status()
 	return now.Running && now.Ready && now.Leader && now.Confirmed
@@ -46,7 +45,7 @@ func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 	}, nil
 }
 
-// Hold implements [snapshot.Source]: while another program runs members of the cluster, its backups may be the way
+// Hold implements [snapshot.Source]: no backup is deleted while another program runs members, because it may be the way
 // back.
 func (s source) Hold() string { return s.now().Observation.Mixed() }
 

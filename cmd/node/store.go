@@ -12,8 +12,8 @@ import (
 	"holdfast/snapshot/s3"
 )
 
-// makeBackupDirectories makes the directories of backups that are ours: anywhere else a missing directory may be a
-// missing mount.
+// makeBackupDirectories makes the default directories for backups. It makes no other, because a missing directory may
+// be a missing mount.
 func makeBackupDirectories(cfg config.Config) error {
 	for _, dir := range cfg.OwnBackupDirectories() {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -23,24 +23,24 @@ func makeBackupDirectories(cfg config.Config) error {
 	return nil
 }
 
-// OpenStore returns the backup store of the configuration. Nothing is asked yet.
+// OpenStore returns the backup store of the configuration. It sends no request yet.
 func OpenStore(ctx context.Context, cfg config.Config) (snapshot.Store, error) {
 	return OpenStoreAt(ctx, cfg, cfg.Snapshot.Store)
 }
 
-// OpenStoreAt returns the store at a path or a URL. A bucket is reached as snapshot.s3 says.
+// OpenStoreAt returns the store at a path or a URL. The settings of snapshot.s3 apply to a bucket.
 func OpenStoreAt(ctx context.Context, cfg config.Config, at string) (snapshot.Store, error) {
 	if !config.IsBucket(at) {
 		return snapshot.NewDir(config.Abs(at)), nil
 	}
 	store, err := s3.New(ctx, at, cfg.Snapshot.S3)
-	if err != nil { // not the nil of a type, which is none
+	if err != nil { // a nil *s3.Store in the interface would not be nil
 		return nil, err
 	}
 	return store, nil
 }
 
-// OpenSpool returns the spool, nil where there is none.
+// OpenSpool returns the spool, or nil if there is none.
 func OpenSpool(cfg config.Config) snapshot.Store {
 	if cfg.Snapshot.Spool == "" {
 		return nil
@@ -48,7 +48,7 @@ func OpenSpool(cfg config.Config) snapshot.Store {
 	return snapshot.NewDir(cfg.Snapshot.Spool)
 }
 
-// BackupOptions says how backups are written and read here.
+// BackupOptions returns how backups are written and read. It returns the options also with an error.
 func BackupOptions(cfg config.Config) (snapshot.Options, error) {
 	s := cfg.Snapshot
 	opt := snapshot.Options{Scratch: s.Scratch, Rate: int64(s.Rate) << 20, Format: s.Format, Level: s.Compression,

@@ -19,9 +19,9 @@ import (
 	"holdfast/snapshot"
 )
 
-// released is what this process has released: its member is drained until it is undrained.
+// released keeps the answer of the release of this node's member. The member stays drained until `holdfast undrain`.
 type released struct {
-	busy sync.Mutex // while one is released
+	busy sync.Mutex // is held during a release
 	mu   sync.Mutex
 	last *health.Release
 }
@@ -38,8 +38,8 @@ func (r *released) set(last *health.Release) {
 	r.last = last
 }
 
-// again is the answer to a release that is given again, of a member that is drained: its versions are not known then,
-// so that nobody could say whether another etcd than before can run on its data.
+// again answers a release of a member that is already drained. The versions of its data are not known while it is
+// drained. So the answer is the same as before, and a release to another version is refused.
 func (r *released) again(to string) (health.Release, error) {
 	last := r.get()
 	switch {
@@ -54,7 +54,7 @@ func (r *released) again(to string) (health.Release, error) {
 	return *last, nil
 }
 
-// takeover says how far the takeover of another program's cluster is.
+// takeover returns the state of the takeover of another program's cluster.
 func (n routes) takeover(ctx context.Context) health.Takeover {
 	return n.takeoverOf(n.statusOfAll(ctx))
 }
@@ -68,7 +68,7 @@ func (n routes) takeoverOf(s health.ClusterStatus) health.Takeover {
 	return health.AssessTakeover(s, record, o.Foreign(), o.Mixed())
 }
 
-// undrain starts the member again, also one that was released.
+// undrain starts the member again, also after a release.
 func (n routes) undrain(dry bool) error {
 	err := n.coord.Undrain(dry)
 	if err == nil && !dry {
@@ -77,8 +77,8 @@ func (n routes) undrain(dry bool) error {
 	return err
 }
 
-// giveBack makes this node's member ready for the program that the cluster was taken over from, and stops it. What has
-// been done of it is not done again, and at every line the member can be started by either program: the data stays
+// giveBack releases this node's member to the program that the cluster was taken over from. It can be repeated, and
+// does only the steps that are left. After each step, either program can start the member, because the data stays
 // where both find it.
 func (n routes) giveBack(r *http.Request) (any, error) {
 	if !n.given.busy.TryLock() {
@@ -104,7 +104,7 @@ func (n routes) giveBack(r *http.Request) (any, error) {
 		return nil, err
 	}
 	n.step("release-handed")
-	// The caller may go away: what was begun is brought to its end.
+	// The release must not stop half-way if the caller disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 	defer cancel()
 	how.Dry = false
@@ -119,8 +119,8 @@ func (n routes) giveBack(r *http.Request) (any, error) {
 	return rel, nil
 }
 
-// leave drains the member, or judges whether it may be. Beside what every drain asks, the members that another program
-// runs must reach each other: no node tells what raft there sees.
+// leave drains the member or, with how.Dry, checks whether it may be drained. Beside the checks of every drain, it asks
+// the members that another program runs whether they reach each other, because no node knows that.
 func (n routes) leave(ctx context.Context, how coordinator.DrainOptions) (coordinator.DrainReport, error) {
 	severed := n.severed(ctx)
 	if severed != "" && !how.Force {
@@ -131,8 +131,8 @@ func (n routes) leave(ctx context.Context, how coordinator.DrainOptions) (coordi
 	return report, err
 }
 
-// prepareRelease does all that comes before the stop. The pause is before the file state: once another program may run
-// the member, no node changes the cluster by itself.
+// prepareRelease does everything that comes before the drain. The pause comes before the file state, because no node
+// may change the cluster by itself once another program may run the member.
 func (n routes) prepareRelease(ctx context.Context, rel *health.Release, by string) error {
 	meta, err := n.backupFor(ctx, rel.To)
 	if err != nil {
@@ -156,7 +156,7 @@ func (n routes) prepareRelease(ctx context.Context, rel *health.Release, by stri
 		}
 	}
 	n.step("release-paused")
-	// That the cluster goes back as a whole is said before the last of its members does.
+	// Before the last member is released, the store records that the cluster was given back.
 	if o := n.coord.Now().Observation; o.Disk.Ledger.Record != nil && len(o.Foreign()) == n.voters()-1 {
 		if err := n.records.Return(ctx, *o.Disk.Ledger.Record, by); err != nil {
 			return fmt.Errorf("not released: %w", err)
@@ -174,7 +174,8 @@ func (n routes) prepareRelease(ctx context.Context, rel *health.Release, by stri
 	return embedded.Disk{Names: MemberNames(n.cfg)}.HandBack(rel.Path, state)
 }
 
-// resume ends the pause of a cluster. One that was about to go back to another program is kept.
+// resume ends the pause of the cluster. If the pause was for giving the cluster back, the store records that holdfast
+// keeps it.
 func (n routes) resume(r *http.Request) (any, error) {
 	p, err := n.coord.Resume(r.Context(), true)
 	if err != nil || control.Dry(r) {
@@ -188,10 +189,10 @@ func (n routes) resume(r *http.Request) (any, error) {
 	return n.coord.Resume(r.Context(), false)
 }
 
-// backupFor makes sure of a fresh backup that an etcd of a version can open.
+// backupFor returns a recent backup that etcd of this version can open, and saves one if needed.
 func (n routes) backupFor(ctx context.Context, to string) (snapshot.Meta, error) {
 	meta, err := n.keeper.Fresh(ctx, DowngradeBackup)
-	if err == nil && plan.Older(to, meta.StorageVersion) { // it is from before the downgrade
+	if err == nil && plan.Older(to, meta.StorageVersion) { // the backup was made before the downgrade
 		meta, err = n.keeper.Save(ctx, nil)
 	}
 	if err == nil && plan.Older(to, meta.StorageVersion) {
@@ -200,10 +201,10 @@ func (n routes) backupFor(ctx context.Context, to string) (snapshot.Meta, error)
 	return meta, err
 }
 
-// voters is how many the cluster has.
+// voters returns the number of the cluster's voters.
 func (n routes) voters() int { return len(plan.Voters(n.etcd.Members())) }
 
-// mayRelease says whether this node's member may be given back to an etcd of a version.
+// mayRelease judges whether this node's member may be released to etcd of this version.
 func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 	now, s := n.coord.Now(), n.statusOfAll(ctx)
 	in := health.Releasing{To: to, Manager: n.cfg.Snapshot.Format == snapshot.FormatManager, Voters: n.voters()}
@@ -247,8 +248,8 @@ func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 	return r
 }
 
-// managersWord is what etcd-manager's file state on a volume says: the version of its etcd, the cluster's
-// token, and the names of the members.
+// managersWord reads etcd-manager's file state on a volume: the version of its etcd, the cluster's token, and the names
+// of the members.
 func managersWord(path string) (version, token string, names []string, problem string) {
 	state, err := embedded.ReadManagerState(path)
 	if err != nil {

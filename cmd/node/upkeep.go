@@ -7,7 +7,7 @@ import (
 	"holdfast/metrics"
 )
 
-// upkeepSample adds what is exported of the database.
+// upkeepSample adds the database to the exported metrics.
 func upkeepSample(to *metrics.Sample, s coordinator.Situation) {
 	m, u := s.Observation.Member, s.Upkeep
 	to.Size, to.InUse, to.Quota = m.Space.Size, m.Space.InUse, m.Space.Quota
@@ -19,7 +19,7 @@ func upkeepSample(to *metrics.Sample, s coordinator.Situation) {
 	}
 }
 
-// upkeepOf is the section as decisions know it.
+// upkeepOf returns the section upkeep in the type of decisions.
 func upkeepOf(c config.Upkeep) plan.Upkeep {
 	return plan.Upkeep{FreePercent: c.DefragFreePercent, FreeBytes: c.DefragFreeBytes, FullPercent: c.FullPercent,
 		Cure: c.CureNoSpace}

@@ -9,7 +9,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// users is the node as the keeper of etcd's users and roles knows it.
+// users adapts the node to the keeper of etcd's users and roles.
 type users struct {
 	etcd     *embedded.Member
 	now      func() coordinator.Situation
@@ -20,7 +20,8 @@ func (u users) world() auth.World {
 	return auth.World{Etcd: u.etcd, Leads: u.leadership, Obstacle: u.obstacle, Did: u.changed}
 }
 
-// leadership names this member's leadership: by the cluster, which a restore makes another one, and the term.
+// leadership identifies this member's leadership, or is "" if it does not lead. It includes the cluster ID, because
+// terms begin again after a restore.
 func (u users) leadership() string {
 	s := u.etcd.Status()
 	if !s.Running || !s.Ready || !s.Leader || !s.Confirmed {
@@ -29,10 +30,11 @@ func (u users) leadership() string {
 	return fmt.Sprintf("%x of %x in term %d", s.ID, s.Cluster, s.Term)
 }
 
-// obstacle says why users and roles may not be changed now. A member that is down is no obstacle, for a password
-// that leaked must be changed then too; a restore is, because it ends with other users.
+// obstacle returns why users and roles may not be changed now, or "". asked says that an operator asked for the
+// change. A member that is down is no obstacle, because a leaked password must be changed all the same. A restore is
+// one, because it replaces the users.
 func (u users) obstacle(asked bool) string {
-	s, now := u.now(), u.etcd.Status() // the coordinator's view is up to a second old
+	s, now := u.now(), u.etcd.Status() // the situation is up to a second old
 	m := s.Observation.Member
 	switch {
 	case !now.Running || !now.Ready:
@@ -49,7 +51,7 @@ func (u users) obstacle(asked bool) string {
 	return ""
 }
 
-// changed puts a step into the history.
+// changed adds a step to the history.
 func (u users) changed(s auth.Step, err error) {
 	e := coordinator.Entry{Kind: coordinator.EntryAuth, Why: s.String(), Outcome: coordinator.Done}
 	if err != nil {

@@ -20,14 +20,14 @@ import (
 	"holdfast/volume/ebs"
 )
 
-// provider is any kind of volumes.
+// provider is a provider of volumes that also reports problems.
 type provider interface {
 	volume.Provider
-	Problems() []string // for status; it waits for nothing
+	Problems() []string // for the status; does not block
 }
 
-// OpenProvider makes the provider that the configuration names. The second result is the same one when it
-// is EBS's, which can tell more about itself.
+// OpenProvider makes the provider that the configuration names. The second result is the same provider if it is for
+// EBS, and nil otherwise.
 func OpenProvider(ctx context.Context, cfg config.Config, reg prometheus.Registerer, step func(string),
 	lg *zap.Logger) (provider, *ebs.Provider, error) {
 	if cfg.Volume.Provider != volume.ProviderEBS {
@@ -44,12 +44,12 @@ func OpenProvider(ctx context.Context, cfg config.Config, reg prometheus.Registe
 	return p, p, nil
 }
 
-// markerFile is where a node remembers the local volume it held last.
+// markerFile returns the path of the file in which a node remembers the local volume that it held last.
 func markerFile(cfg config.Config) string {
 	return config.Abs(filepath.Join(cfg.Node.DataDir, volume.MarkerName))
 }
 
-// OpenEBS makes the provider of the volumes in a cloud.
+// OpenEBS makes the provider of EBS volumes.
 func OpenEBS(cfg config.Config, cloud *ebs.EC2, step func(string), lg *zap.Logger) (*ebs.Provider, error) {
 	address, err := netip.ParseAddr(cfg.Node.Address)
 	if err != nil {
@@ -65,12 +65,12 @@ func OpenEBS(cfg config.Config, cloud *ebs.EC2, step func(string), lg *zap.Logge
 	return p, nil
 }
 
-// OpenEC2 makes the client of the cloud; the instance asks its metadata who it is.
+// OpenEC2 makes the client of EC2 and of the instance's metadata.
 func OpenEC2(ctx context.Context, cfg config.Config, reg prometheus.Registerer, lg *zap.Logger) (*ebs.EC2, error) {
 	return ebs.NewEC2(ctx, cfg.Volume.EBS, reg, lg)
 }
 
-// OpenMachine is this machine, as volumes of a cloud need it. Nothing is touched yet.
+// OpenMachine returns the devices and mounts of this machine, for EBS volumes. It changes nothing yet.
 func OpenMachine(cfg config.Config, lg *zap.Logger) *ebs.Machine {
 	v := cfg.Volume.EBS
 	return ebs.NewMachine(ebs.MachineConfig{
@@ -78,7 +78,7 @@ func OpenMachine(cfg config.Config, lg *zap.Logger) *ebs.Machine {
 	}, lg)
 }
 
-// claimStatus is how far the claim of a volume is, for those who ask.
+// claimStatus returns the state of the claim of an EBS volume, or nil with another provider.
 func claimStatus(p *ebs.Provider) *health.ClaimStatus {
 	if p == nil {
 		return nil
@@ -87,7 +87,7 @@ func claimStatus(p *ebs.Provider) *health.ClaimStatus {
 	return &health.ClaimStatus{State: now.State, Volume: now.Volume, Why: now.Why, Since: now.Since}
 }
 
-// volumes are the volumes of this cluster as the coordinator knows them.
+// volumes are the volumes of this cluster. It implements [coordinator.Volumes].
 type volumes struct {
 	provider volume.Provider
 	cluster  string
@@ -111,7 +111,7 @@ func (v volumes) Claim(ctx context.Context, slots, known []string,
 	return held{c}, nil
 }
 
-// Witnesses are what a cloud's volumes bear; a directory bears nothing that others see.
+// Witnesses returns the records in the tags of EBS volumes. Local volumes have none.
 func (v volumes) Witnesses() []plan.Witness {
 	b, ok := v.provider.(volume.RecordLister)
 	if !ok {
@@ -125,7 +125,7 @@ func (v volumes) Witnesses() []plan.Witness {
 	return all
 }
 
-// Standby is the zone of a node that waits for one of a cloud's volumes.
+// Standby returns the zone of this node if it waits for an EBS volume, or "".
 func (v volumes) Standby() string {
 	if p, ok := v.provider.(*ebs.Provider); ok {
 		return p.Standby()
@@ -133,7 +133,7 @@ func (v volumes) Standby() string {
 	return ""
 }
 
-// held is a volume that this node holds.
+// held is a volume that this node holds. It implements [coordinator.Volume].
 type held struct{ volume.Claim }
 
 func (h held) SetRecord(token string) {

@@ -11,31 +11,30 @@ import (
 )
 
 const (
-	// beaconFresh is how old, by the store's own time, the beacon of a dead leader is at least; beaconWatch is how long
-	// a younger one is watched for a change.
+	// beaconFresh is the age, by the store's clock, beyond which a beacon counts as a dead leader's. A younger beacon is
+	// watched for a change during beaconWatch.
 	beaconFresh = 5 * coordinator.BeaconEvery / 2
 	beaconWatch = coordinator.BeaconEvery + 2*time.Second
-	// electionWatch is how long a majority that runs is given to elect a leader before it is said to have none: some
-	// elections.
+	// electionWatch is how long a running majority may take to elect a leader: enough for several elections.
 	electionWatch = 5 * time.Second
 )
 
-// living is the leader of the cluster as a command sees it.
+// living is the leader of a live cluster.
 type living struct {
 	plan.Stand
 	from   string // how it is known
-	beacon bool   // the nodes here do not see it
+	beacon bool   // only its beacon is seen; the nodes here do not see it
 }
 
-// lookout finds out whether a cluster lives, also from a machine that only shares its store.
+// lookout finds out whether a cluster is alive, even from a machine that only shares its store.
 type lookout struct {
 	*cluster
 	Terminal
 	overrule []string // disks whose beacon the operator has seen
 }
 
-// lives tells a living cluster from a dead one: by its nodes, if one answers here, else by the beacon that its leader
-// writes into the store. nil: it has no leader, as far as can be seen.
+// lives returns the cluster's leader, or nil if none is seen. It asks the node here and, if that shows no leader,
+// watches the beacon that a leader writes into the store.
 func (l lookout) lives(ctx context.Context, v *view) (*living, error) {
 	at := v.leads()
 	if at == nil && v.couldElect() {
@@ -66,7 +65,7 @@ func (l lookout) lives(ctx context.Context, v *view) (*living, error) {
 	return &living{again.Stand, "the beacon in the store, which changes", true}, nil
 }
 
-// sees waits for the nodes here to show a leader: after an election, or when they have found each other.
+// sees waits until the node here shows a leader: after an election, or when the nodes have found each other.
 func (l lookout) sees(ctx context.Context, v *view, atMost time.Duration) (*plan.Stand, error) {
 	const again = 500 * time.Millisecond
 	for end := time.Now().Add(atMost); time.Now().Before(end); {
@@ -83,7 +82,7 @@ func (l lookout) sees(ctx context.Context, v *view, atMost time.Duration) (*plan
 	return nil, nil
 }
 
-// rest lets time pass.
+// rest waits for d, or returns an error when ctx ends.
 func rest(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

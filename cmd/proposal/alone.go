@@ -14,7 +14,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Alone orders a recovery where majority and store are lost together, and follows it on this node.
+// Alone orders a recovery on this node when both the majority and the store are lost, and follows it.
 func (o Operator) Alone(ctx context.Context) error {
 	c := o.cluster()
 	query := url.Values{"lost": {strings.Join(o.Lost, ",")}, "by": {o.Name},
@@ -32,7 +32,7 @@ func (o Operator) Alone(ctx context.Context) error {
 	f := newFollower(o.proposal(c, p), view{})
 	bound, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	at := time.Now() // when the node was seen to be at it
+	at := time.Now() // when the node was last seen working on it
 	for {
 		select {
 		case <-bound.Done():
@@ -53,6 +53,6 @@ func (o Operator) Alone(ctx context.Context) error {
 	}
 }
 
-// dropped is for how long a node may not be at a recovery that it was ordered to do: longer than it takes to look at
-// the world.
+// dropped is how long a node may show nothing of the recovery before it counts as dropped: longer than the node takes
+// to observe and decide.
 const dropped = 5 * time.Second

@@ -14,20 +14,20 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// mirrored is how long a command waits until the members have told the store of their generation, which they do when
-// they have been without a leader for some seconds.
-const mirrored = 30 * time.Second
+// mirrorTime limits how long a command waits for the members to copy their generation's record into the store. They do
+// that after some seconds without a leader.
+const mirrorTime = 30 * time.Second
 
-// cluster is a cluster as a command reaches it: through the store, and through the node on this machine.
+// cluster gives a command access to a cluster: through the store, and through the node on this machine.
 type cluster struct {
-	name, store string // as the configuration has them
-	by          string // who asks
+	name, store string // from the configuration
+	by          string // the operator
 	node        *control.Client
 	records     *generations.Records
 }
 
-// known is what the store says, if what it says of the present generation's end was signed by the cluster: anyone who
-// can write there could say what became of a proposal.
+// known is asked, but returns an error if the store has unsigned outcomes beyond its newest signed record. Anyone who
+// can write to the store could have put those there.
 func (c *cluster) known(ctx context.Context) (id string, known plan.Store, err error) {
 	if id, known, err = c.asked(ctx); err == nil {
 		err = doubted(known, known.Record.Generation)
@@ -35,7 +35,7 @@ func (c *cluster) known(ctx context.Context) (id string, known plan.Store, err e
 	return id, known, err
 }
 
-// doubted refuses to go by what the store says of later generations than this one, where the cluster has not signed it.
+// doubted returns an error if the store has unsigned objects about later generations than this one.
 func doubted(known plan.Store, generation uint64) error {
 	if known.Unproven <= generation {
 		return nil
@@ -43,7 +43,8 @@ func doubted(known plan.Store, generation uint64) error {
 	return fmt.Errorf("%w: %s", coordinator.ErrUnread, known.Doubt)
 }
 
-// asked returns the store's identity and what it knows of the cluster, whose generations it must be able to arbitrate.
+// asked returns the store's ID, and what the store has about the cluster. It returns an error if it has no record of
+// it.
 func (c *cluster) asked(ctx context.Context) (id string, known plan.Store, err error) {
 	if id, err = c.records.ID(ctx); err == nil {
 		known, err = c.records.Known(ctx)
@@ -59,9 +60,9 @@ func (c *cluster) asked(ctx context.Context) (id string, known plan.Store, err e
 	return id, known, nil
 }
 
-// mirrored is known, once the members have told the store.
+// mirrored calls known until it succeeds, because the members may not have copied their record into the store yet.
 func (c *cluster) mirrored(ctx context.Context) (id string, known plan.Store, err error) {
-	bound, cancel := context.WithTimeout(ctx, mirrored)
+	bound, cancel := context.WithTimeout(ctx, mirrorTime)
 	defer cancel()
 	for {
 		if id, known, err = c.known(bound); err == nil {
@@ -75,7 +76,7 @@ func (c *cluster) mirrored(ctx context.Context) (id string, known plan.Store, er
 	}
 }
 
-// ask returns what the node on this machine shows, nothing if none answers.
+// ask returns the status that the node on this machine shows, or an empty view if no node answers.
 func (c *cluster) ask(ctx context.Context) view {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -86,12 +87,12 @@ func (c *cluster) ask(ctx context.Context) view {
 	return view{&s}
 }
 
-// poke has the node on this machine look at the store at once. If none does, all look within seconds anyway.
+// poke makes the node on this machine look at the store at once. Without it, all nodes look within seconds.
 func (c *cluster) poke(ctx context.Context) {
 	_ = c.node.Do(ctx, http.MethodPost, "/look")
 }
 
-// consent has the node that the command talks to confirm a proposal.
+// consent asks the node to confirm a proposal.
 func (c *cluster) consent(ctx context.Context, id string) error {
 	path := "/consent?" + url.Values{"proposal": {id}, "by": {c.by}}.Encode()
 	return c.node.Get(ctx, http.MethodPost, path, &plan.Restore{})

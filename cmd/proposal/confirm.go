@@ -9,8 +9,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Confirm confirms, on a node of the cluster, what was proposed elsewhere, and follows it. Empty is the id of
-// whichever proposal is open.
+// Confirm confirms, on a node of the cluster, a proposal that was made elsewhere, and follows it. If id is "", it
+// confirms the open proposal.
 func (o Operator) Confirm(ctx context.Context, id string) error {
 	c := o.cluster()
 	_, known, err := c.asked(ctx)
@@ -51,7 +51,7 @@ func (o Operator) Confirm(ctx context.Context, id string) error {
 	return f.follow(ctx)
 }
 
-// Abort ends the restore that is under way, unless it is too late.
+// Abort aborts the open proposal, unless it has passed the point of no return.
 func (o Operator) Abort(ctx context.Context) error {
 	c := o.cluster()
 	_, known, err := c.asked(ctx)

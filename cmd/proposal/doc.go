@@ -1,14 +1,13 @@
-// Package proposal is how an operator ends a generation of a cluster, so that the next one continues with a backup,
-// with what a survivor holds, or with data that the cluster had continued without. A proposal is made, weighed,
-// confirmed, followed to its end, or aborted here. The nodes decide and do everything else.
+// Package proposal ends a generation of a cluster on an operator's order. The next generation continues with a backup,
+// with a survivor's data, or with data that the cluster had continued without. This package makes a proposal, confirms
+// it, follows it to its end, or aborts it. The nodes decide and do everything else.
 //
-// An [Operator] is what a command hands over: what was said with flags, what this machine reaches, and the terminal.
-// Each of its exported methods is one command, from the first look to the answer. They share the steps in between:
-// [cluster] is reached through the store and the node on this machine, [view] is what that node shows, a [lookout]
-// finds out whether the cluster lives, and a [proposal] (proposal.go) is put into the store, consented to,
-// and followed by a [follower].
+// A command fills in an [Operator]: its flags, the configuration, and the node, backups and terminal that it can use.
+// Each exported method is one command. The methods share the steps: a [cluster] is the store and the node on this
+// machine, and a [view] is the status that the node shows. A [lookout] finds out whether the cluster has a leader. A
+// [proposal] is put into the store and consented to, and a [follower] follows it.
 //
-// A cluster that serves ends only through its own leader (R16 of docs/protocol.md), so every proposal says whether one
-// was seen. Nothing is changed before the operator has confirmed it, and until the point of no return the end of the
-// command, or its timeout, aborts what it has proposed.
+// A cluster that serves ends only through its own leader (R16 of docs/protocol.md), so every proposal says whether a
+// leader was seen. Nothing changes before the operator has confirmed. Until the point of no return, the end of the
+// command or its timeout aborts the proposal.
 package proposal

@@ -16,35 +16,35 @@ import (
 
 const (
 	followNode  = 250 * time.Millisecond // how often the node on this machine is asked
-	followStore = 2 * time.Second        // how often the store is
-	followEnd   = 10 * time.Second       // for the last words to the store
-	// settled is how long a restored cluster may be less than healthy, without anything changing, before that is said.
+	followStore = 2 * time.Second        // how often the store is read
+	followEnd   = 10 * time.Second       // for the abort when the command ends
+	// settled is how long a restored cluster may stay degraded, for the same reasons, before the command gives up.
 	settled = time.Minute
 )
 
-// errNotFollowed is why the end of a restore was not seen.
+// errNotFollowed means that the end of a restore was not seen.
 var errNotFollowed = errors.New("no node answers here")
 
 // follower follows one proposal.
 type follower struct {
 	proposal
-	view   view              // what the nodes have shown last
-	theirs bool              // somebody else has proposed it: to abort it is not for this command
-	record *plan.Record      // once it is concluded
-	told   map[string]string // what was said last of each node
-	failed map[string]string // why a node could not prepare, until it has: it tries again all the time
-	leader *plan.Stand       // of the new generation, as the store tells
-	doubt  string            // what in the store nobody of the cluster has signed
-	last   string            // why it is not healthy
-	since  time.Time         // of that
+	view   view              // the last status
+	theirs bool              // another operator made it, so the end of this command must not abort it
+	record *plan.Record      // of the new generation; nil until the proposal is concluded
+	told   map[string]string // the last text printed for each node
+	failed map[string]string // why a node could not prepare, until it has; nodes keep trying
+	leader *plan.Stand       // of the new generation, from its beacon
+	doubt  string            // the last error printed about unsigned objects in the store
+	last   string            // the reasons why the cluster is not healthy
+	since  time.Time         // when last changed
 }
 
 func newFollower(p proposal, v view) *follower {
 	return &follower{proposal: p, view: v, told: map[string]string{}, failed: map[string]string{}, since: time.Now()}
 }
 
-// follow waits for the end and says what happens. Until the point of no return the end of ctx, and the timeout, abort
-// what this command has proposed.
+// follow waits for the end of the proposal, and prints what happens. Until the point of no return, the end of ctx or
+// the timeout aborts a proposal of this command.
 func (f *follower) follow(ctx context.Context) error {
 	f.cluster.poke(ctx)
 	bound, cancel := context.WithTimeout(ctx, f.timeout)
@@ -63,7 +63,7 @@ func (f *follower) follow(ctx context.Context) error {
 			case f.record == nil:
 				done, err = f.look(bound)
 			case f.view.silent():
-				done, err = f.shines(bound)
+				done, err = f.lookForBeacon(bound)
 			}
 		case <-node.C:
 			done, err = f.watch(bound)
@@ -74,14 +74,14 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// look asks the store what became of the proposal. A store that does not answer is asked again.
+// look reads the outcome of the proposal from the store. If the store does not answer, the next look tries again.
 func (f *follower) look(ctx context.Context) (done bool, err error) {
 	known, err := f.cluster.records.Known(ctx)
 	doubt := doubted(known, f.Generation-1)
 	switch {
 	case err != nil || known.Restore != nil && known.Restore.ID == f.ID:
 		return false, nil
-	case doubt != nil: // whatever it says, the nodes do not go by it
+	case doubt != nil: // the nodes ignore unsigned objects
 		if f.doubt != doubt.Error() {
 			f.doubt = doubt.Error()
 			f.say("  %v", doubt)
@@ -97,11 +97,11 @@ func (f *follower) look(ctx context.Context) (done bool, err error) {
 	return true, fmt.Errorf("the %s was aborted; the cluster continues as it was", f.Title())
 }
 
-// shines is done, where no node answers here, when the leader of the new generation says in the store that it lives.
-// Where it does not for a while, the end is not seen.
-func (f *follower) shines(ctx context.Context) (done bool, err error) {
+// lookForBeacon is for a machine where no node answers. It is done when the leader of the new generation has written
+// its beacon into the store. Without a beacon for the time settled, it is done too, and the end was not seen.
+func (f *follower) lookForBeacon(ctx context.Context) (done bool, err error) {
 	if b, err := f.cluster.records.LastBeacon(ctx); err != nil {
-		return false, nil // it is asked again
+		return false, nil // the next look tries again
 	} else if b != nil && b.Record == f.record.ID {
 		f.leader = &b.Stand
 		return true, f.finish("", nil)
@@ -117,7 +117,7 @@ func (f *follower) concluded(record *plan.Record) {
 	f.say("the point of no return is passed: generation %d is the cluster", record.Generation)
 }
 
-// watch asks the node on this machine, and is done when that says that the new generation is healthy.
+// watch asks the node on this machine, prints what has changed, and is done when the new generation is healthy.
 func (f *follower) watch(ctx context.Context) (done bool, err error) {
 	s := f.cluster.ask(ctx)
 	if s.silent() {
@@ -163,7 +163,7 @@ func (f *follower) watch(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-// unhealthy is the first of the reasons, which are the worst first: what a node is held up by was said beside it.
+// unhealthy returns the first reason, which is the worst. The reasons of single nodes were printed already.
 func unhealthy(reasons []string) string {
 	switch len(reasons) {
 	case 0:
@@ -174,7 +174,7 @@ func unhealthy(reasons []string) string {
 	return fmt.Sprintf("%s (`holdfast status` has %d more)", reasons[0], len(reasons)-1)
 }
 
-// followText is how far a node is, without what changes all the time.
+// followText returns the state of a node, rounded so that it does not change all the time.
 func followText(r health.RestoreStatus) string {
 	text := r.State
 	if r.Error != "" {
@@ -192,14 +192,14 @@ func followText(r health.RestoreStatus) string {
 	return text
 }
 
-// restored is what `holdfast restore -o json` says in the end.
+// restored is the answer of `holdfast restore -o json`.
 type restored struct {
 	Restore plan.Restore   `json:"restore"`
 	Record  *plan.Record   `json:"record"`
 	Health  health.Verdict `json:"health,omitempty"` // empty: it was not seen
 }
 
-// finish says how it ended.
+// finish prints the result. unseen is why the end was not seen, if it was not.
 func (f *follower) finish(verdict health.Verdict, unseen error) error {
 	if f.JSON {
 		return show.JSON(f.Out, restored{f.Restore, f.record, verdict})
@@ -224,7 +224,7 @@ func (f *follower) finish(verdict health.Verdict, unseen error) error {
 	return err
 }
 
-// end is for an operator who wants no more, and for the timeout: what can be aborted is.
+// end handles an interrupt and the timeout. It aborts the proposal if that is still possible.
 func (f *follower) end(ctx context.Context) error {
 	why := fmt.Sprintf("not done within %s", f.timeout)
 	if ctx.Err() != nil {
@@ -256,7 +256,7 @@ func (f *follower) end(ctx context.Context) error {
 		"`holdfast status`", why, f.Title(), f.record.Token())
 }
 
-// note keeps why a node cannot prepare.
+// note remembers why a node cannot prepare.
 func (f *follower) note(node string, r health.RestoreStatus) {
 	switch {
 	case r.Error != "":
@@ -266,7 +266,7 @@ func (f *follower) note(node string, r health.RestoreStatus) {
 	}
 }
 
-// unable says which nodes could not prepare, or else what one that has prepared was waiting for.
+// unable returns which nodes could not prepare and why. If all could, it returns what one of them was waiting for.
 func (f *follower) unable() string {
 	if f.view.silent() {
 		return "; no node answers here, so what hindered it was not seen"
@@ -287,15 +287,14 @@ func (f *follower) unable() string {
 	return strings.Join(append([]string{""}, unable...), "; ")
 }
 
-// serves reports whether a member of the new generation leads it: a recovery is done then, even if some have still to
-// join.
+// serves reports whether the new generation has a leader. A recovery is done then, even if members must still join.
 func (f *follower) serves() bool {
 	return slices.ContainsFunc(f.view.Nodes, func(n health.NodeStatus) bool {
 		return n.Reached && n.State == "leader" && n.Record != nil && n.Record.ID == f.record.ID
 	})
 }
 
-// recovered says how a recovery ended.
+// recovered prints the result of a recovery.
 func (f *follower) recovered(verdict health.Verdict) error {
 	w := f.Out
 	fmt.Fprintf(w, "recovered from slot %s: the cluster serves as %s, at revision %d or later\n", f.Survivor,
@@ -307,7 +306,8 @@ func (f *follower) recovered(verdict health.Verdict) error {
 	return nil
 }
 
-// under reports whether the node on this machine said last that it is at the restore or recovery, or did not answer.
+// under reports whether the node on this machine still works on the proposal, by its last status. It also reports true
+// if the node did not answer.
 func (f *follower) under() bool {
 	if f.view.silent() {
 		return true
@@ -317,7 +317,7 @@ func (f *follower) under() bool {
 	})
 }
 
-// objected says who objected to a proposal, and the way on.
+// objected returns the error of a proposal that was aborted: who objected, and what to do.
 func (f *follower) objected(a plan.Abort) error {
 	if a.By == nil {
 		return fmt.Errorf("the %s was aborted: %s; the cluster continues as it was", f.Title(), a.Why)

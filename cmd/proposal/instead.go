@@ -20,7 +20,7 @@ func (o Operator) Instead(ctx context.Context) error {
 	if v.silent() {
 		return errors.New("the node on this machine does not answer")
 	}
-	// A node that has just come back may not have found the leader of the present generation yet.
+	// A node that has just come back may not have found the leader of the current generation yet.
 	alive, err := o.lookout(c).lives(ctx, &v)
 	switch {
 	case err != nil:
@@ -41,7 +41,7 @@ func (o Operator) Instead(ctx context.Context) error {
 		return err
 	}
 	p.Led = led
-	o.sign(&p)
+	o.fill(&p)
 	o.say("generation %d would continue from the data of slot %s here, at revision %d or later; what generation %d has "+
 		"written is set aside on its disks",
 		p.Generation, p.Survivor, p.Revision+p.Bump, p.Generation-1)

@@ -13,61 +13,58 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// overtime is how much longer than the timeout a proposal stays open. The command aborts it before that, unless it was
-// killed or the store is away: then the nodes do, as soon as they see it.
+// overtime is how much longer than the timeout a proposal stays valid. Usually the command aborts the proposal at the
+// timeout. If the command was killed, or the store does not answer, the nodes abort it when they see that it is too
+// old.
 const overtime = time.Minute
 
-// Operator is someone who ends a generation of a cluster: what is in reach, and what was said with flags.
+// Operator is an operator who ends a generation of a cluster, with everything that the command can use.
 type Operator struct {
-	Name    string // for those who read it later
+	Name    string // for the records in the store
 	Config  config.Config
 	Node    *control.Client // on this machine, or elsewhere; it may not answer
 	Backups *backups.Backups
-	Signer  generations.Signer // of what is put into the store; nil where TLS is off
+	Signer  generations.Signer // signs orders in the store; nil if TLS is off
 	Options
 	Terminal
 }
 
-// Options are what the operator says beside the backup's name.
+// Options are the operator's flags.
 type Options struct {
-	Yes     bool     // nothing is asked
-	DryRun  bool     // nothing is changed
-	Foreign bool     // another cluster's backup will do
-	Lost    []string // slots whose disks are gone for good
-	// Overrule names the disks whose objection, or whose beacon, the operator has seen.
-	Overrule []string
-	Bump     int64         // what the revision is raised by
-	Timeout  time.Duration // after it, what can be aborted is
+	Yes      bool          // ask nothing
+	DryRun   bool          // change nothing
+	Foreign  bool          // allow another cluster's backup
+	Lost     []string      // slots whose disks are gone for good
+	Overrule []string      // disks whose objection or beacon the operator has seen
+	Bump     int64         // by how much to raise the revision
+	Timeout  time.Duration // abort after this time, if that is still possible
 }
 
-// Terminal is where the operator reads and answers.
+// Terminal is where the command prints and asks.
 type Terminal struct {
 	Out, Err io.Writer
-	JSON     bool // the answer is for programs
-	// Ask puts a question. It returns an error unless the answer is yes.
-	Ask func(ctx context.Context, question string) error
+	JSON     bool                                             // the answer is for programs
+	Ask      func(ctx context.Context, question string) error // returns an error unless the answer is yes
 }
 
 func (t Terminal) say(format string, args ...any) {
 	fmt.Fprintf(t.Err, format+"\n", args...)
 }
 
-// cluster is the operator's cluster.
+// cluster returns the cluster of the configuration.
 func (o Operator) cluster() *cluster {
 	name := o.Config.Cluster.Name
 	return &cluster{name: name, store: o.Config.Snapshot.Store, by: o.Name, node: o.Node,
 		records: generations.New(o.Backups.Store, name, o.Signer)}
 }
 
-// lookout watches the cluster for the operator.
 func (o Operator) lookout(c *cluster) lookout { return lookout{c, o.Terminal, o.Overrule} }
 
-// proposal is the operator's to see through.
 func (o Operator) proposal(c *cluster, p plan.Restore) proposal {
 	return proposal{Restore: p, cluster: c, Terminal: o.Terminal, timeout: o.Timeout}
 }
 
-// confirm asks the operator, unless the yes was said before.
+// confirm asks the operator, unless --yes was given.
 func (o Operator) confirm(ctx context.Context, question string) error {
 	if o.Yes {
 		return nil
@@ -75,7 +72,7 @@ func (o Operator) confirm(ctx context.Context, question string) error {
 	return o.Ask(ctx, question)
 }
 
-// carryOut proposes, in the operator's name, and follows that to its end. v is what the nodes have shown.
+// carryOut puts a proposal into the store and follows it to its end. v is the last status.
 func (o Operator) carryOut(ctx context.Context, c *cluster, p plan.Restore, v view) error {
 	made := o.proposal(c, p)
 	if err := made.propose(ctx); err != nil {
@@ -84,7 +81,7 @@ func (o Operator) carryOut(ctx context.Context, c *cluster, p plan.Restore, v vi
 	return newFollower(made, v).follow(ctx)
 }
 
-// sign says who proposes, for how long, and which objections are overruled.
-func (o Operator) sign(p *plan.Restore) {
+// fill sets who proposes, how long the proposal is valid, and which objections are overruled.
+func (o Operator) fill(p *plan.Restore) {
 	p.By, p.Lasts, p.Overruled = o.Name, o.Timeout+overtime, o.Overrule
 }

@@ -13,7 +13,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// proposal is what an operator has proposed, or confirms, and sees through.
+// proposal is a proposal that this command makes, confirms or follows.
 type proposal struct {
 	plan.Restore
 	Terminal
@@ -21,7 +21,7 @@ type proposal struct {
 	timeout time.Duration
 }
 
-// propose puts a proposal into the store, and has the cluster consent to it where it lives and a node can be told.
+// propose puts the proposal into the store. If the cluster has a leader and a node answers here, the cluster consents.
 func (p proposal) propose(ctx context.Context) error {
 	if err := p.cluster.records.Propose(ctx, p.Restore); errors.Is(err, plan.ErrConflict) {
 		return fmt.Errorf("another one came first; this %s was not proposed: %w", p.Title(), err)
@@ -58,7 +58,7 @@ func (p proposal) consented() {
 	p.say("the cluster consents: %s; --abort ends it until the point of no return", p.preparing())
 }
 
-// withdraw aborts what was proposed and the cluster would not consent to.
+// withdraw aborts a proposal to which the cluster did not consent.
 func (p proposal) withdraw(ctx context.Context, why error) error {
 	abort := plan.Abort{ID: p.ID, Why: "the cluster did not consent"}
 	if _, err := p.cluster.records.Abort(ctx, p.Restore, abort); err != nil {
@@ -67,7 +67,7 @@ func (p proposal) withdraw(ctx context.Context, why error) error {
 	return fmt.Errorf("%w; the proposal was withdrawn, nothing was changed", why)
 }
 
-// preparing says what a proposal begins with.
+// preparing returns a text about the first step of the proposal.
 func (p proposal) preparing() string {
 	if p.Survivor != "" {
 		return "slot " + p.Survivor + " prepares a copy of its data"
@@ -78,7 +78,7 @@ func (p proposal) preparing() string {
 	return "the members prepare, and the cluster serves on"
 }
 
-// underWay refuses a proposal beside another one.
+// underWay returns the error of a command that cannot propose because another proposal is open.
 func underWay(p plan.Restore) error {
 	way := "see `holdfast status`, or abort it with `holdfast restore --abort`"
 	if p.Led != nil {

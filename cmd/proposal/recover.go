@@ -13,7 +13,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Recover continues from a survivor, named or the best, if it is told to and the cluster has no quorum.
+// Recover proposes to continue from a survivor: the named one, or the most advanced. Without Yes it only shows what
+// would be done. It returns an error if the cluster has a quorum.
 func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	c := o.cluster()
 	var s recovery
@@ -61,7 +62,7 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	q := plan.Request{By: o.Name, Lost: o.Lost, Survivor: s.Chosen.Slot, Disk: s.Chosen.Disk, Log: s.Chosen.Log}
 	p := coordinator.NewRecovery(*known.Record, known.Attempts, q, s.Revisions[s.Chosen.Slot], s.raised(o.Bump))
 	p.PeerURL = plan.SecureURL(*known.Record, o.Config.Etcd.PeerURL)
-	o.sign(&p)
+	o.fill(&p)
 	alive, err := o.lookout(c).lives(ctx, &v)
 	switch {
 	case err != nil:
@@ -73,7 +74,7 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	return o.carryOut(ctx, c, p, v)
 }
 
-// showRecovery shows what is left, and what will happen or would.
+// showRecovery shows the survivors, and what will or would be done.
 func (o Operator) showRecovery(s recovery, survivor string, act bool) error {
 	switch {
 	case !o.JSON:

@@ -12,28 +12,28 @@ import (
 	"holdfast/snapshot"
 )
 
-// weighTime is how long the store may take to list the backups, which reads a small object for each.
+// weighTime limits how long the store may take to list the backups. It reads a small object for each.
 const weighTime = 30 * time.Second
 
-// Which holds more, the survivor or the newest backup.
+// Whether the survivor or the newest backup holds more.
 const (
-	moreSurvivor = "survivor" // or both the same
+	moreSurvivor = "survivor" // or both hold the same
 	moreBackup   = "backup"
 	moreUnknown  = "unknown" // the backups could not be listed
 )
 
-// recovery is what the nodes know of a recovery, and how its survivor compares with the newest backup.
+// recovery is the nodes' survey of the survivors, and how the chosen survivor compares with the newest backup.
 type recovery struct {
 	coordinator.Surveyed
 	Revisions map[string]int64 `json:"revisions,omitempty"` // last known, by slot
 	Backup    *snapshot.Backup `json:"newestBackup,omitempty"`
-	NoBackup  string           `json:"noBackup,omitempty"` // why none is known
+	NoBackup  string           `json:"noBackup,omitempty"` // why the newest backup is not known
 	More      string           `json:"holdsMore,omitempty"`
 
-	despite string // the backup that the operator gives up
+	despite string // --despite-backup
 }
 
-// complete adds what the status tells.
+// complete adds the revisions from the status.
 func (s *recovery) complete(v view) {
 	s.Revisions = map[string]int64{}
 	for _, n := range v.Nodes {
@@ -44,8 +44,8 @@ func (s *recovery) complete(v view) {
 }
 
 // weigh finds the newest backup of the cluster and compares the chosen survivor with it, by generation and then by
-// revision. A member that runs tells the revision that it has applied, and its log may hold more: so a survivor is
-// never taken for richer than it is.
+// revision. A member's status has the revision that it has applied, and its log may hold more. So the comparison never
+// overrates a survivor.
 func (s *recovery) weigh(ctx context.Context, store snapshot.Store) {
 	if s.Record == nil {
 		return
@@ -61,7 +61,7 @@ func (s *recovery) weigh(ctx context.Context, store snapshot.Store) {
 	s.compare()
 }
 
-// compare says which holds more. Without a backup, or one that tells its generation, there is nothing to compare.
+// compare sets More. It stays empty if there is no backup, or the backup has no generation.
 func (s *recovery) compare() {
 	switch {
 	case s.Chosen.Slot == "":
@@ -75,7 +75,7 @@ func (s *recovery) compare() {
 	}
 }
 
-// despites is what --despite-backup has to say, "" if nothing.
+// despites returns the value that --despite-backup must have, or "" if the flag is not needed.
 func (s recovery) despites() string {
 	switch s.More {
 	case moreBackup:
@@ -86,8 +86,8 @@ func (s recovery) despites() string {
 	return ""
 }
 
-// poorer refuses a recovery that ends before the newest backup, or may, unless the operator has named both: the
-// survivor and what is given up for it (R16). It says how to keep more, and how to do it all the same.
+// poorer returns an error if the recovery ends before the newest backup, or may, unless the operator has named both the
+// survivor and that backup (R16). The error says how to keep more, and how to continue all the same.
 func (s recovery) poorer(survivor string) error {
 	needed := s.despites()
 	if needed == "" || survivor != "" && s.despite == needed {
@@ -116,7 +116,7 @@ func (s recovery) poorer(survivor string) error {
 		wrong, s.Backup.Name, s.Chosen.Slot, s.ends(), s.Backup.Name, lost, s.Chosen.Slot, anyway)
 }
 
-// ends says where the backup and the survivor end.
+// ends returns a text about where the backup and the survivor end.
 func (s recovery) ends() string {
 	member := "has not told which revision it has applied"
 	if rev := s.Revisions[s.Chosen.Slot]; rev > 0 {
@@ -127,7 +127,8 @@ func (s recovery) ends() string {
 		s.Backup.Content.Revision, s.Backup.Generation, member)
 }
 
-// raised is by how much the revision is raised: beyond that of a backup that is given up, which clients may have seen.
+// raised returns by how much to raise the revision. It must exceed the revision of a backup that is given up, because
+// clients may have seen that revision.
 func (s recovery) raised(bump int64) int64 {
 	if s.More != moreBackup {
 		return bump
@@ -135,7 +136,7 @@ func (s recovery) raised(bump int64) int64 {
 	return bump + max(0, s.Backup.Content.Revision-s.Revisions[s.Chosen.Slot])
 }
 
-// backup says what there would be instead.
+// backup returns a text about the newest backup.
 func (s recovery) backup(now time.Time) string {
 	if s.NoBackup != "" {
 		return "not known: " + s.NoBackup

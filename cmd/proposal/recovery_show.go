@@ -11,7 +11,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// write shows people what is left, and what will happen or would.
+// write prints the survivors, and what will or would be done.
 func (s recovery) write(w io.Writer, survivor string, act bool) error {
 	t := show.Table("SLOT", "NODE", "STATE", "TERM", "INDEX", "REVISION", "DISK", "")
 	for _, v := range s.Slots {
@@ -45,7 +45,7 @@ func (s recovery) write(w io.Writer, survivor string, act bool) error {
 	return nil
 }
 
-// command is what does it.
+// command returns the command that carries out the recovery.
 func (s recovery) command(survivor string) string {
 	words := []string{"holdfast recover"}
 	if len(s.Declare) > 0 {
@@ -60,7 +60,7 @@ func (s recovery) command(survivor string) string {
 	return strings.Join(append(words, "--yes"), " ")
 }
 
-// survivorState says what is left of a slot.
+// survivorState returns a text about what is left of a slot.
 func survivorState(v plan.Survivor) string {
 	switch {
 	case v.Here && !v.Voter:

@@ -15,7 +15,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// Restore restores a backup, from the verification to the end.
+// Restore verifies a backup, proposes to restore it, and follows the proposal to its end.
 func (o Operator) Restore(ctx context.Context, name string) error {
 	c := o.cluster()
 	id, known, err := c.known(ctx)
@@ -43,12 +43,12 @@ func (o Operator) Restore(ctx context.Context, name string) error {
 	p := coordinator.NewRestore(*known.Record, known.Attempts, checked, last, o.Bump)
 	p.PeerURL = plan.SecureURL(*known.Record, o.Config.Etcd.PeerURL)
 	p.Lost, p.Slots = o.Lost, v.founders(*known.Record)
-	o.sign(&p)
+	o.fill(&p)
 	if p.Led, err = o.led(ctx, c, &v, *known.Record); err != nil {
 		return err
 	}
-	s := summary{Restore: p, Found: found, Last: last, Source: source, Slots: v.weigh(v.slots(*known.Record), checked.Bytes),
-		changed: v.changed(*known.Record), confirms: !v.silent()}
+	s := summary{Restore: p, Found: found, Last: last, Source: source, changed: v.changed(*known.Record),
+		Slots: v.weigh(v.slots(*known.Record), checked.Bytes), confirms: !v.silent()}
 	if !o.JSON {
 		if err := s.write(o.Out, o.Config, time.Now()); err != nil {
 			return err
@@ -70,7 +70,8 @@ func (o Operator) Restore(ctx context.Context, name string) error {
 	return o.carryOut(ctx, c, p, v)
 }
 
-// led returns the leader whose cluster would end, nil if none is seen. It refuses where nobody here could confirm that.
+// led returns the cluster's leader, or nil if none is seen. It returns an error if there is a leader, and no operator
+// here could confirm the restore.
 func (o Operator) led(ctx context.Context, c *cluster, v *view, record plan.Record) (*plan.Stand, error) {
 	alive, err := o.lookout(c).lives(ctx, v)
 	switch {
@@ -78,7 +79,7 @@ func (o Operator) led(ctx context.Context, c *cluster, v *view, record plan.Reco
 		return nil, fmt.Errorf("look whether the cluster lives: %w; nothing was changed", err)
 	case alive == nil:
 		return nil, nil
-	case alive.beacon && (!v.silent() || len(o.Lost) > 0): // and a leader is not lost
+	case alive.beacon && (!v.silent() || len(o.Lost) > 0): // --lost contradicts a live leader
 		return nil, fmt.Errorf("the cluster lives: %s leads %s (according to %s); nothing of it is lost, and nothing was "+
 			"changed; to restore it all the same, run the command on that node, without --lost; "+
 			"or without --lost where no node runs, and confirm it on that node with `holdfast restore --confirm`; if that is "+
@@ -88,7 +89,7 @@ func (o Operator) led(ctx context.Context, c *cluster, v *view, record plan.Reco
 	return &alive.Stand, nil
 }
 
-// verify proves the backup, which touches nothing.
+// verify finds and verifies the backup. It changes nothing in the cluster.
 func (o Operator) verify(ctx context.Context, name string, record plan.Record) (found snapshot.Backup,
 	checked coordinator.Backup, err error) {
 	if name == backups.Latest {
@@ -107,13 +108,13 @@ func (o Operator) verify(ctx context.Context, name string, record plan.Record) (
 	return found, checked, err
 }
 
-// How the last known revision is known.
+// Where the last known revision comes from.
 const (
 	fromMembers = "the members here"
 	fromBackups = "the newest backup; no member could be asked, so more may be lost"
 )
 
-// last returns the last known revision of the cluster, and how it is known.
+// last returns the last known revision of the cluster, and where it comes from.
 func (o Operator) last(ctx context.Context, v view, record plan.Record) (revision int64, source string, err error) {
 	if revision = v.revision(); revision > 0 {
 		return revision, fromMembers, nil

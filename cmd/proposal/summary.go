@@ -14,7 +14,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// summary is what a restore will do, before it does it.
+// summary is what a restore will do. It is shown before the operator confirms.
 type summary struct {
 	Restore plan.Restore    `json:"restore"`
 	Found   snapshot.Backup `json:"backup"`
@@ -22,11 +22,11 @@ type summary struct {
 	Source  string          `json:"lastRevisionFrom"`
 	Slots   []slotState     `json:"slots"`
 
-	changed  []string // slots that may be members' beside those
-	confirms bool     // a node is asked, so the operator's yes here is what the leader needs
+	changed  []string // further slots that may have members, because of an unfinished resize
+	confirms bool     // a node answers here, so the operator's yes is the confirmation that the leader needs
 }
 
-// write shows it to people.
+// write prints the summary for people.
 func (s summary) write(w io.Writer, cfg config.Config, now time.Time) error {
 	p, old := s.Restore, health.Age(now, s.Found.Created)
 	var b strings.Builder
@@ -88,20 +88,20 @@ func reclaimText(after time.Duration) string {
 	return fmt.Sprintf("when the member has served for %s", config.FormatDuration(after))
 }
 
-// stateStarting is the state of a node whose disk has data and whose member does not run.
+// stateStarting is the state of a node whose disk has data, but whose member does not run yet.
 const stateStarting = "starting"
 
-// enough refuses a restore that could never be concluded, or that declares lost what is here and runs: data that no
-// member can start with may be declared lost, while its process comes and goes. Without a node to ask
-// (asked is false) only the nodes can judge it.
+// enough returns an error if the restore could never be concluded, or declares a running member lost. A member that
+// cannot start with its data may be declared lost, even while its process starts again and again. asked says that a
+// node answers here; otherwise only the nodes can judge.
 func (s summary) enough(lost []string, asked bool) error {
 	var slots, here, missing, short []string
-	beside := 0 // of the lost
+	beside := 0 // of the lost slots, those only in changed
 	for _, slot := range s.Slots {
 		slots = append(slots, slot.Slot)
 		named := slices.Contains(lost, slot.Slot)
 		switch {
-		case named && slot.Why == stateStarting: // damaged data never gets further, whatever the disk
+		case named && slot.Why == stateStarting: // a member with damaged data never gets beyond this state
 		case slot.Here:
 			here = append(here, slot.Slot)
 			if slot.Short != "" && !named {

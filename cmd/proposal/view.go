@@ -10,7 +10,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// view is what the node on this machine shows of the cluster, nothing if none answers.
+// view is the status that the node on this machine shows. It is nil if no node answers.
 type view struct{ *health.ClusterStatus }
 
 // silent reports whether no node answers.
@@ -23,7 +23,7 @@ func (v view) nodes() []health.NodeStatus {
 	return v.Nodes
 }
 
-// shared refuses to propose what a node could not see: each would look into a store of its own.
+// shared returns an error if a node uses another store than this command, because that node would not see the proposal.
 func (v view) shared(id string) error {
 	var others []string
 	for _, n := range v.nodes() {
@@ -40,7 +40,7 @@ func (v view) shared(id string) error {
 	return nil
 }
 
-// doubts refuses to go by a generation of which the store alone speaks, unsigned, and the nodes here know nothing.
+// doubts returns an error if the store has unsigned objects about a later generation than the nodes here know.
 func (v view) doubts(known plan.Store) error {
 	if v.silent() || v.Record == nil {
 		return nil
@@ -48,7 +48,7 @@ func (v view) doubts(known plan.Store) error {
 	return doubted(known, v.Record.Generation)
 }
 
-// settled refuses while the members are on their way from one generation to the next: another restore came first.
+// settled returns an error if the members are already on their way to another generation.
 func (v view) settled(record plan.Record) error {
 	if v.silent() {
 		return nil
@@ -65,7 +65,7 @@ func (v view) settled(record plan.Record) error {
 	return nil
 }
 
-// revision is the highest revision that the members show, 0 where none is known.
+// revision returns the highest revision that the members show, or 0 if none is known.
 func (v view) revision() (highest int64) {
 	for _, n := range v.nodes() {
 		if n.Etcd != nil {
@@ -75,7 +75,7 @@ func (v view) revision() (highest int64) {
 	return highest
 }
 
-// slots says of every slot of the generation whether its disk is here.
+// slots returns, for every slot of the generation, whether a live node has its disk.
 func (v view) slots(record plan.Record) []slotState {
 	var all []slotState
 	for _, slot := range v.founders(record) {
@@ -98,8 +98,8 @@ func (v view) slots(record plan.Record) []slotState {
 	return all
 }
 
-// weigh notes which of the disks have no room for the backup beside the data in use. A disk whose room is not known is
-// judged by its node.
+// weigh sets Short for each disk without room for the backup beside the data in use. If the room is not known, the node
+// itself judges it later.
 func (v view) weigh(slots []slotState, bytes int64) []slotState {
 	need := node.RoomToRestore(bytes)
 	for i, s := range slots {
@@ -113,8 +113,8 @@ func (v view) weigh(slots []slotState, bytes int64) []slotState {
 	return slots
 }
 
-// founders are the slots with which the cluster continues: those that it has by now, else those that it was founded
-// with.
+// founders returns the slots with which the cluster continues: its current slots if a node knows them, otherwise those
+// of its record.
 func (v view) founders(record plan.Record) []string {
 	if !v.silent() && v.Record != nil && v.Record.ID == record.ID && len(v.Founders) > 0 {
 		return v.Founders
@@ -122,8 +122,8 @@ func (v view) founders(record plan.Record) []string {
 	return record.Charter.Slots()
 }
 
-// changed are the slots between which the cluster has changed last, as any node here knows: there may be members of
-// them beside those that it continues with.
+// changed returns the old and new slots of the last resize that any node here knows. Such slots may have members that
+// are not among the founders.
 func (v view) changed(record plan.Record) (slots []string) {
 	for _, n := range v.nodes() {
 		if n.Set != nil && n.Set.Record == record.ID {
@@ -133,7 +133,7 @@ func (v view) changed(record plan.Record) (slots []string) {
 	return slots
 }
 
-// leads returns the leader that the nodes here show, nil if they show none or none answers.
+// leads returns the leader that the node here shows, or nil if it shows none or does not answer.
 func (v view) leads() *plan.Stand {
 	for _, n := range v.nodes() {
 		if n.Reached && n.State == "leader" && n.Etcd != nil && n.Volume != nil {
@@ -144,7 +144,7 @@ func (v view) leads() *plan.Stand {
 	return nil
 }
 
-// couldElect reports whether a majority of the slots has members that run, as the nodes here show it.
+// couldElect reports whether a majority of the slots has running members, by the status here.
 func (v view) couldElect() bool {
 	if v.silent() || v.Record == nil {
 		return false
@@ -158,13 +158,13 @@ func (v view) couldElect() bool {
 	return len(runs) > len(slots)/2
 }
 
-// slotState says whether the disk of a slot's member is here.
+// slotState says whether a live node has the disk of a slot's member.
 type slotState struct {
 	Slot string `json:"slot"`
 	Node string `json:"node,omitempty"`
 	Here bool   `json:"here"`
 	Why  string `json:"why"`
-	// Short says that the disk has no room to prepare the restore, empty if it has, or where that is not known.
+	// Short is why the disk has no room to prepare the restore. It is empty if it has room, or that is not known.
 	Short string `json:"short,omitempty"`
 }
 

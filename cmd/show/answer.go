@@ -13,7 +13,7 @@ func JSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// NothingChanged ends a dry run, which says what would be done.
+// NothingChanged prints the result of a dry run.
 func NothingChanged(w io.Writer, would string) error {
 	_, err := fmt.Fprintf(w, "%s\nnothing was changed (--dry-run)\n", would)
 	return err

@@ -9,7 +9,7 @@ import (
 	"holdfast/embedded/auth"
 )
 
-// Auth writes what has to change of etcd's users and roles, or was; of tells what the steps are.
+// Auth prints the steps that change etcd's users and roles. The text of says what the steps are, such as "done".
 func Auth(w io.Writer, r auth.Report, of string) error {
 	if len(r.Steps) > 0 {
 		t := Table("step", of)

@@ -10,7 +10,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// databaseText tells of the databases of those nodes where there is something to tell.
+// databaseText returns a line about the database of each node that runs a member.
 func databaseText(nodes []health.NodeStatus) string {
 	var b strings.Builder
 	for _, n := range nodes {
@@ -32,7 +32,7 @@ func databaseText(nodes []health.NodeStatus) string {
 	return b.String()
 }
 
-// drillText says in one line what is known of drills.
+// drillText returns a line about drills.
 func drillText(d *health.DrillStatus, now time.Time) string {
 	if d == nil {
 		return "none is known here"
@@ -72,9 +72,9 @@ func dueText(due, now time.Time) string {
 	return "in " + health.Age(due, now)
 }
 
-// backupText is the part of `holdfast status` on backups: the schedule by the account of the node that leads, or else of
-// who knows the newest, and what the store holds by that of the node that it told last. Only the store of the former
-// counts where nodes use several.
+// backupText returns the part of `holdfast status` about backups. The schedule is that of the leader or, without one,
+// of the node that knows the newest backup. The content of the store comes from the node that read it last. If nodes
+// use different stores, only the store of the first node counts.
 func backupText(nodes []health.NodeStatus, now time.Time) string {
 	var best, store *health.BackupStatus
 	id := ""
@@ -122,7 +122,7 @@ func backupText(nodes []health.NodeStatus, now time.Time) string {
 	return out.String()
 }
 
-// storeText says how much the store holds, and since when it has not told.
+// storeText returns how many good backups the store has, and since when it does not answer.
 func storeText(b *health.BackupStatus, now time.Time) string {
 	var parts []string
 	if b.Asked != nil && b.Count > 0 {
@@ -138,7 +138,7 @@ func storeText(b *health.BackupStatus, now time.Time) string {
 	return strings.Join(parts, "; ")
 }
 
-// badTexts say which backups are bad: loudly, if it is the newest.
+// badTexts returns a line for each bad backup, beginning with BAD for the newest one.
 func badTexts(b *health.BackupStatus, now time.Time) (lines []string) {
 	if b.Skipped != "" {
 		lines = append(lines, "BAD: "+b.SkippedText())
@@ -153,8 +153,8 @@ func badTexts(b *health.BackupStatus, now time.Time) (lines []string) {
 	return lines
 }
 
-// later reports whether the store told a what it holds after it told b. Between two whom it told at one time, or of
-// whom it is not known, the one that knows the newest counts, or else the leader.
+// later reports whether a has read the store later than b. For equal or unknown times, it prefers the one that knows
+// the newer backup, and then the leader.
 func later(a, b *health.BackupStatus) bool {
 	var zero time.Time
 	at := func(b *health.BackupStatus) time.Time { return *cmp.Or(b.Asked, &zero) }
@@ -169,7 +169,7 @@ func newer(a, b *health.BackupStatus) bool {
 	return cmp.Or(cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Revision, b.Revision)) > 0
 }
 
-// NewestText says which backup is the newest good one, or why none is known.
+// NewestText returns a text about the newest good backup, or why none is known.
 func NewestText(b *health.BackupStatus, now time.Time) string {
 	switch {
 	case b.Time != nil:
@@ -180,6 +180,6 @@ func NewestText(b *health.BackupStatus, now time.Time) string {
 	case b.Asked == nil:
 		return "none is known"
 	}
-	// it may hold one by now
+	// The store may have a good backup by now.
 	return fmt.Sprintf("the store held no good backup when it was asked %s ago", health.Age(now, *b.Asked))
 }

@@ -13,7 +13,7 @@ import (
 	"holdfast/embedded/pki/authorities"
 )
 
-// Certificate is one certificate in a file of the configuration, or why the file has none.
+// Certificate is a certificate in a file of the configuration, or why the file has none.
 type Certificate struct {
 	Key         string    `json:"key"` // of the configuration
 	File        string    `json:"file"`
@@ -32,13 +32,13 @@ type Certificate struct {
 type TLS struct {
 	Mode         string                 `json:"mode"`
 	Certificates []Certificate          `json:"certificates"`
-	Rotation     *health.RotationStatus `json:"rotation,omitempty"` // while one is open
+	Rotation     *health.RotationStatus `json:"rotation,omitempty"` // nil if none is open
 	Issued       []authorities.Client   `json:"issued,omitempty"`   // to clients, the last of each name
 	Notes        []string               `json:"notes,omitempty"`    // what could not be found out, and why
-	Asked        bool                   `json:"-"`                  // a node has told of the rotation
+	Asked        bool                   `json:"-"`                  // Rotation comes from a node
 }
 
-// Write prints all of it for people.
+// Write prints the answer for people.
 func (s TLS) Write(w io.Writer, now time.Time) error {
 	if err := writeCertificates(w, s.Mode, s.Certificates, now); err != nil {
 		return err
@@ -81,7 +81,7 @@ func writeCertificates(w io.Writer, mode string, all []Certificate, now time.Tim
 	return err
 }
 
-// issuedText is a table of the certificates for people, "" without any.
+// issuedText returns a table of the certificates issued by hand, or "" if there are none.
 func issuedText(all []authorities.Client, now time.Time) string {
 	if len(all) == 0 {
 		return ""

@@ -1,5 +1,5 @@
-// Package show renders what people are told of a cluster, as text: the table of `holdfast status`, the explanations of
-// --why, what is known of backups, volumes and certificates, the history, the report of `holdfast doctor`, what a
-// downgrade or a file of users and roles changes, the SBOM; and how every command shows progress and answers. It
-// decides nothing: what is wrong is found by embedded/health.
+// Package show renders the output of commands: the status and its explanation (--why), backups, volumes, certificates,
+// the history, the report of `holdfast doctor`, the steps of a downgrade, of a release and of a change of users, and
+// the SBOM. It also has what all commands share: JSON, tables and progress. It decides nothing; embedded/health finds
+// what is wrong.
 package show

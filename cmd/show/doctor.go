@@ -8,11 +8,11 @@ import (
 	"holdfast/embedded/health"
 )
 
-// marks begin the lines of findings, as those of `holdfast volume doctor` do.
+// marks begin the lines of findings, as in `holdfast volume doctor`.
 var marks = map[health.Severity]string{health.Info: "[i]", health.Warning: "[!]", health.Degrading: "[-]",
 	health.Critical: "[-]"}
 
-// Doctor prints the report for people: what is bad first.
+// Doctor prints the report for people, the worst findings first.
 func Doctor(w io.Writer, r health.Report) error {
 	var b strings.Builder
 	count := map[string]int{}

@@ -9,7 +9,8 @@ import (
 	"holdfast/embedded/health"
 )
 
-// Downgrade says what a downgrade does, or what the operator is to do next. A backup younger than fresh is good for it.
+// Downgrade prints what a downgrade does, or what the operator must do next. fresh is the age up to which a backup
+// counts.
 func Downgrade(out io.Writer, d health.Downgrade, fresh time.Duration) {
 	switch d.Phase {
 	case health.DowngradePossible:

@@ -44,7 +44,7 @@ func tookText(e coordinator.Entry) string {
 	return time.Duration(e.Seconds * float64(time.Second)).Round(time.Millisecond).String()
 }
 
-// entryText is why, who, and what went wrong.
+// entryText returns the reason of an entry, who asked, and the error.
 func entryText(e coordinator.Entry) string {
 	text := e.Why
 	if e.By != "" {

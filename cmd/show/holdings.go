@@ -12,7 +12,7 @@ import (
 // maxFailed is how many of the bad backups a status names.
 const maxFailed = 5
 
-// BackupStatus is the keeper's account in the words of a node's status.
+// BackupStatus converts the status of the keeper of backups into a part of the node's status.
 func BackupStatus(k snapshot.Status) *health.BackupStatus {
 	b := &health.BackupStatus{Leading: k.Leading, Failures: k.Failures, Error: k.LastError, Overdue: k.Overdue,
 		Due: ifTime(k.Due), Saving: ifTime(k.Saving), Spooled: k.Spooled,
@@ -41,7 +41,7 @@ func BackupStatus(k snapshot.Status) *health.BackupStatus {
 	return b
 }
 
-// ifTime is nil for no time.
+// ifTime returns nil for the zero time.
 func ifTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -49,7 +49,7 @@ func ifTime(t time.Time) *time.Time {
 	return &t
 }
 
-// Holdings are what a listing of the store says; unread is why it cannot be read.
+// Holdings summarizes the backups in the store. unread is why the store could not be read, or "".
 func Holdings(all []snapshot.Backup, unread string, now time.Time) *health.Holdings {
 	if unread != "" {
 		return &health.Holdings{Err: unread}

@@ -14,13 +14,13 @@ import (
 	"holdfast/snapshot"
 )
 
-// Listed is one line of a listing: a backup, and where it is.
+// Listed is a backup in a listing, and the places that have it.
 type Listed struct {
 	snapshot.Backup
 	Where []string `json:"where"` // InBucket or InDirectory, and InSpool
 }
 
-// Where a backup is.
+// The places that may have a backup.
 const (
 	InBucket    = "s3"
 	InDirectory = "dir"
@@ -59,7 +59,7 @@ func Listing(w io.Writer, cluster, store string, all []Listed, now time.Time) er
 	return writeSkipped(w, all, now)
 }
 
-// writeSkipped says it aloud when the newest backup is bad.
+// writeSkipped prints which backups latest skips.
 func writeSkipped(w io.Writer, all []Listed, now time.Time) error {
 	backups := make([]snapshot.Backup, 0, len(all))
 	for _, a := range all {
@@ -81,7 +81,7 @@ func codecText(b snapshot.Backup) string {
 	return text
 }
 
-// PinText says why a backup is pinned, "" if it is not.
+// PinText returns why a backup is pinned, or "" if it is not.
 func PinText(b snapshot.Backup) string {
 	if !b.Pinned {
 		return ""
@@ -89,7 +89,7 @@ func PinText(b snapshot.Backup) string {
 	return cmp.Or(b.PinReason, "yes")
 }
 
-// OwnerText says whose a backup is, if it is not certainly ours.
+// OwnerText returns whose backup it is, or "" if it belongs to this cluster.
 func OwnerText(b snapshot.Backup) string {
 	switch {
 	case b.Legacy:

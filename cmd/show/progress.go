@@ -13,16 +13,16 @@ import (
 	"holdfast/snapshot"
 )
 
-// Progress shows how far an operation on a backup has come: a bar on a terminal, and elsewhere, in a log, a line now
-// and then. What takes a moment says nothing there.
+// Progress shows the progress of an operation on a backup: as a bar on a terminal, and as a line now and then in a
+// log. A short operation prints nothing to a log.
 type Progress struct {
 	w        io.Writer
 	terminal bool
 	bar      *progressbar.ProgressBar
 	phase    string
-	began    time.Time // of the phase
-	told     time.Time // the last line, or the begin of the phase
-	at       int64     // bytes done at that time
+	began    time.Time // the start of the phase
+	told     time.Time // the last line, or the start of the phase
+	at       int64     // bytes done at the time told
 }
 
 // NewProgress shows progress on w.
@@ -31,7 +31,7 @@ func NewProgress(w io.Writer) *Progress {
 	return &Progress{w: w, terminal: ok && term.IsTerminal(int(f.Fd()))}
 }
 
-// Show tells of progress. A terminal that is gone is no reason to stop what is shown.
+// Show shows progress. It ignores errors, because the operation must continue without a terminal.
 func (p *Progress) Show(s snapshot.Progress) {
 	if p.phase != s.Phase {
 		p.End()
@@ -51,11 +51,11 @@ func (p *Progress) Show(s snapshot.Progress) {
 }
 
 const (
-	lineEvery = 5 * time.Second // at most one line in this time, and each says that a tenth more is done,
-	lineLate  = time.Minute     // but for one in this time, so that a slow operation does not look dead
+	lineEvery = 5 * time.Second // at most one line in this time, and only when another tenth is done
+	lineLate  = time.Minute     // at least one line in this time, so that a slow operation does not look dead
 )
 
-// line writes a line if there is something to say, as "verifying 42 % of 1.0 GiB, 96.0 MiB/s, 6s left".
+// line writes a line such as "verifying 42 % of 1.0 GiB, 96.0 MiB/s, 6s left", if one is due.
 func (p *Progress) line(s snapshot.Progress, now time.Time) {
 	since := now.Sub(p.told)
 	if s.Total <= 0 || since < lineEvery || since < lineLate && s.Done-p.at < s.Total/10 {

@@ -10,7 +10,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// SkippedTexts say which backups latest passes over, why, and what it is instead: nothing if it passes over none.
+// SkippedTexts returns lines about the backups that latest skips, why, and which one it is instead. It returns none if
+// latest skips none.
 func SkippedTexts(skipped []snapshot.Backup, newest snapshot.Backup, now time.Time) (lines []string) {
 	for _, b := range skipped {
 		lines = append(lines, fmt.Sprintf("latest is not %s: it %s", b.Name, FailedText(*b.Failed, now)))
@@ -25,12 +26,12 @@ func SkippedTexts(skipped []snapshot.Backup, newest snapshot.Backup, now time.Ti
 	return lines
 }
 
-// FailedText says what a proof found against a backup.
+// FailedText returns what a failed proof found.
 func FailedText(p snapshot.Proof, now time.Time) string {
 	return fmt.Sprintf("FAILED its %s %s ago%s: %s", proofWord(p), health.Age(now, p.At), byText(p), p.Error)
 }
 
-// proofWord is what a kind of proof is called: a check of the digest is a verify without a key.
+// proofWord returns the name of a kind of proof. A check of the digest is a verify without a key.
 func proofWord(p snapshot.Proof) string {
 	if p.Kind == snapshot.ProofDigest {
 		return snapshot.ProofVerify
@@ -45,7 +46,7 @@ func byText(p snapshot.Proof) string {
 	return " by " + p.By
 }
 
-// InsteadText names the newest good backup beside bad ones, or says that there is none.
+// InsteadText returns a text that names the newest good backup other than the bad ones, or says that there is none.
 func InsteadText(all []snapshot.Backup, bad ...string) string {
 	all = slices.DeleteFunc(all, func(a snapshot.Backup) bool { return slices.Contains(bad, a.Name) })
 	newest, ok := snapshot.Newest(all, time.Now())
@@ -55,7 +56,8 @@ func InsteadText(all []snapshot.Backup, bad ...string) string {
 	return " (the newest good one is " + newest.Name + ")"
 }
 
-// ComparedText says what a drill compared with what was saved. Unrecorded says that only the database itself told that.
+// ComparedText returns what a drill compared. unrecorded means that it compared with the database itself, because
+// nothing was recorded when the backup was saved.
 func ComparedText(checked []string, unrecorded bool) string {
 	if len(checked) == 0 {
 		return "nothing was compared"
@@ -71,7 +73,7 @@ func ComparedText(checked []string, unrecorded bool) string {
 	return strings.Join(checked[:last], ", ") + " and " + checked[last] + " are " + with
 }
 
-// proofProblems are what is wrong with a backup according to its proofs, and those that cannot be read.
+// proofProblems returns the failed proof of a backup, and its proofs that cannot be read.
 func proofProblems(b snapshot.Backup, now time.Time) (problems []string) {
 	if b.Failed != nil {
 		problems = append(problems, FailedText(*b.Failed, now))
@@ -84,11 +86,11 @@ func proofProblems(b snapshot.Backup, now time.Time) (problems []string) {
 	return problems
 }
 
-// provenText is the last good proof of a backup, "" if there is none.
+// provenText returns the last good proof of a backup, or "" if there is none.
 func provenText(b snapshot.Backup, now time.Time) string {
 	var last snapshot.Proof
 	for _, p := range b.Proofs {
-		if p.Unknown == "" && p.Error == "" && !p.At.Before(last.At) { // of one time, the stronger
+		if p.Unknown == "" && p.Error == "" && !p.At.Before(last.At) { // with equal times the later, stronger one
 			last = p
 		}
 	}

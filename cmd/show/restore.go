@@ -9,7 +9,7 @@ import (
 	"holdfast/embedded/health"
 )
 
-// writeRestore shows a restore that is under way, for `holdfast status`, and what was set aside.
+// writeRestore prints, for `holdfast status`, the restore under way and the data that was set aside.
 func writeRestore(w io.Writer, s health.ClusterStatus, now time.Time) {
 	var lines []string
 	for _, n := range s.Nodes {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// bom is a CycloneDX document (https://cyclonedx.org/docs/1.6/json), as much of it as the toolchain has left in the
-// binary: which modules, of which version, with which sum. It has no date and no serial number, so that two builds of
-// the same sources say the same.
+// bom is a CycloneDX document (https://cyclonedx.org/docs/1.6/json) with what the toolchain has recorded in the
+// binary: the modules, their versions and their sums. It has no date and no serial number, so that two builds of the
+// same sources have the same document.
 type bom struct {
 	Format     string      `json:"bomFormat"`
 	Spec       string      `json:"specVersion"`
@@ -24,7 +24,7 @@ type bomMetadata struct {
 	Component component `json:"component"`
 }
 
-// bomEdge says what is linked in. The binary does not know which module wants which, so all are the program's.
+// bomEdge is a dependency. The binary does not record which module needs which, so all are dependencies of the program.
 type bomEdge struct {
 	Ref string   `json:"ref"`
 	On  []string `json:"dependsOn,omitempty"`
@@ -44,11 +44,11 @@ type bomProperty struct {
 	Value string `json:"value"`
 }
 
-// goSum is the property with a module's sum as go.sum has it. It is a digest of digests of files, and none of the
-// algorithms that CycloneDX has names for.
+// goSum is the property with a module's sum from go.sum. It is no hash in CycloneDX's sense, because it is a digest of
+// digests of files.
 const goSum = "holdfast:go.sum"
 
-// SBOM prints what this binary, of this version, was linked of.
+// SBOM prints the modules that are linked into this binary.
 func SBOM(w io.Writer, version string) error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -57,7 +57,7 @@ func SBOM(w io.Writer, version string) error {
 	return JSON(w, sbomOf(info, version, runtime.Version()))
 }
 
-// sbomOf is the document of a binary of this version, that Go of this version has built.
+// sbomOf returns the document of a binary, with its version and that of Go.
 func sbomOf(info *debug.BuildInfo, version, goVersion string) bom {
 	program := newComponent("application", info.Main.Path, version)
 	b := bom{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: bomMetadata{program}}
@@ -84,8 +84,8 @@ func sbomOf(info *debug.BuildInfo, version, goVersion string) bom {
 	return b
 }
 
-// newComponent names a module by its package URL (https://github.com/package-url/purl-spec, type golang), in which a
-// version's + is escaped.
+// newComponent returns a module with its package URL (https://github.com/package-url/purl-spec, type golang). The URL
+// escapes a + in the version.
 func newComponent(kind, path, version string) component {
 	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return component{Type: kind, Ref: purl, Name: path, Version: version, PURL: purl}

@@ -12,7 +12,7 @@ import (
 	"holdfast/embedded/health"
 )
 
-// Status prints the status for people: the verdict, a line for each node, and why each does what it does.
+// Status prints the status for people: the verdict, a line for each node, and what each node does and why.
 func Status(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	var b strings.Builder
 	writeVerdict(&b, s)
@@ -48,7 +48,7 @@ func Status(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	return err
 }
 
-// sinceText says for how long a node does what it does, where that is known.
+// sinceText returns for how long a node has been in its state, or "" if that is not known.
 func sinceText(n health.NodeStatus, now time.Time) string {
 	if n.Since.IsZero() {
 		return ""
@@ -56,7 +56,7 @@ func sinceText(n health.NodeStatus, now time.Time) string {
 	return fmt.Sprintf(" (for %s)", health.Age(now, n.Since))
 }
 
-// claimText says how far the claim of a volume is, while none is held.
+// claimText returns the state of a claim until the volume is held.
 func claimText(n health.NodeStatus, now time.Time) string {
 	c := n.Claim
 	if c == nil || n.Volume != nil || c.Volume == "" {
@@ -65,7 +65,7 @@ func claimText(n health.NodeStatus, now time.Time) string {
 	return fmt.Sprintf("; %s %s: %s (for %s)", c.State, c.Volume, c.Why, health.Age(now, c.Since))
 }
 
-// versions says which versions run, and which one the cluster has agreed on.
+// versions returns which versions run, and the cluster version.
 func versions(s health.ClusterStatus) string {
 	var ours, etcds, agreed, down []string
 	add := func(list *[]string, v string) {
@@ -96,7 +96,7 @@ func versions(s health.ClusterStatus) string {
 	return text
 }
 
-// nodeTable is one line for each node.
+// nodeTable returns a table with a line for each node.
 func nodeTable(s health.ClusterStatus) string {
 	t := Table("NODE", "SLOT", "ADDRESS", "STATE", "TERM", "REVISION", "DB SIZE", "EPOCH", "ETCD")
 	for _, n := range s.Nodes {
@@ -112,7 +112,7 @@ func nodeTable(s health.ClusterStatus) string {
 	return t.Render()
 }
 
-// Table returns a table with a header and without lines, as all commands print them.
+// Table returns a table with a header, in the style of all commands.
 func Table(header ...any) table.Writer {
 	t := table.NewWriter()
 	style := table.StyleLight

@@ -10,7 +10,7 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Takeover writes how far a takeover is.
+// Takeover prints the state of a takeover.
 func Takeover(w io.Writer, t health.Takeover) error {
 	var b strings.Builder
 	switch t.Phase {
@@ -66,7 +66,7 @@ func whoRuns(m health.TakeoverMember) string {
 	return "no node of holdfast runs it; " + reached
 }
 
-// Release writes what came of a release, or would.
+// Release prints the result of a release. With dry, it prints what a release would do.
 func Release(w io.Writer, r health.Release, dry bool) error {
 	var b strings.Builder
 	for _, note := range r.Notes {

@@ -36,10 +36,10 @@ func Volumes(w io.Writer, provider string, infos []volume.Info) error {
 	return err
 }
 
-// maxNames bounds how many files of a volume are named.
+// maxNames is how many files of a volume are named.
 const maxNames = 10
 
-// Contents says what lies on the volume of a slot, and warns of data that its manager still knows how to use.
+// Contents returns a text about the content of a slot's volume, with a warning if it is the data of etcd-manager.
 func Contents(slot, path string, c volume.Contents) string {
 	holds := "nothing"
 	if n := len(c.Names); n > 0 {

@@ -12,8 +12,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Why prints the status for somebody who has been woken: what is wrong with the cluster, what holds it back, and
-// of each node what it does, what it would do next, and what stops it.
+// Why prints the status for an operator on call: what is wrong with the cluster, what holds it back, and for each node
+// what it does, what comes next, and what stops it.
 func Why(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	var b strings.Builder
 	writeVerdict(&b, s)
@@ -30,7 +30,7 @@ func Why(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	return err
 }
 
-// writeVerdict says which cluster it is, and how it is.
+// writeVerdict prints the cluster, its health, its generation and the versions.
 func writeVerdict(b *strings.Builder, s health.ClusterStatus) {
 	record := "not founded"
 	if r := s.Record; r != nil {
@@ -39,8 +39,8 @@ func writeVerdict(b *strings.Builder, s health.ClusterStatus) {
 	fmt.Fprintf(b, "cluster %s: %s, %s\n%s\n", s.Cluster, strings.ToUpper(string(s.Health)), record, versions(s))
 }
 
-// writeFindings lists what was found, the worst first. Without whole, what is only worth knowing is left out, and so is
-// what to do.
+// writeFindings prints the findings, the worst first. Without whole, it leaves out those of severity info, and what to
+// do.
 func writeFindings(b *strings.Builder, all []health.Finding, whole bool) {
 	titles := map[health.Severity]string{health.Critical: "critical", health.Degrading: "degraded",
 		health.Warning: "warnings", health.Info: "to know"}
@@ -64,7 +64,7 @@ func writeFindings(b *strings.Builder, all []health.Finding, whole bool) {
 	}
 }
 
-// clusterLines is what is known of the cluster as a whole.
+// clusterLines returns lines about the cluster as a whole.
 func clusterLines(s health.ClusterStatus, now time.Time) []string {
 	var lines []string
 	add := func(name, format string, args ...any) {
@@ -103,7 +103,7 @@ func clusterLines(s health.ClusterStatus, now time.Time) []string {
 	return lines
 }
 
-// slotsText says which slots are wanted, and what the cluster has accepted where that differs.
+// slotsText returns the slots that the nodes want. If they differ from the accepted ones, it names both.
 func slotsText(s health.ClusterStatus) string {
 	accepted := ""
 	if set := s.Set; set != nil {
@@ -132,7 +132,7 @@ func slotsText(s health.ClusterStatus) string {
 	return text
 }
 
-// writeWhyOf explains one node.
+// writeWhyOf prints the explanation of one node.
 func writeWhyOf(b *strings.Builder, n health.NodeStatus, now time.Time) {
 	slot := "without a slot"
 	if n.Volume != nil {
@@ -150,7 +150,7 @@ func writeWhyOf(b *strings.Builder, n health.NodeStatus, now time.Time) {
 	fmt.Fprintf(b, "  next       %s\n", nextText(n))
 }
 
-// nextText says what a node does after this.
+// nextText returns what a node does next.
 func nextText(n health.NodeStatus) string {
 	switch {
 	case !n.Reached:

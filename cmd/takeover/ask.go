@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -26,13 +25,13 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// askTime is how long an etcd, or a member elsewhere, may take to answer.
+// askTime limits how long an etcd may take to answer, here or on another machine.
 const askTime = 5 * time.Second
 
-// askLife is how long the certificate lives with which an etcd is asked.
+// askLife is the life of the certificate that is issued to ask an etcd.
 const askLife = 10 * time.Minute
 
-// ask asks the etcd that runs on this machine, where the configuration has etcd listen for clients.
+// ask asks the etcd on this machine for its members, at the client URLs of the configuration.
 func ask(ctx context.Context, cfg config.Config) (*Told, error) {
 	secure, err := clientTLS(ctx, cfg)
 	if err != nil {
@@ -60,7 +59,7 @@ func ask(ctx context.Context, cfg config.Config) (*Told, error) {
 func askAt(ctx context.Context, at *url.URL, secure *tls.Config) (*Told, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", at.Host) // etcd's client would not say why
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", at.Host) // etcd's client would not return the reason
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +87,7 @@ func askAt(ctx context.Context, at *url.URL, secure *tls.Config) (*Told, error) 
 	return told, err
 }
 
-// versionAt asks for the version that the cluster has agreed on, which only etcd's HTTP tells.
+// versionAt asks for the cluster version. Only etcd's HTTP API has it.
 func versionAt(ctx context.Context, endpoint string, secure *tls.Config) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/version", nil)
 	if err != nil {
@@ -108,10 +107,9 @@ func versionAt(ctx context.Context, endpoint string, secure *tls.Config) (string
 	return answer.Cluster, nil
 }
 
-// clientTLS is what a client of this cluster has; nil without TLS.
+// clientTLS returns the TLS configuration of a client of this cluster, or nil without TLS.
 func clientTLS(ctx context.Context, cfg config.Config) (*tls.Config, error) {
 	secure := &tls.Config{MinVersion: tls.VersionTLS12}
-	var bundle []byte
 	switch {
 	case cfg.Etcd.CertFile == "":
 		return nil, nil
@@ -124,7 +122,11 @@ func clientTLS(ctx context.Context, cfg config.Config) (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		secure.Certificates, bundle = []tls.Certificate{own}, issued.CA
+		trusted, err := pki.ParseCertificates(issued.CA)
+		if err != nil {
+			return nil, err
+		}
+		secure.Certificates, secure.RootCAs = []tls.Certificate{own}, pki.Pool(trusted...)
 	default:
 		own, err := tls.LoadX509KeyPair(cfg.Etcd.CertFile, cfg.Etcd.KeyFile)
 		if err != nil {
@@ -132,26 +134,15 @@ func clientTLS(ctx context.Context, cfg config.Config) (*tls.Config, error) {
 		}
 		secure.Certificates = []tls.Certificate{own}
 		if cfg.Etcd.TrustedCAFile != "" {
-			if bundle, err = os.ReadFile(cfg.Etcd.TrustedCAFile); err != nil {
+			if secure.RootCAs, err = config.ReadPool(cfg.Etcd.TrustedCAFile); err != nil {
 				return nil, err
 			}
-		}
-	}
-	if len(bundle) > 0 {
-		var err error
-		if secure.RootCAs, err = poolOf(bundle); err != nil {
-			return nil, err
 		}
 	}
 	return secure, nil
 }
 
-func poolOf(bundle []byte) (*x509.CertPool, error) {
-	certs, err := pki.ParseCertificates(bundle)
-	return pki.Pool(certs...), err
-}
-
-// peersPool are the authorities by which this node would know the other members; nil without TLS.
+// peersPool returns the authorities with which this node would verify the other members, or nil without TLS.
 func peersPool(ctx context.Context, cfg config.Config) (*x509.CertPool, error) {
 	switch {
 	case cfg.Etcd.PeerCertFile == "":
@@ -165,14 +156,10 @@ func peersPool(ctx context.Context, cfg config.Config) (*x509.CertPool, error) {
 	case cfg.Etcd.PeerTrustedCAFile == "":
 		return nil, nil
 	}
-	bundle, err := os.ReadFile(cfg.Etcd.PeerTrustedCAFile)
-	if err != nil {
-		return nil, err
-	}
-	return poolOf(bundle)
+	return config.ReadPool(cfg.Etcd.PeerTrustedCAFile)
 }
 
-// reach tries the members elsewhere, at their peer URLs.
+// reach tries to reach the members on other machines at their peer URLs.
 func reach(ctx context.Context, cfg config.Config, urls map[string]string) (all []Reach) {
 	pool, err := peersPool(ctx, cfg)
 	for _, slot := range slices.Sorted(maps.Keys(urls)) {
@@ -212,8 +199,8 @@ func (r *Reach) try(ctx context.Context, cfg config.Config, pool *x509.CertPool)
 	r.Distrust = distrust(ctx, conn, host, pool)
 }
 
-// distrust says why the certificate that a member presents is not to be trusted. That the member asks for ours, which
-// may not exist yet, is no matter: its own comes first.
+// distrust returns why the certificate that a member presents is not trusted. The handshake itself may fail, because
+// the member wants a certificate that this node may not have yet. The member's certificate comes before that.
 func distrust(ctx context.Context, conn net.Conn, host string, pool *x509.CertPool) error {
 	var chain []*x509.Certificate
 	over := tls.Client(conn, &tls.Config{ServerName: host, InsecureSkipVerify: true, //nolint:gosec // it is verified below

@@ -8,25 +8,25 @@ import (
 	"holdfast/embedded"
 )
 
-// Report is what was found in the directories of a cluster.
+// Report is the result of [Check].
 type Report struct {
 	Members   []Member `json:"members"`
 	Obstacles int      `json:"obstacles"` // how many findings block
 }
 
-// Member is what was found in one of them.
+// Member is what was found in one directory.
 type Member struct {
-	Dir      string                `json:"dir"` // that which holds etcd's directory `member`
+	Dir      string                `json:"dir"` // the directory that contains etcd's directory `member`
 	Findings []Finding             `json:"findings"`
 	Lists    *embedded.Memberships `json:"lists,omitempty"` // nil if it could not be read
 }
 
-// Finding is something that is in the way, or worth to be known.
+// Finding is an obstacle or a warning.
 type Finding struct {
-	Code   Code     `json:"code,omitempty"` // of a plan
-	Blocks bool     `json:"blocks"`         // it is in the way
+	Code   Code     `json:"code,omitempty"` // only in a plan
+	Blocks bool     `json:"blocks"`         // it is an obstacle
 	Text   string   `json:"text"`
-	Means  []string `json:"means,omitempty"` // what it would bring about
+	Means  []string `json:"means,omitempty"` // the consequences
 	Cure   string   `json:"cure,omitempty"`
 }
 
@@ -57,10 +57,10 @@ func (m *Member) warn(text, cure string) {
 	m.Findings = append(m.Findings, Finding{Text: text, Cure: cure})
 }
 
-// phantoms has the ways out of lists that differ.
+// phantoms is the cure for lists of members that differ.
 const phantoms = "docs/migrate.md (phantom members) has the ways out"
 
-// examine judges what one directory says.
+// examine judges one directory.
 func examine(dir string) Member {
 	m := Member{Dir: dir, Findings: []Finding{}}
 	found, obstacle, err := embedded.ForeignData(dir)
@@ -101,7 +101,7 @@ func examine(dir string) Member {
 	return m
 }
 
-// compare looks at what the directories say of each other.
+// compare adds findings about directories that do not belong together, differ, or are missing.
 func compare(all []Member) {
 	of := map[uint64]*Member{}
 	var first *Member
@@ -135,7 +135,7 @@ func compare(all []Member) {
 	}
 }
 
-// differs compares the members in the database with those in the first one's.
+// differs compares the members in the database with those in the first directory's database.
 func (m *Member) differs(first *Member) {
 	same := slices.EqualFunc(m.Lists.V3, first.Lists.V3, func(a, b embedded.ListedMember) bool {
 		return a.ID == b.ID && a.Learner == b.Learner

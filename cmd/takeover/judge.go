@@ -16,7 +16,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// members compares the slots, and says which members cannot be reached.
+// members checks the slots, the leader, and whether the other members can be reached.
 func (p *Plan) members(s Seen, o plan.Origin) {
 	var theirs []string
 	for _, m := range o.Members {
@@ -52,7 +52,7 @@ func (p *Plan) members(s Seen, o plan.Origin) {
 	}
 }
 
-// manager says what etcd-manager on the other machines would do by what the store has.
+// manager checks etcd-manager's mark and spec in the store, on which the etcd-managers of other machines act.
 func (p *Plan) manager(s Seen, o plan.Origin) {
 	c := s.Store.Control
 	if o.Program != plan.EtcdManager || s.Store.Err != nil {
@@ -75,8 +75,8 @@ func (p *Plan) manager(s Seen, o plan.Origin) {
 	}
 }
 
-// ports says which ports of the configuration another program has. Those of the etcd that runs become free with its
-// end; so does the one for gossip, on which etcd-manager talks.
+// ports checks which ports of the configuration are in use. The ports of the running etcd become free when it stops. So
+// does the port for gossip, if etcd-manager uses it.
 func (p *Plan) ports(s Seen, v *Volume) {
 	for _, e := range config.Endpoints(s.Config) {
 		at := net.JoinHostPort(e.Host, e.Port)
@@ -93,7 +93,7 @@ func (p *Plan) ports(s Seen, v *Volume) {
 	}
 }
 
-// recent is how old the newest backup may be: two intervals, and an hour at least.
+// recent returns how old the newest backup may be: two intervals, at least an hour, and a day without a schedule.
 func recent(every time.Duration) time.Duration {
 	if every == 0 {
 		return 24 * time.Hour
@@ -101,7 +101,7 @@ func recent(every time.Duration) time.Duration {
 	return max(time.Hour, 2*every)
 }
 
-// store says whether there is a backup to return to.
+// store checks that the store answers and has a recent backup.
 func (p *Plan) store(s Seen) {
 	if s.Store.Err != nil {
 		p.block(codeStore, fmt.Sprintf("the backup store does not answer: %v", s.Store.Err),
@@ -123,7 +123,7 @@ func (p *Plan) store(s Seen) {
 	}
 }
 
-// steps is what happens, in this order.
+// steps fills in the steps of the takeover in their order.
 func (p *Plan) steps(s Seen, o plan.Origin) {
 	decision := p.Steps
 	program := string(o.Program)
@@ -165,7 +165,7 @@ func (p *Plan) steps(s Seen, o plan.Origin) {
 	add("until then, and after it, `holdfast takeover release` gives a member back")
 }
 
-// rest are the slots of the other members, the leader's last.
+// rest returns the slots of the other members, the leader's last.
 func (p *Plan) rest() (slots []string) {
 	last := ""
 	for _, m := range p.Members {
@@ -190,7 +190,7 @@ func dash(text string) string {
 	return text
 }
 
-// newest is the newest backup that was read back, when it was saved or since; nil if there is none.
+// newest returns the newest backup that is good or has a good proof, or nil if there is none.
 func newest(all []snapshot.Backup, now time.Time) *snapshot.Backup {
 	proven := func(p snapshot.Proof) bool { return p.Unknown == "" && p.Error == "" }
 	all = slices.DeleteFunc(all, func(b snapshot.Backup) bool {

@@ -23,11 +23,11 @@ import (
 	"holdfast/volume"
 )
 
-// lookTime bounds all that is asked of others.
+// lookTime limits a [Look].
 const lookTime = 30 * time.Second
 
-// Look finds out what [Judge] needs to know of this machine. dir is the directory of the data; "" has the configuration
-// say it. It changes nothing, and locks nothing for longer than a look.
+// Look gathers what [Judge] needs to know of this machine. dir is the directory of the data; if it is "", the
+// configuration names it. Look changes nothing, and locks a database only for a moment.
 func Look(ctx context.Context, l *config.Loaded, dir string) Seen {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -73,7 +73,7 @@ func (s *Seen) look(ctx context.Context, dir string) {
 	for _, i := range infos {
 		path := filepath.Join(root, i.Slot)
 		switch {
-		case cloud != nil: // where etcd-manager mounts it; holdfast has not yet
+		case cloud != nil: // where etcd-manager mounts it
 			path = filepath.Join(s.Config.Volume.EBS.DeviceRoot, "mnt", "master-"+i.Volume)
 		case s.Config.Volume.Local.Directory != "":
 			path = root
@@ -85,11 +85,11 @@ func (s *Seen) look(ctx context.Context, dir string) {
 		s.Volumes = append(s.Volumes, v)
 	}
 	if len(infos) == 0 && s.Unseen == nil {
-		s.Volumes = []Volume{lookAt(root, s.Config.Volume.Local.Slot, s.Config)} // to say that nothing is there
+		s.Volumes = []Volume{lookAt(root, s.Config.Volume.Local.Slot, s.Config)} // the plan names the empty directory
 	}
 }
 
-// lookAt reads a volume, also while an etcd runs on it.
+// lookAt reads a volume. It works while an etcd runs on it.
 func lookAt(path, slot string, cfg config.Config) Volume {
 	v := Volume{Slot: slot, Path: path}
 	disk := embedded.Disk{Names: node.MemberNames(cfg)}
@@ -100,14 +100,14 @@ func lookAt(path, slot string, cfg config.Config) Volume {
 		return v
 	}
 	if v.Running == "" {
-		m := examine(path) // the other members' directories are not here
+		m := examine(path) // without compare: the other members' directories are on other machines
 		v.Lists, v.Findings = m.Lists, m.Findings
 		for i := range v.Findings {
 			v.Findings[i].Code = codeData
 		}
 	}
 	if v.Origin.Program == plan.EtcdManager {
-		if state, err := embedded.ReadManagerState(path); err == nil { // else the obstacle says why
+		if state, err := embedded.ReadManagerState(path); err == nil { // otherwise Origin.Obstacle has the error
 			for _, n := range state.Nodes {
 				v.Names = append(v.Names, embedded.ListedMember{Name: n.Name, PeerURLs: n.PeerURLs})
 			}
@@ -116,7 +116,7 @@ func lookAt(path, slot string, cfg config.Config) Volume {
 	return v
 }
 
-// lookAtStore asks the backup store.
+// lookAtStore reads what the backup store has of the cluster.
 func lookAtStore(ctx context.Context, cfg config.Config, now time.Time) (s Store) {
 	store, err := node.OpenStore(ctx, cfg)
 	if err != nil {
@@ -144,7 +144,7 @@ func lookAtStore(ctx context.Context, cfg config.Config, now time.Time) (s Store
 	return s
 }
 
-// inUse reports whether somebody listens at an address of this machine.
+// inUse reports whether a program listens at an address of this machine.
 func inUse(e config.Endpoint) bool {
 	l, err := net.Listen("tcp", net.JoinHostPort(e.Host, e.Port))
 	if err == nil {
@@ -153,7 +153,7 @@ func inUse(e config.Endpoint) bool {
 	return err != nil && !errors.Is(err, os.ErrPermission)
 }
 
-// elsewhere are the peer URLs of the other members, by slot.
+// elsewhere returns the peer URLs of the members on other machines, by slot.
 func (s *Seen) elsewhere(v Volume) map[string]string {
 	list := v.Names
 	switch {
@@ -174,7 +174,7 @@ func (s *Seen) elsewhere(v Volume) map[string]string {
 	return all
 }
 
-// addressesOf finds where the member of a slot is, as the node will: what the configuration says goes before DNS.
+// addressesOf returns the addresses of a slot's member. Like the node, it prefers cluster.adopt-addresses to DNS.
 func addressesOf(ctx context.Context, cfg config.Config, slot, host string) ([]netip.Addr, error) {
 	if said := cfg.Cluster.Elders()[slot]; len(said) > 0 {
 		return said, nil
@@ -186,7 +186,7 @@ func addressesOf(ctx context.Context, cfg config.Config, slot, host string) ([]n
 	return found, err
 }
 
-// hostOf is the host name in a URL.
+// hostOf returns the host and the port in a URL.
 func hostOf(text string) (host, port string, err error) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -4,5 +4,5 @@ package takeover
 
 import "syscall"
 
-// endAtOnce asks for nothing: there are rehearsals on Linux only.
+// endAtOnce does nothing, because rehearsals exist on Linux only.
 func endAtOnce() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

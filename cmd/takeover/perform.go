@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	stepTime = 2 * time.Minute // for each step; it is a matter of seconds
+	stepTime = 2 * time.Minute // the limit of each step, which takes seconds
 	stopTime = 30 * time.Second
 	pollTime = 100 * time.Millisecond
-	// settled is how many writes are to be acknowledged between two steps.
+	// settled is how many writes must be acknowledged between two steps.
 	settled = 20
 )
 
-// stage is a rehearsal that is under way.
+// stage is a rehearsal that is running.
 type stage struct {
 	*script
 	*writer
@@ -39,7 +39,7 @@ type stage struct {
 	running  map[string]*process // by slot
 }
 
-// perform does all of it, and says what came of it.
+// perform runs the whole rehearsal and returns its result.
 func (s *script) perform(ctx context.Context, progress io.Writer) Rehearsal {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -58,11 +58,12 @@ func (s *script) perform(ctx context.Context, progress io.Writer) Rehearsal {
 	return st.result
 }
 
+// acts performs the steps of the rehearsal in their order, until one fails.
 func (st *stage) acts(ctx context.Context) (err error) {
-	if err := st.lead(ctx); err != nil {
+	if err := st.checkHosts(ctx); err != nil {
 		return err
 	}
-	if err := st.set(ctx); err != nil {
+	if err := st.makeVolumes(ctx); err != nil {
 		return fmt.Errorf("make the volumes: %w", err)
 	}
 	var urls []string
@@ -110,13 +111,13 @@ func (st *stage) acts(ctx context.Context) (err error) {
 	return st.step("", "all members were compared", func() error { return st.verify(ctx, st.Cast, &st.result) })
 }
 
-// step does something, and notes how long it took and what clients saw of it.
+// step runs do, and records how long it took and the longest gap in acknowledged writes.
 func (st *stage) step(slot, text string, do func() error) error {
 	begun, where := time.Now(), ""
 	if slot != "" {
 		where = "slot " + slot + ": "
 	}
-	st.longest() // what came before is not this step's
+	st.longest() // discards the gap before this step
 	if err := do(); err != nil {
 		return fmt.Errorf("before this was done: %s%s: %w", where, text, err)
 	}
@@ -126,7 +127,7 @@ func (st *stage) step(slot, text string, do func() error) error {
 	return nil
 }
 
-// wait tries again until it is done.
+// wait calls done until it returns nil, for at most stepTime.
 func (st *stage) wait(ctx context.Context, done func() error) error {
 	end := time.Now().Add(stepTime)
 	for {
@@ -150,7 +151,7 @@ func (st *stage) wait(ctx context.Context, done func() error) error {
 	}
 }
 
-// serve waits until members answer linearizable reads, and until more writes are acknowledged.
+// serve waits until the members answer linearizable reads, and until settled more writes are acknowledged.
 func (st *stage) serve(ctx context.Context, cast ...actor) error {
 	for _, a := range cast {
 		if err := st.wait(ctx, func() error { return st.writer.answers(ctx, a.client()) }); err != nil {
@@ -166,7 +167,7 @@ func (st *stage) serve(ctx context.Context, cast ...actor) error {
 	})
 }
 
-// play starts the other program on a volume.
+// play starts etcd without holdfast on a volume.
 func (st *stage) play(a actor) error {
 	order, err := json.Marshal(st.plain(a))
 	if err != nil {
@@ -175,7 +176,7 @@ func (st *stage) play(a actor) error {
 	return st.launch(a, bytes.NewReader(order), plainCommand)
 }
 
-// take has holdfast take a member over.
+// take stops a member's etcd and starts a node, which takes the member over.
 func (st *stage) take(ctx context.Context, a actor) error {
 	if err := st.running[a.Slot].stop(); err != nil {
 		return err
@@ -202,10 +203,10 @@ func (st *stage) take(ctx context.Context, a actor) error {
 	return st.serve(ctx, a)
 }
 
-// give has holdfast release a member, and starts the other program on it.
+// give has the node release a member, and starts etcd without holdfast on it.
 func (st *stage) give(ctx context.Context, a actor) error {
 	path := "/takeover/release?" + url.Values{"to": {etcdversion.Version}, "by": {"the rehearsal"},
-		"force": {fmt.Sprint(len(st.Cast) == 1)}}.Encode() // the only voter goes down in no other way
+		"force": {fmt.Sprint(len(st.Cast) == 1)}}.Encode() // a cluster's only voter goes down only by force
 	refused := ""
 	err := st.wait(ctx, func() error {
 		var r health.Release
@@ -235,14 +236,14 @@ func (st *stage) give(ctx context.Context, a actor) error {
 	return st.serve(ctx, a)
 }
 
-// process is one that was started.
+// process is the process of a member: a node, or etcd without holdfast.
 type process struct {
 	cmd  *exec.Cmd
 	log  string
 	done chan struct{}
 }
 
-// launch starts this program for a member; it ends with this process.
+// launch starts this program for a member. The started process ends when this process does.
 func (st *stage) launch(a actor, in io.Reader, args ...string) error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -258,7 +259,7 @@ func (st *stage) launch(a actor, in io.Reader, args ...string) error {
 	p.cmd.SysProcAttr = endAtOnce()
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the signal at the end of the parent comes when this thread ends
+		runtime.LockOSThread() // the kernel kills the child when the thread that started it ends
 		defer close(p.done)
 		err := p.cmd.Start()
 		started <- err
@@ -282,7 +283,7 @@ func (p *process) over() bool {
 	}
 }
 
-// stop ends it as an operator does.
+// stop ends the process with SIGTERM, or kills it after stopTime.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
@@ -299,9 +300,9 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// words are the last of what it said.
+// words returns the last line of the process's log.
 func (p *process) words() string {
-	text, _ := os.ReadFile(p.log) // what cannot be read has nothing to say
+	text, _ := os.ReadFile(p.log) // on an error the line is empty
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return lines[len(lines)-1]
 }

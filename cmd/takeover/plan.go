@@ -14,53 +14,53 @@ import (
 	"holdfast/snapshot"
 )
 
-// Code says what kind of finding a plan has.
+// Code identifies the kind of a plan's finding.
 type Code string
 
 // The codes of a plan's findings.
 const (
 	codeRefused     Code = "config-refused"  // the node would not start with this configuration
-	codeSlots       Code = "slots"           // cluster.slots is not what the members have
-	codeVolume      Code = "volume"          // there is no volume, or not one alone, with data to take over
-	codeHeld        Code = "volume-held"     // holdfast has the volume already
-	codeData        Code = "data"            // the data cannot be taken up as it is
-	codeUnknown     Code = "members-unknown" // etcd runs, and does not tell who its members are
-	codeDecision    Code = "decision"        // the node would wait, by what is known
+	codeSlots       Code = "slots"           // cluster.slots differs from the members' slots
+	codeVolume      Code = "volume"          // not exactly one volume has data to take over
+	codeHeld        Code = "volume-held"     // holdfast already holds the volume
+	codeData        Code = "data"            // the data cannot be used as it is
+	codeUnknown     Code = "members-unknown" // etcd runs, but does not tell its members
+	codeDecision    Code = "decision"        // the node would wait, as far as is known
 	codeStore       Code = "store"           // the backup store does not answer
-	codeMark        Code = "mark-missing"    // etcd-manager's mark of a cluster that exists is not in the store
-	codeSpec        Code = "spec"            // etcd-manager's spec is not what the cluster is
+	codeMark        Code = "mark-missing"    // etcd-manager's mark of an existing cluster is not in the store
+	codeSpec        Code = "spec"            // etcd-manager's spec differs from the cluster
 	codeBackup      Code = "backup-missing"  // there is no recent verified backup
-	codePort        Code = "port-in-use"     // another program has a port that holdfast needs
-	codeClients     Code = "client-address"  // nobody listens where clients will find etcd
-	codeName        Code = "name-unknown"    // the host name of a member leads nowhere
+	codePort        Code = "port-in-use"     // another program uses a port that holdfast needs
+	codeClients     Code = "client-address"  // nothing listens where clients will look for etcd
+	codeName        Code = "name-unknown"    // the host name of a member has no address
 	codeSilent      Code = "member-silent"   // a member does not answer at its peer URL
-	codeCertificate Code = "certificate"     // a member's certificate is not one that this node trusts
+	codeCertificate Code = "certificate"     // this node does not trust a member's certificate
 	codeLeader      Code = "leader"          // the member of this machine leads
 )
 
-// Plan is what a takeover of this machine would meet and do.
+// Plan is the result of [Judge]: what is in the way of a takeover of this machine, and its steps.
 type Plan struct {
 	Node      string          `json:"node"`
 	Slot      string          `json:"slot,omitempty"`
 	Volume    string          `json:"volume,omitempty"` // directory
 	Program   plan.Program    `json:"program,omitempty"`
 	Path      string          `json:"path,omitempty"`       // of etcd's data, relative to the volume
-	Token     string          `json:"token,omitempty"`      // "" where the disk does not tell it
+	Token     string          `json:"token,omitempty"`      // "" if it is not on the disk
 	Cluster   string          `json:"cluster_id,omitempty"` // hexadecimal, as etcdctl prints it
 	Member    string          `json:"member_id,omitempty"`  // the same
 	Version   string          `json:"cluster_version,omitempty"`
-	Running   string          `json:"running,omitempty"`  // what an etcd has locked
-	Endpoint  string          `json:"endpoint,omitempty"` // of the etcd that told of the members; "": the disk did
+	Running   string          `json:"running,omitempty"`  // the file that a running etcd has locked
+	Endpoint  string          `json:"endpoint,omitempty"` // of the etcd that listed the members; "": the disk did
 	Members   []PlannedMember `json:"members,omitempty"`
-	Findings  []Finding       `json:"findings"` // what is in the way first
+	Findings  []Finding       `json:"findings"` // obstacles first
 	Obstacles int             `json:"obstacles"`
-	Steps     []string        `json:"steps"`  // what happens, in this order
+	Steps     []string        `json:"steps"`  // in their order
 	Frozen    string          `json:"frozen"` // what waits until the last member is taken over
 }
 
-// PlannedMember is a member of the cluster that is to be taken over.
+// PlannedMember is a member of the cluster to take over.
 type PlannedMember struct {
-	ID      string `json:"id,omitempty"` // hexadecimal; "" where it is not known
+	ID      string `json:"id,omitempty"` // hexadecimal; "" if it is not known
 	Name    string `json:"name,omitempty"`
 	Slot    string `json:"slot,omitempty"`
 	PeerURL string `json:"peer_url,omitempty"`
@@ -68,18 +68,18 @@ type PlannedMember struct {
 	Leads   bool   `json:"leads,omitempty"`
 }
 
-// Seen is what was found on a machine. A field is zero where there was nothing to look at.
+// Seen is the result of [Look]. A field is zero if it does not apply.
 type Seen struct {
 	Config  config.Config
 	Refused []error // why a node would not start
 	Slots   error   // why the slots are not known
 	Volumes []Volume
 	Unseen  error // why the volumes are not known
-	Told    *Told // what etcd says; nil: it was not asked, or Silent says why it did not answer
-	Silent  error
+	Told    *Told // etcd's answer; nil if it was not asked, or did not answer
+	Silent  error // why etcd did not answer
 	Store   Store
-	Taken   []config.Endpoint // of the configuration, at which somebody listens
-	Others  []Reach           // the members elsewhere
+	Taken   []config.Endpoint // of the configuration, at which a program listens
+	Others  []Reach           // the members on other machines
 	Now     time.Time
 }
 
@@ -88,14 +88,14 @@ type Volume struct {
 	Slot, Path string
 	Held       string                  // why another process has it; "" if none has
 	Origin     *plan.Origin            // nil: there is no foreign data
-	Err        error                   // why that cannot be told
-	Running    string                  // what an etcd has locked
+	Err        error                   // why Origin is not known
+	Running    string                  // the file that a running etcd has locked
 	Lists      *embedded.Memberships   // nil while an etcd runs
 	Findings   []Finding               // of Check, while no etcd runs
-	Names      []embedded.ListedMember // by etcd-manager's file state, without IDs
+	Names      []embedded.ListedMember // from etcd-manager's file state, without IDs
 }
 
-// Told is what an etcd says of its cluster.
+// Told is what a running etcd tells about its cluster.
 type Told struct {
 	Endpoint string
 	Members  []embedded.ListedMember
@@ -103,25 +103,24 @@ type Told struct {
 	Version  string // of the cluster
 }
 
-// Store is what the backup store says.
+// Store is what the backup store has of the cluster.
 type Store struct {
-	Err     error
-	Control snapshot.Control
-	Record  *plan.Record
-	// Returned: the cluster of Record was given back.
-	Returned bool
-	Newest   *snapshot.Backup // that can be relied on
+	Err      error // why it is not known
+	Control  snapshot.Control
+	Record   *plan.Record
+	Returned bool             // the cluster of Record was given back
+	Newest   *snapshot.Backup // the newest good one
 }
 
-// Reach is whether a member elsewhere can be reached.
+// Reach says whether a member on another machine can be reached.
 type Reach struct {
 	Slot, URL string
-	Unknown   error // its name leads nowhere
-	Silent    error // nobody answers
+	Unknown   error // its name has no address
+	Silent    error // it does not answer
 	Distrust  error // its certificate is not trusted here
 }
 
-// Judge says what a takeover would meet and do. It asks nobody.
+// Judge finds what is in the way of a takeover, and its steps. It does no I/O.
 func Judge(s Seen) Plan {
 	p := Plan{Node: s.Config.Node.Name, Findings: []Finding{}, Steps: []string{}, Frozen: plan.Frozen}
 	for _, err := range s.Refused {
@@ -158,7 +157,7 @@ func (p *Plan) warn(code Code, text, cure string) {
 	p.Findings = append(p.Findings, Finding{Code: code, Text: text, Cure: cure})
 }
 
-// volume chooses the volume with data to take over, nil if there is not exactly one.
+// volume returns the volume with data to take over, or nil if there is not exactly one.
 func (p *Plan) volume(s Seen) *Volume {
 	if s.Unseen != nil {
 		p.block(codeVolume, s.Unseen.Error(), "name the directory of the data: `holdfast takeover plan DIR`")
@@ -196,7 +195,7 @@ func (p *Plan) volume(s Seen) *Volume {
 	return v
 }
 
-// cluster says whose data it is, and who its members are.
+// cluster fills in the cluster and its members.
 func (p *Plan) cluster(s Seen, v *Volume) plan.Origin {
 	o := *v.Origin
 	p.Findings = append(p.Findings, v.Findings...)
@@ -212,7 +211,7 @@ func (p *Plan) cluster(s Seen, v *Volume) plan.Origin {
 		o.Cluster, o.Member = v.Lists.Cluster, v.Lists.Member
 	}
 	disk := embedded.Disk{Names: node.MemberNames(s.Config)}
-	for i := range list { // etcd-manager's file has no IDs; ours is in the log
+	for i := range list { // etcd-manager's file has no IDs, but the log has this member's
 		if slot, _ := disk.Names.SlotOfURL(strings.Join(list[i].PeerURLs, "")); list[i].ID == 0 && slot == v.Slot {
 			list[i].ID = o.Member
 		}
@@ -242,7 +241,7 @@ func (p *Plan) cluster(s Seen, v *Volume) plan.Origin {
 	return o
 }
 
-// decide has the node's own decision made, by what is known.
+// decide calls the node's own decision with what is known.
 func (p *Plan) decide(s Seen, v *Volume, o plan.Origin) {
 	whole := s.Told != nil || v.Lists != nil
 	if !whole && v.Running != "" {
@@ -253,7 +252,7 @@ func (p *Plan) decide(s Seen, v *Volume, o plan.Origin) {
 		p.warn(codeUnknown, "the etcd that runs here does not tell its members and its version: "+why,
 			"see that the configuration has its client URLs and certificates; else the node finds out when etcd has stopped")
 	}
-	if !whole || p.has(codeData) { // of the members nothing is known yet, or what is wrong with them was said
+	if !whole || p.has(codeData) { // the members are not known, or what is wrong with them is a finding already
 		o.Obstacle, o.Version = "", ""
 		o.Members = []plan.Elder{{ID: o.Member, Slot: p.Slot, Name: p.Slot,
 			PeerURL: strings.Replace(s.Config.Etcd.PeerURL, config.SlotMark, p.Slot, 1)}}
@@ -264,7 +263,7 @@ func (p *Plan) decide(s Seen, v *Volume, o plan.Origin) {
 	for _, command := range s.Store.Control.Commands {
 		obs.Store.Requests = append(obs.Store.Requests, plan.Request{Command: command})
 	}
-	// It names one reason at a time: what was said is taken away, to hear the next.
+	// The decision names one reason at a time. Remove the causes one after the other, to find the next reason.
 	said := ""
 	for _, without := range []func(){func() {}, func() { obs.Config.Adopt = true }, func() { obs.Store.Requests = nil },
 		func() { obs.Store.Record = nil }} {
@@ -281,7 +280,7 @@ func (p *Plan) decide(s Seen, v *Volume, o plan.Origin) {
 	}
 }
 
-// has reports whether something of a kind is in the way.
+// has reports whether there is an obstacle of this kind.
 func (p *Plan) has(code Code) bool {
 	return slices.ContainsFunc(p.Findings, func(f Finding) bool { return f.Code == code && f.Blocks })
 }

@@ -24,14 +24,14 @@ import (
 	"holdfast/snapshot"
 )
 
-// Rehearsal is what came of one.
+// Rehearsal is the result of a rehearsal.
 type Rehearsal struct {
 	Source   string          `json:"source"`             // the backup, or the directories
 	Revision int64           `json:"revision,omitempty"` // of the backup
 	Real     []PlannedMember `json:"real_members"`       // of the cluster itself
-	Same     bool            `json:"same_ids"`           // the members that were rehearsed have the IDs of the real ones
+	Same     bool            `json:"same_ids"`           // the rehearsal's members have the IDs of the real ones
 	Etcd     string          `json:"etcd"`               // version, of both programs
-	Program  plan.Program    `json:"program"`            // whose layout it was
+	Program  plan.Program    `json:"program"`            // whose layout the volumes had
 	Steps    []Step          `json:"steps"`
 	Acked    int             `json:"acknowledged_writes"`
 	Unsure   int             `json:"unanswered_writes"` // neither acknowledged nor counted as lost
@@ -39,16 +39,15 @@ type Rehearsal struct {
 	Gap      time.Duration   `json:"longest_gap"` // in acknowledged writes, in nanoseconds
 	Compared int64           `json:"compared_revision,omitempty"`
 	Hashes   []Hash          `json:"hashes,omitempty"`
-	// Stopped says what stopped it, "" if it went through.
-	Stopped string `json:"stopped,omitempty"`
+	Stopped  string          `json:"stopped,omitempty"` // what stopped it; "" if it succeeded
 }
 
-// Step is what was done to the members, and what clients saw of it.
+// Step is one step of a rehearsal, and what clients noticed of it.
 type Step struct {
 	Text string        `json:"text"`
 	Slot string        `json:"slot,omitempty"`
 	Took time.Duration `json:"took"`
-	Gap  time.Duration `json:"gap"` // the longest without an acknowledged write meanwhile
+	Gap  time.Duration `json:"gap"` // the longest time without an acknowledged write
 }
 
 // Hash is the hash of a member's keys.
@@ -57,7 +56,7 @@ type Hash struct {
 	Hash uint32 `json:"hash_kv"`
 }
 
-// Works are what processes of a rehearsal do.
+// Works are the works of a rehearsal's child processes.
 var Works = []child.Work{
 	{Name: stageCommand, Short: "Rehearse a takeover; run by `takeover rehearse`", Do: onStage},
 	{Name: plainCommand, Short: "Run etcd without holdfast; run by a rehearsal", Do: plainEtcd},
@@ -68,34 +67,34 @@ const (
 	plainCommand = "etcd-child"
 )
 
-// rehearsalDomain is of names that nobody else knows.
+// rehearsalDomain is the domain of host names that only a rehearsal's processes resolve.
 const rehearsalDomain = "rehearsal.internal"
 
-// script is what a rehearsal is to perform. The one who performs it is in a network of its own.
+// script is the order for the child process that performs a rehearsal in a network namespace of its own.
 type script struct {
-	Dir      string       `json:"dir"`                // empty, and removed by who has made it
+	Dir      string       `json:"dir"`                // empty at first; the parent made it, and removes it
 	Database string       `json:"database,omitempty"` // of the backup; "" with copies
 	Program  plan.Program `json:"program"`
 	Token    string       `json:"token"`
 	Pattern  string       `json:"pattern"`     // of the peer URLs
 	Named    string       `json:"member_name"` // pattern of the members' names
 	Quota    int64        `json:"quota"`
-	Hold     string       `json:"hold"` // stop.hold, for which each member waits after the one before
+	Hold     string       `json:"hold"` // stop.hold: how long a member may wait for the lock of the one before
 	Cast     []actor      `json:"cast"`
 }
 
-// actor is a member.
+// actor is a member of the rehearsal.
 type actor struct {
 	Slot    string `json:"slot"`
 	Name    string `json:"name"`
 	Peer    string `json:"peer"` // URL
 	Address string `json:"address"`
-	Copy    string `json:"copy,omitempty"` // directory that it plays on a copy of
+	Copy    string `json:"copy,omitempty"` // the directory that is copied for it; "" with a backup
 }
 
-// Rehearse takes a cluster over and gives it back, made of the newest backup or of copies of all members' directories,
-// in a network of its own. It leaves nothing behind in temp, "" for the system's directory. The error says that it
-// could not be tried; what stopped it is in the result.
+// Rehearse makes a cluster from the newest backup, or from copies of all members' directories, in a network namespace
+// of its own. It takes the cluster over and gives it back. Its files are in temp ("" for the system's temporary
+// directory) and are removed. The error means that the rehearsal was not tried; what stopped it is in the result.
 func Rehearse(ctx context.Context, cfg config.Config, copies []string, members int, temp string,
 	progress io.Writer) (r Rehearsal, err error) {
 	dir, err := os.MkdirTemp(temp, "holdfast-rehearsal-")
@@ -123,8 +122,8 @@ func Rehearse(ctx context.Context, cfg config.Config, copies []string, members i
 	return played, nil
 }
 
-// castBackup fetches the newest backup. Its members are rehearsed as others, for a log belongs to a member and is in no
-// backup.
+// castBackup fetches the newest backup and chooses the members. They get other IDs than the real ones, because a backup
+// has no member's log.
 func (s *script) castBackup(ctx context.Context, r *Rehearsal, cfg config.Config, members int,
 	progress io.Writer) error {
 	store, err := node.OpenStore(ctx, cfg)
@@ -177,7 +176,7 @@ func (s *script) castBackup(ctx context.Context, r *Rehearsal, cfg config.Config
 	return nil
 }
 
-// castCopies reads the copies, which must be those of all voters. They are rehearsed as the members that they are.
+// castCopies reads the copies, which must be those of all members. The rehearsal's members keep their IDs and names.
 func (s *script) castCopies(r *Rehearsal, cfg config.Config, dirs []string) {
 	found := Check(dirs)
 	r.Source = strings.Join(dirs, ", ")
@@ -222,7 +221,7 @@ func (s *script) castCopies(r *Rehearsal, cfg config.Config, dirs []string) {
 	}
 }
 
-// listed are members as people are shown them.
+// listed returns the members as the result shows them.
 func listed(list []embedded.ListedMember, names embedded.Names) (all []PlannedMember) {
 	for _, m := range list {
 		l := PlannedMember{ID: fmt.Sprintf("%x", m.ID), Name: m.Name, PeerURL: strings.Join(m.PeerURLs, ",")}
@@ -233,10 +232,10 @@ func listed(list []embedded.ListedMember, names embedded.Names) (all []PlannedMe
 	return all
 }
 
-// address is that of the i-th member: loopback, in a network of its own.
+// address returns the loopback address of the i-th member.
 func address(i int) string { return fmt.Sprintf("127.0.1.%d", i+1) }
 
-// onStage performs a rehearsal in this process's network, which must be its own.
+// onStage performs a rehearsal in this process, which must be in a network namespace of its own.
 func onStage(ctx context.Context, d *json.Decoder, _ *zap.Logger) (any, error) {
 	s, err := child.OrderIn[script](d)
 	if err == nil {

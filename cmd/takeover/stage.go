@@ -23,14 +23,14 @@ import (
 	"holdfast/gossip"
 )
 
-// plainOrder is what a process is told that runs etcd without holdfast.
+// plainOrder is the order for a process that runs etcd without holdfast.
 type plainOrder struct {
 	embedded.Plain
 	Pattern string                  `json:"pattern"`
 	Names   map[string][]netip.Addr `json:"names"` // by slot
 }
 
-// plainEtcd runs etcd, whose peers have names that only this process knows.
+// plainEtcd runs etcd. Only this process resolves the host names of its peers.
 func plainEtcd(ctx context.Context, d *json.Decoder, _ *zap.Logger) (any, error) {
 	o, err := child.OrderIn[plainOrder](d)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *script) config(a actor) string { return s.path(a.Slot + "/node.yaml") }
 func (s *script) socket(a actor) string { return s.path(a.Slot + "/socket") }
 func (a actor) client() string          { return "http://" + a.Address + ":2379" }
 
-// data is the data directory, as the other program has it.
+// data returns the data directory in the layout of the other program.
 func (s *script) data(a actor) string {
 	if s.Program == plan.PlainEtcd {
 		return s.volume(a)
@@ -61,8 +61,8 @@ func (s *script) data(a actor) string {
 	return filepath.Join(s.volume(a), "data", s.Token)
 }
 
-// set makes the volumes and the configurations.
-func (s *script) set(ctx context.Context) error {
+// makeVolumes makes the volumes and the nodes' configurations.
+func (s *script) makeVolumes(ctx context.Context) error {
 	if err := s.certify(); err != nil {
 		return err
 	}
@@ -75,9 +75,9 @@ func (s *script) set(ctx context.Context) error {
 		}
 		var err error
 		if a.Copy != "" {
-			err = s.copied(a)
+			err = s.copyData(a)
 		} else {
-			err = s.founded(ctx, a)
+			err = s.rebuild(ctx, a)
 		}
 		if err == nil {
 			err = s.configure(a)
@@ -89,8 +89,8 @@ func (s *script) set(ctx context.Context) error {
 	return nil
 }
 
-// copied copies what the other program has on its volume, and nothing beside it.
-func (s *script) copied(a actor) error {
+// copyData copies the other program's data from a volume, and nothing else on it.
+func (s *script) copyData(a actor) error {
 	from, obstacle, err := embedded.ForeignData(a.Copy)
 	if err == nil && obstacle != "" {
 		err = errors.New(obstacle)
@@ -108,8 +108,8 @@ func (s *script) copied(a actor) error {
 	return state.Write(s.volume(a))
 }
 
-// founded makes a founder's directory of the backup, as etcd-manager lays it out.
-func (s *script) founded(ctx context.Context, a actor) error {
+// rebuild makes a founder's data directory from the backup, in etcd-manager's layout.
+func (s *script) rebuild(ctx context.Context, a actor) error {
 	to := filepath.Dir(embedded.DatabasePath(s.data(a)))
 	if err := os.CopyFS(to, os.DirFS(filepath.Dir(s.Database))); err != nil {
 		return err
@@ -171,12 +171,12 @@ func (s *script) hosts() (all []string) {
 	return all
 }
 
-// certify makes one certificate for all peers, which is its own authority.
+// certify makes one self-signed certificate for all peers.
 func (s *script) certify() error {
 	if !s.secure() {
 		return nil
 	}
-	hosts := []string{"127.0.0.1"} // from which etcd sees its peers come, and looks for that in here
+	hosts := []string{"127.0.0.1"} // etcd checks that the certificate has the address from which a peer connects
 	for _, a := range s.Cast {
 		hosts = append(hosts, a.Address)
 	}
@@ -188,11 +188,11 @@ func (s *script) certify() error {
 	return err
 }
 
-// certificate and key are what certify makes.
+// certificate and key are the files that certify makes.
 func (s *script) certificate() string { return s.path("cert.pem") }
 func (s *script) key() string         { return s.path("key.pem") }
 
-// plain is the order for the other program of a member.
+// plain returns the order that runs etcd without holdfast for a member.
 func (s *script) plain(a actor) plainOrder {
 	o := plainOrder{Plain: embedded.Plain{Name: a.Name, Dir: s.data(a), Client: a.client(), ListenPeer: s.listenPeer(a),
 		Peer: a.Peer, Quota: s.Quota}, Pattern: s.Pattern, Names: map[string][]netip.Addr{}}
@@ -205,9 +205,9 @@ func (s *script) plain(a actor) plainOrder {
 	return o
 }
 
-// lead says where a name leads that is not to lead out of here: a line in /etc/hosts goes before what the programs
-// know.
-func (s *script) lead(ctx context.Context) error {
+// checkHosts returns an error if /etc/hosts has another address for a member's name. The rehearsal's processes would
+// use that address, because /etc/hosts comes before their own resolver.
+func (s *script) checkHosts(ctx context.Context) error {
 	for i, host := range s.hosts() {
 		found, err := net.DefaultResolver.LookupHost(ctx, host) // there is no DNS here
 		if err == nil && strings.Join(found, ",") != s.Cast[i].Address {

@@ -27,7 +27,7 @@ func (r Report) Text(w io.Writer) error {
 	return conclude(w, &b, r.Obstacles)
 }
 
-// writeFinding writes what is in the way, or worth to be known, and what to do about it.
+// writeFinding writes a finding with its consequences and its cure.
 func writeFinding(b *strings.Builder, f Finding) {
 	mark := "[!]"
 	if f.Blocks {
@@ -41,7 +41,7 @@ func writeFinding(b *strings.Builder, f Finding) {
 	}
 }
 
-// conclude writes a text, and how much is in the way.
+// conclude writes b and the number of obstacles to w.
 func conclude(w io.Writer, b *strings.Builder, obstacles int) error {
 	if obstacles > 0 {
 		fmt.Fprintf(b, "in the way: %d of these\n", obstacles)

@@ -17,7 +17,7 @@ const (
 	writerTime   = 2 * time.Second       // for one write; some clients wait no longer
 )
 
-// writer is a client that writes, by way of all members, and remembers what was acknowledged.
+// writer is a client that writes through all members, and remembers the acknowledged writes.
 type writer struct {
 	*clientv3.Client
 	cancel context.CancelFunc
@@ -25,10 +25,10 @@ type writer struct {
 
 	mu     sync.Mutex
 	acked  map[string]int64 // key -> revision
-	unsure int
-	at     time.Time // of the newest acknowledged write; zero before writing began
-	gap    time.Duration
-	worst  time.Duration
+	unsure int              // writes without an answer
+	at     time.Time        // of the newest acknowledged write; zero before writing began
+	gap    time.Duration    // the longest since the last call of longest
+	worst  time.Duration    // the longest of all
 }
 
 func newWriter(urls []string) (*writer, error) {
@@ -40,7 +40,7 @@ func newWriter(urls []string) (*writer, error) {
 	return &writer{Client: c, cancel: func() {}, acked: map[string]int64{}}, nil
 }
 
-// write begins to write.
+// write starts to write in the background.
 func (w *writer) write(ctx context.Context) {
 	ctx, w.cancel = context.WithCancel(ctx)
 	w.mu.Lock()
@@ -84,7 +84,7 @@ func (w *writer) count() int {
 	return len(w.acked)
 }
 
-// longest is the longest time without an acknowledged write since the last call.
+// longest returns the longest time without an acknowledged write since the last call.
 func (w *writer) longest() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +101,7 @@ func (w *writer) end(r *Rehearsal) {
 	w.Close()
 }
 
-// answers tries a linearizable read by way of one member.
+// answers tries a linearizable read through one member.
 func (w *writer) answers(ctx context.Context, endpoint string) error {
 	c, err := w.only(endpoint)
 	if err != nil {
@@ -118,7 +118,7 @@ func (w *writer) only(endpoint string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
 }
 
-// leaderLast orders members so that the leader is the last one.
+// leaderLast returns the members with the leader last.
 func (w *writer) leaderLast(ctx context.Context, cast []actor) []actor {
 	leads := func(a actor) int {
 		ctx, cancel := context.WithTimeout(ctx, writerTime)
@@ -137,7 +137,7 @@ func (w *writer) leaderLast(ctx context.Context, cast []actor) []actor {
 	return cast
 }
 
-// verify stops writing, looks for what was acknowledged on every member, and compares their hashes at one revision.
+// verify stops writing, looks for the acknowledged writes on every member, and compares the hashes at one revision.
 func (w *writer) verify(ctx context.Context, cast []actor, r *Rehearsal) error {
 	w.cancel()
 	w.wg.Wait()

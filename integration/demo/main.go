@@ -1,10 +1,10 @@
 //go:build linux
 
-// Demo shows on one machine what holdfast does on AWS: hosts in network namespaces with an address and block devices
-// of their own, a stand-in for EC2 that attaches these, and on each host a real node with EBS volumes. It redraws what
-// `holdfast status` says until Ctrl-C, and then removes everything.
+// Demo shows on one machine what holdfast does on AWS. It makes hosts in network namespaces, each with an address and
+// block devices of its own, a stand-in for EC2 that attaches these devices, and on each host a real node with EBS
+// volumes. It redraws the output of `holdfast status` until Ctrl-C, and then removes everything.
 //
-// `make demo-hosts` runs it. It needs root, and is no part of the binary that is released.
+// `make demo-hosts` runs it. It needs root, and is not part of the released binary.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 	binary := flag.String("binary", "bin/holdfast", "the holdfast to run, as `make build` makes it")
 	nodes := flag.Int("nodes", 3, "how many nodes, each on a host of its own, 1 to 9")
 	flag.Parse()
-	// Further signals are taken, too, and have no effect: what is removed at the end would stay otherwise.
+	// Later signals have no effect, because everything must be removed at the end.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *binary, *nodes, os.Stdout); err != nil {
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// run shows the scene until ctx ends, and removes it, whatever happens.
+// run shows the scene until ctx ends, and removes it in any case.
 func run(ctx context.Context, binary string, nodes int, out *os.File) (err error) {
 	if nodes < 1 || nodes > 9 {
 		return fmt.Errorf("-nodes: must be 1 to 9, got %d", nodes)
@@ -91,10 +91,10 @@ func run(ctx context.Context, binary string, nodes int, out *os.File) (err error
 	return nil
 }
 
-// scene is a region of AWS in small.
+// scene imitates a region of AWS.
 type scene struct {
 	binary string
-	dir    string // everything is in it
+	dir    string // contains everything
 	slots  []string
 	net    *hosts.Network
 	cloud  *ec2test.Cloud
@@ -102,14 +102,14 @@ type scene struct {
 
 	mu       sync.Mutex // guards the rest, and the machines
 	machines []*machine
-	launched int // instances, ever
+	launched int // the number of instances so far
 	out      io.Writer
 	terminal bool
-	said     []string // the last messages, for a terminal
-	shown    string   // what of a status was written last, without a terminal
+	said     []string // with a terminal: the last messages
+	shown    string   // without a terminal: the last status
 }
 
-// machine is where the node of one name runs: an instance, and after its end the one that replaces it.
+// machine is where the node of one name runs: on an instance and, after its end, on the one that replaces it.
 type machine struct {
 	name, zone string
 	dir        string // of the node
@@ -160,7 +160,7 @@ func (s *scene) make(nodes int) (err error) {
 
 func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
 
-// remove takes down what make has made, however far that came. The hosts end first: their mounts keep the devices.
+// remove removes what make has made, also after an error of make. The hosts end first: their mounts keep the devices.
 func (s *scene) remove() error {
 	var errs []error
 	if s.net != nil {
@@ -178,7 +178,7 @@ func (s *scene) remove() error {
 	return errors.Join(errs...)
 }
 
-// launch gives a machine a new instance, with a new address and nothing on its disk, as an auto-scaling group does.
+// launch gives a machine a new instance with a new address and an empty directory, as an auto-scaling group does.
 func (s *scene) launch(m *machine) (err error) {
 	s.launched++
 	m.instance = fmt.Sprintf("i-%017x", s.launched)
@@ -200,7 +200,7 @@ func (s *scene) launch(m *machine) (err error) {
 	return nil
 }
 
-// config is a node's configuration: what a master on AWS needs, and below it what makes up for this being no AWS.
+// config is a node's configuration: what a master on AWS needs, and then the settings for the stand-in.
 const config = `# Node %[1]s of the demo. On AWS this would be the whole file, the same on every master:
 cluster: {name: %[2]s, slots: [%[3]s]}
 node: {address: auto, data-dir: %[4]q, name: %[1]s}
@@ -222,7 +222,7 @@ volume:
 tls: {insecure: true}
 `
 
-// keep runs the node of a machine, and another one when it ends, until ctx ends.
+// keep runs the node of a machine until ctx ends, and starts it again when it ends.
 func (s *scene) keep(ctx context.Context, m *machine) {
 	runtime.LockOSThread() // a command dies with the thread that started it, see package hosts
 	defer runtime.UnlockOSThread()
@@ -240,7 +240,7 @@ func (s *scene) keep(ctx context.Context, m *machine) {
 	}
 }
 
-// node runs the node of a machine to its end, on a new instance if the last one is terminated.
+// node runs the node of a machine until it ends. If the instance is terminated, it launches another one first.
 func (s *scene) node(ctx context.Context, m *machine) error {
 	log, err := os.OpenFile(s.path(m.name+".log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -269,7 +269,7 @@ func (s *scene) node(ctx context.Context, m *machine) error {
 	return errors.New("exit status 0")
 }
 
-// watch shows the status of the cluster until ctx ends, and ends the hosts whose instances are terminated.
+// watch shows the status of the cluster until ctx ends, and destroys the hosts of terminated instances.
 func (s *scene) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.reap()
@@ -283,18 +283,18 @@ func (s *scene) watch(ctx context.Context) {
 	}
 }
 
-// reap ends the hosts of instances that are being terminated. Their nodes are started again on other instances.
+// reap destroys the hosts of instances that are being terminated. Their nodes are started again on other instances.
 func (s *scene) reap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.machines {
 		if i, ok := s.cloud.Instance(m.instance); ok && (i.State == "shutting-down" || i.State == "terminated") {
-			_ = m.host.Destroy() // again is fine; what cannot be killed keeps its device, and that is seen
+			_ = m.host.Destroy() // it may be called again; a process that cannot be killed visibly keeps its device
 		}
 	}
 }
 
-// status is what `holdfast status` prints for the first node that answers.
+// status returns the output of `holdfast status` from the first node that answers.
 func (s *scene) status(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
@@ -308,10 +308,10 @@ func (s *scene) status(ctx context.Context) string {
 	return "no node answers yet\n"
 }
 
-// changing is what differs in two statuses between which nothing has happened: ages, sizes, counts.
+// changing matches what differs between two statuses although nothing has happened: ages, sizes and counts.
 var changing = regexp.MustCompile(`\d\S*|\s+`)
 
-// show redraws a terminal in place; elsewhere it appends a status when it has changed.
+// show redraws the terminal. Without a terminal, it prints the status when it has changed.
 func (s *scene) show(status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,10 +326,11 @@ func (s *scene) show(status string) {
 	}
 }
 
-// leader finds the leader's row in the table of `holdfast status`.
+// leader matches the leader's row in the table of `holdfast status`.
 var leader = regexp.MustCompile(`(?m)^ (\S+) .* leader `)
 
-// hints are commands to try in another terminal. The metadata service knows hosts only, so `volume list` runs on one.
+// hints returns commands to try in another terminal. `volume list` runs on a host, because the metadata service answers
+// only hosts.
 func (s *scene) hints(status string) string {
 	m, who := s.machines[0], ""
 	if row := leader.FindStringSubmatch(status); row != nil {
@@ -343,7 +344,7 @@ func (s *scene) hints(status string) string {
 		s.binary, m.config, m.host.Pid(), m.instance, s.server.URL, m.name+who)
 }
 
-// say tells what has happened: at once, and above the next statuses where the screen is redrawn.
+// say prints an event at once and, on a terminal, above the next statuses.
 func (s *scene) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A member whose disk is full raises the alarm NOSPACE. That is an entry of the log that etcd's checker does not know,
-// and it panics. And it takes each entry of the log for a request that was carried out, while etcd refuses those that
-// would write as long as the alarm is up. So both are emptied in the copies of the logs, as raft's own entries are.
+// A member whose disk is full raises the alarm NOSPACE. etcd's checker does not know this log entry, and panics. It
+// also takes every log entry for a request that was carried out, but etcd refuses writes while the alarm is up. So
+// both kinds of entries are emptied in the copies of the logs; raft's own entries are empty as well.
 
 // The kinds of records in a log that matter here (server/storage/wal/wal.go).
 const (
@@ -28,18 +28,18 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sums are the checksum that runs through a log: as it was written, and as it becomes.
+// sums are the running checksum of a log: that of the original, and that of the changed log.
 type sums struct{ was, is uint32 }
 
-// entry names one of the log, the same on all members.
+// entry identifies an entry of the log, the same on all members.
 type entry struct{ term, index uint64 }
 
-// emptyAlarms empties the entries about alarms, and those that were refused because of one, in the logs of members.
+// emptyAlarms empties, in the members' logs, the entries about alarms and those that were refused because of an alarm.
 func emptyAlarms(lg *zap.Logger, members []string) error {
 	void := map[entry]bool{}
 	for _, m := range members {
 		_, entries, err := report.ReadWAL(lg, m)
-		if err != nil { // of one that ended as it began its log, which the checker leaves out
+		if err != nil { // the member ended when it had just begun its log; the checker skips such a log
 			continue
 		}
 		mark(void, entries)
@@ -55,7 +55,7 @@ func emptyAlarms(lg *zap.Logger, members []string) error {
 	return nil
 }
 
-// mark adds to void what is to be emptied. Only a log from the first entry on tells which alarms are up.
+// mark adds the entries to empty to void. Only a log that begins with the first entry shows which alarms are up.
 func mark(void map[entry]bool, entries []*raftpb.Entry) {
 	up := map[uint64]bool{} // NOSPACE, by member
 	for _, e := range entries {
@@ -79,7 +79,8 @@ func mark(void map[entry]bool, entries []*raftpb.Entry) {
 	}
 }
 
-// writes reports whether etcd refuses a request while NOSPACE is up (server/etcdserver/apply, applierV3Capped).
+// writes reports whether a request is one that etcd refuses while NOSPACE is up (server/etcdserver/apply,
+// applierV3Capped).
 func writes(r *pb.InternalRaftRequest) bool {
 	return r.Put != nil || r.LeaseGrant != nil || r.Txn != nil && puts(r.Txn)
 }
@@ -90,7 +91,7 @@ func puts(txn *pb.TxnRequest) bool {
 	})
 }
 
-// empty empties entries of the log in a directory.
+// empty empties the void entries of the log in a directory.
 func empty(dir string, void map[entry]bool) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.wal"))
 	if err != nil {
@@ -114,11 +115,11 @@ func empty(dir string, void map[entry]bool) error {
 	return nil
 }
 
-// empty returns a file of a log with entries emptied. From a record on that is not whole, which a member that was
-// killed leaves behind, it stays as it is.
+// empty returns a file of a log with the void entries emptied. After the first incomplete record, which a killed member
+// leaves behind, the file is unchanged.
 func (s *sums) empty(file []byte, void map[entry]bool) (out []byte, err error) {
 	for len(file) >= 8 {
-		length := bits.LittleEndian.Uint64(file) // and in the highest byte, how many more fill up a word
+		length := bits.LittleEndian.Uint64(file) // the highest byte has the number of padding bytes
 		size, fill := length&^(0xff<<56), length>>56&7
 		if length == 0 || size+fill > uint64(len(file)-8) {
 			break
@@ -149,7 +150,7 @@ func (s *sums) empty(file []byte, void map[entry]bool) (out []byte, err error) {
 	return append(out, file...), nil
 }
 
-// emptied returns an entry of the log, without what it says if that is void.
+// emptied returns an entry of the log, without its data if it is void.
 func emptied(data []byte, void map[entry]bool) ([]byte, error) {
 	var e raftpb.Entry
 	if err := proto.Unmarshal(data, &e); err != nil {
@@ -162,7 +163,7 @@ func emptied(data []byte, void map[entry]bool) ([]byte, error) {
 	return proto.Marshal(&e)
 }
 
-// record is one of a log (walpb.Record).
+// record is a record of a log (walpb.Record).
 type record struct {
 	kind uint64
 	sum  uint32
@@ -197,7 +198,7 @@ func readRecord(b []byte) (r record, whole bool) {
 	return r, true
 }
 
-// append adds the record to a file, as etcd frames it.
+// append adds the record to a file in etcd's framing.
 func (r record) append(file []byte) []byte {
 	b := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), r.kind)
 	b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), uint64(r.sum))

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A log with alarms can be read by the checker, with all that was carried out and nothing else, also where a member was
-// killed as it wrote.
+// The checker can read a log with alarms: it finds all that was carried out and nothing else, also where a member was
+// killed while it wrote.
 func TestEmptyAlarms(t *testing.T) {
 	member, lg := t.TempDir(), zaptest.NewLogger(t)
 	dir := filepath.Join(member, "member", "wal")
@@ -85,7 +85,7 @@ func TestEmptyAlarms(t *testing.T) {
 		t.Errorf("%d requests are in the log, want %d", got, kept)
 	}
 
-	// What follows a record that is torn stays as it is.
+	// What follows a torn record stays unchanged.
 	last := files[len(files)-1]
 	data, err := os.ReadFile(last)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// tampering is something that must never have happened, put into a history in which it has not.
+// tampering puts something that must never happen into a history in which it has not.
 type tampering struct {
 	name   string
 	tamper func(h *History) bool // false: there is nothing here to tamper with
@@ -31,8 +31,8 @@ var tamperings = []tampering{
 	{"a read at an old revision sees something else", oldReadDiffers, "serializable: "},
 }
 
-// The checker refuses what must not happen; without that its consent says nothing. It accepts what holdfast itself
-// writes, which no client has recorded.
+// The checker refuses what must not happen; without that its consent would prove nothing. It accepts what holdfast
+// itself writes, which no client has recorded.
 func TestCheckerRefuses(t *testing.T) {
 	real(t)
 	lg := logger(t, filepath.Join(t.TempDir(), "checker.log"))
@@ -40,7 +40,8 @@ func TestCheckerRefuses(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var writing sync.WaitGroup
 	writing.Go(func() { r.write(ctx, t) })
-	// Few requests fail: to prove that there is no order of events, the checker tries all, and each doubles them.
+	// Few requests fail: the checker tries all orders of events to prove that none fits, and each failed request doubles
+	// them.
 	r.Play(Schedule{Traffic: "etcd", Faults: []Fault{{Kind: HandOver, Wait: 3 * time.Second}}}, func() {
 		r.cluster.Until(time.Minute, "there is a history to tamper with", func() error {
 			s, err := r.cluster.Nodes[0].Self()
@@ -79,7 +80,7 @@ func TestCheckerRefuses(t *testing.T) {
 	}
 	t.Run("somebody else writes", func(t *testing.T) {
 		h := load()
-		h.Persisted = slices.DeleteFunc(h.Persisted, internal) // so that they are of nobody
+		h.Persisted = slices.DeleteFunc(h.Persisted, internal) // so that they belong to nobody
 		if err := h.Check(lg); err == nil {
 			t.Error("a history with writes of nobody was accepted")
 		}
@@ -107,12 +108,12 @@ func (r *Run) write(ctx context.Context, t *testing.T) {
 			continue
 		}
 		call, cancel := context.WithTimeout(ctx, time.Second)
-		_, _ = client.Put(call, own+"lock", fmt.Sprint(i)) // it may fail under faults; the log tells
+		_, _ = client.Put(call, own+"lock", fmt.Sprint(i)) // it may fail under faults; the log tells whether it did
 		cancel()
 	}
 }
 
-// each calls f with every request and its answer until f returns true, the newest first.
+// each calls f with every request and its answer, the newest first, until f returns true.
 func (h *History) each(f func(op *porcupine.Operation, in model.EtcdRequest, out model.MaybeEtcdResponse) bool) bool {
 	var all []*porcupine.Operation
 	for i := range h.Reports {
@@ -140,7 +141,7 @@ func readGoesBack(h *History) bool {
 	})
 }
 
-// writeIsLost adds a read after the last write, which does not see it.
+// writeIsLost adds a read after the last write that does not see the write.
 func writeIsLost(h *History) bool {
 	return h.each(func(op *porcupine.Operation, in model.EtcdRequest, out model.MaybeEtcdResponse) bool {
 		if in.Type != model.Txn || len(in.Txn.OperationsOnSuccess) != 1 || in.Txn.OperationsOnSuccess[0].Put.Key != "tombstone" || out.Error != "" {
@@ -194,7 +195,7 @@ func logIsShort(h *History) bool {
 
 func oldReadDiffers(h *History) bool {
 	return h.each(func(op *porcupine.Operation, in model.EtcdRequest, out model.MaybeEtcdResponse) bool {
-		// A read at the revision that was the newest is checked as any other.
+		// A read at a revision that was the newest is checked like any other.
 		old := in.Range != nil && out.Revision > in.Range.Revision
 		if in.Type != model.Range || in.Range.Revision == 0 || !old || out.Error != "" || out.Range == nil || len(out.Range.KVs) == 0 || in.Range.KeysOnly {
 			return false
@@ -207,7 +208,7 @@ func oldReadDiffers(h *History) bool {
 	})
 }
 
-// An empty history proves nothing, and none is accepted whose logs begin late.
+// An empty history proves nothing. A history whose logs begin late is refused.
 func TestNothingIsProven(t *testing.T) {
 	if err := (History{}).Check(zap.NewNop()); err == nil {
 		t.Error("an empty history was accepted")

@@ -25,10 +25,10 @@ var (
 	check  = flag.String("check", "", "check the history in the directory of a run's artefacts, and run nothing")
 )
 
-// seeds are those of every day: together they draw every kind of fault.
+// seeds are the seeds of the daily runs: together they draw every kind of fault.
 var seeds = []uint64{1, 31, 174}
 
-// binary is the holdfast that the runs are of.
+// binary is the holdfast under test.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -75,7 +75,7 @@ func kinds(t *testing.T) []Kind {
 	return all
 }
 
-// logger writes what etcd's packages say to a file beside the artefacts, for there is much of it.
+// logger writes the log messages of etcd's packages to a file beside the artefacts, because there are many.
 func logger(t *testing.T, path string) *zap.Logger {
 	t.Helper()
 	c := zap.NewDevelopmentConfig()
@@ -87,7 +87,7 @@ func logger(t *testing.T, path string) *zap.Logger {
 	return lg
 }
 
-// nothingStays checks, when everything else has ended, that nothing is left of the site in a directory.
+// nothingStays checks, when everything else has ended, that the site has left nothing in a directory.
 func nothingStays(t *testing.T, dir *string) {
 	t.Cleanup(func() {
 		var left []string
@@ -117,11 +117,11 @@ func nothingStays(t *testing.T, dir *string) {
 	})
 }
 
-// shortest is the length of a run that proves something.
+// shortest is the length of the shortest run that proves something.
 const shortest = 5 * time.Second
 
-// run plays the schedule of a seed and checks the history. One that the checker cannot decide is played again for half
-// as long, with half the requests of which nobody knows what became.
+// run plays the schedule of a seed and checks the history. If the checker cannot decide, run plays the schedule again
+// for half as long, with half as many requests whose outcome is unknown.
 func run(t *testing.T, seed uint64) {
 	for l := *length; ; l /= 2 {
 		if l < shortest && l != *length {
@@ -134,7 +134,7 @@ func run(t *testing.T, seed uint64) {
 	}
 }
 
-// play plays the schedule of a seed for so long, and reports whether the checker could decide on the history.
+// play plays the schedule of a seed for the given time, and reports whether the checker could decide on the history.
 func play(t *testing.T, seed uint64, length time.Duration) (decided bool) {
 	lg := logger(t, filepath.Join(t.TempDir(), "checker.log"))
 	s := Draw(seed, length, kinds(t))
@@ -171,7 +171,7 @@ func play(t *testing.T, seed uint64, length time.Duration) (decided bool) {
 	return true
 }
 
-// Everything goes wrong, under traffic that etcd's own checker follows: what clients saw was possible, all the time.
+// Everything goes wrong, under traffic that etcd's own checker follows: what clients saw was possible at all times.
 func TestFaultsUnderChecker(t *testing.T) {
 	real(t)
 	all := []uint64{*seed}
@@ -183,7 +183,7 @@ func TestFaultsUnderChecker(t *testing.T) {
 	}
 }
 
-// The same for as long as one likes, with other seeds each time.
+// The same with other seeds each time, for as long as one likes.
 func TestSoak(t *testing.T) {
 	real(t)
 	if *soak == 0 {

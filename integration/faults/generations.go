@@ -18,9 +18,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// Registers are clients of a few keys that continue while one generation of the cluster ends and the next one begins.
-// Each answer is of the generation whose cluster ID it bears. The model of etcd's checker begins with an empty
-// database, which a restored one is not; that is why these keys have a model of their own.
+// Registers are clients of a few keys, which continue while one generation of the cluster ends and the next one
+// begins. An answer belongs to the generation whose cluster ID it has. These keys have a model of their own, because
+// the model of etcd's checker begins with an empty database, and a restored one is not empty.
 type Registers struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -29,26 +29,26 @@ type Registers struct {
 	ops []operation
 }
 
-// operation is one request: a put of a value that no other has, or a read of what was put last.
+// operation is a request: a put of a unique value, or a read.
 type operation struct {
 	client       int
 	key          string
 	put          bool
-	value        string // that was put, or read
+	value        string // the value that was put or read
 	call, answer time.Duration
-	cluster      uint64 // that answered, 0 if nobody did
+	cluster      uint64 // the cluster ID in the answer; 0 without an answer
 }
 
 const (
 	registers     = 5 // keys
-	registerOf    = 6 // clients; each begins with an endpoint of its own
+	registerOf    = 6 // clients
 	registerPause = 60 * time.Millisecond
-	registerTime  = 2 * time.Second // that a request may take
+	registerTime  = 2 * time.Second // the limit of a request
 )
 
 func register(i int) string { return "register/" + strconv.Itoa(i) }
 
-// registers begins to read and write.
+// registers starts the clients.
 func (r *Run) registers() *Registers {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -105,7 +105,7 @@ func (g *Registers) client(ctx context.Context, client *clientv3.Client, id int,
 	}
 }
 
-// clusters are the IDs that have answered, in that order.
+// clusters returns the cluster IDs in the answers, in the order of the first answer of each.
 func clusters(ops []operation) (ids []uint64) {
 	ops = slices.Clone(ops)
 	slices.SortFunc(ops, func(a, b operation) int { return int(a.answer - b.answer) })
@@ -130,8 +130,8 @@ func (g *Registers) acknowledged(cluster uint64) int {
 	return n
 }
 
-// linearizable returns nil if what one generation answered was possible. first has the values that each key may have
-// had when it began: one where a backup was restored, several where nobody can say how much a survivor knew.
+// linearizable returns an error if the answers of a generation are impossible. first has the values that each key may
+// have had at its beginning: one after a restore, and several if it is not known how much a survivor knew.
 func linearizable(ops []operation, cluster uint64, first map[string][]string) error {
 	seen := map[string]bool{}
 	answered := 0
@@ -153,7 +153,7 @@ func linearizable(ops []operation, cluster uint64, first map[string][]string) er
 		switch {
 		case op.cluster == cluster:
 		case op.cluster != 0 || !op.put || !seen[op.value]:
-			continue // of another generation, or nobody saw whether it happened
+			continue // it belongs to another generation, or no read shows whether it was carried out
 		default:
 			id++
 			o.ClientId, o.Return = id, math.MaxInt64
@@ -190,8 +190,8 @@ func linearizable(ops []operation, cluster uint64, first map[string][]string) er
 	return nil
 }
 
-// missing are the puts that a generation has acknowledged and that are in none of the logs of its members: by the
-// directories that hold them when it has ended.
+// missing returns the puts that a generation has acknowledged, but that are in none of its members' logs. members are
+// the members' data directories after the generation's end.
 func missing(lg *zap.Logger, ops []operation, cluster uint64, members []string) ([]operation, error) {
 	written := map[string]bool{}
 	persisted, err := report.PersistedRequests(lg, members)
@@ -215,7 +215,7 @@ func missing(lg *zap.Logger, ops []operation, cluster uint64, members []string) 
 	return lost, nil
 }
 
-// content is what the keys hold at a revision, 0 for the newest.
+// content returns the values of the keys at a revision, or the newest values for 0.
 func (r *Run) content(rev int64) map[string][]string {
 	r.t.Helper()
 	client, err := r.client()
@@ -242,7 +242,7 @@ func (r *Run) content(rev int64) map[string][]string {
 	return found
 }
 
-// asides are the data directories of the ended generation, one for each disk that still has it.
+// asides returns the data directories that were set aside, on all disks.
 func (r *Run) asides() (dirs []string) {
 	for _, n := range r.cluster.Nodes {
 		found, _ := filepath.Glob(n.Machine.Host.Path(filepath.Join(n.Root, "*", "aside", "*")))

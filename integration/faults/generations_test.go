@@ -18,16 +18,16 @@ import (
 
 // How a generation ends in the middle of faults.
 const (
-	endRestore = "restore" // confirmed by its leader, or left by its voters where a fault has taken that
+	endRestore = "restore" // confirmed by its leader, or abandoned by its voters where a fault has taken the leader
 	endRecover = "recover" // two disks are lost for good, and the survivor continues
 )
 
-// disturbances are what goes wrong while a restore is under way.
+// disturbances are the faults while a restore is under way.
 var disturbances = []Kind{Kill, Pause, Stutter, Loss, Gossip, Peers, HandOver, Stop, NoEC2}
 
-// Generations end in the middle of faults, by restores and by a recovery, and before that a machine that shares nothing
-// with the cluster but its store tries to end it. Each generation is linearizable, and what the leader acknowledged
-// whose generation it ended is in the logs that its members have set aside.
+// Generations end in the middle of faults, by restores and by a recovery. Before that, a machine that shares nothing
+// with the cluster but its store tries to end one. Each generation is linearizable. What the leader of an ended
+// generation acknowledged is in the logs that its members have set aside.
 func TestGenerationsUnderFaults(t *testing.T) {
 	real(t)
 	if *seed != 0 {
@@ -125,7 +125,7 @@ func (r *Run) suffer(faults []Fault) {
 	r.recover()
 }
 
-// save saves a backup by way of any node.
+// save saves a backup with the help of any node.
 func (r *Run) save() (saved snapshot.Meta) {
 	r.t.Helper()
 	r.cluster.Until(time.Minute, "a backup is saved", func() error {
@@ -138,8 +138,8 @@ func (r *Run) save() (saved snapshot.Meta) {
 	return saved
 }
 
-// drill has a machine that shares nothing with the cluster but its store declare all of it lost, twice, while something
-// goes wrong: the second time it overrules whatever it is told of.
+// drill has a machine that shares nothing with the cluster but its store declare the whole cluster lost, twice, while
+// something goes wrong. The second time the machine overrules every objection.
 func (r *Run) drill(f Fault) {
 	r.t.Helper()
 	bastion := r.cluster.Place(r.site.Launch(zones[0]))
@@ -166,8 +166,8 @@ func (r *Run) drill(f Fault) {
 	r.recover()
 }
 
-// restore restores a backup while something goes wrong, again where that was too much, and reports whether the
-// generation was ended by its leader.
+// restore restores a backup while something goes wrong. It tries again where the fault was too much, and reports
+// whether the leader ended the generation.
 func (r *Run) restore(name string, f Fault) (led bool) {
 	r.t.Helper()
 	on := r.cluster.Nodes[(f.Node+1)%nodes]
@@ -184,7 +184,7 @@ func (r *Run) restore(name string, f Fault) (led bool) {
 			break
 		}
 		if s, err := on.Self(); err == nil && s.Record != nil && s.Record.Generation == 2 {
-			break // the command was told less than what happened
+			break // the command heard of less than what happened
 		}
 		if time.Since(r.begun) > 5*time.Minute {
 			r.t.Fatal("it is never restored")
@@ -199,7 +199,7 @@ func (r *Run) restore(name string, f Fault) (led bool) {
 	return s.Record.Restore.Led != nil
 }
 
-// lose takes the disks of all but one node for good and has that one recover the cluster.
+// lose takes the disks of all but one node for good and has that node recover the cluster.
 func (r *Run) lose() {
 	r.t.Helper()
 	survivor := r.cluster.Nodes[0]
@@ -228,7 +228,7 @@ func (r *Run) lose() {
 	}
 }
 
-// final are reads of what was there in the end, after all other requests.
+// final are reads of the last state, after all other requests.
 func final(cluster uint64, content map[string][]string, ops []operation) (reads []operation) {
 	end := time.Duration(0)
 	for _, op := range ops {
@@ -240,7 +240,7 @@ func final(cluster uint64, content map[string][]string, ops []operation) (reads 
 	return reads
 }
 
-// What must never have happened in two generations is seen.
+// The checker sees what must never happen in two generations.
 func TestGenerationsRefused(t *testing.T) {
 	empty := map[string][]string{"k": {""}}
 	put := func(client int, value string, call, answer time.Duration, cluster uint64) operation {

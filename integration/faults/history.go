@@ -18,9 +18,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// History is what happened in one run: what each client asked for and was told, and what the members wrote down.
+// History is the record of a run: the requests and answers of each client, and the members' logs.
 type History struct {
-	Unique    bool // every write makes a revision of its own
+	Unique    bool // every write has a revision of its own
 	Reports   []report.ClientReport
 	Persisted []model.EtcdRequest // in the order of the raft log
 }
@@ -28,11 +28,11 @@ type History struct {
 // own begins the keys that holdfast itself writes.
 const own = "holdfast.internal/"
 
-// undecided is how long the checker may think.
+// undecided limits how long the checker may search.
 const undecided = time.Minute
 
-// ErrUndecided: the checker could not tell in time. Each request without an answer may have been carried out at any
-// later moment or never, so that many of them, between few that tell, can be too much for any computer.
+// ErrUndecided means that the checker found no answer in time. A request without an answer may have been carried out at
+// any later time, or never. Many such requests make the search too large.
 var ErrUndecided = errors.New("the checker could not tell in time whether the history was possible")
 
 // save writes the clients' histories and copies the members' write-ahead logs, by slot, into a new directory.
@@ -59,8 +59,8 @@ func save(lg *zap.Logger, dir string, unique bool, reports []report.ClientReport
 	return nil
 }
 
-// Load reads a history from the directory of a run's artefacts. It fails when no member's log goes back to the
-// founding: what is not there cannot be checked.
+// Load reads a history from the directory of a run's artefacts. It returns an error if no member's log goes back to the
+// founding, because then not everything could be checked.
 func Load(lg *zap.Logger, dir string) (h History, err error) {
 	if h.Reports, err = report.LoadClientReports(dir); err != nil {
 		return h, fmt.Errorf("load the clients' histories: %w", err)
@@ -91,8 +91,8 @@ func Load(lg *zap.Logger, dir string) (h History, err error) {
 	return h, nil
 }
 
-// Check returns why the history is impossible, nil if it is not: linearizability of all requests, the guarantees of
-// watches and the reads at old revisions.
+// Check returns an error if the history is impossible. It checks the linearizability of all requests, the guarantees of
+// watches, and reads at old revisions.
 func (h History) Check(lg *zap.Logger) error {
 	requests := 0
 	for _, r := range h.Reports {
@@ -110,10 +110,9 @@ func (h History) Check(lg *zap.Logger) error {
 	return result.Error()
 }
 
-// unrecorded are holdfast's own writes as requests of clients that never heard an answer. The model knows recorded
-// clients only: a write that it does not know moves the revision, and it would refuse everything that follows. The
-// patching of validate turns a request without an answer that is in the log into one that succeeded, at the revision
-// that watches saw.
+// unrecorded returns holdfast's own writes as requests of clients that got no answer. The model knows only recorded
+// clients: an unknown write would change the revision, and the model would refuse everything after it. Package validate
+// turns a request without an answer that is in the log into a successful one, at the revision that watches saw.
 func (h History) unrecorded() []report.ClientReport {
 	id := h.lastID()
 	var all []report.ClientReport
@@ -130,7 +129,7 @@ func (h History) unrecorded() []report.ClientReport {
 	return all
 }
 
-// lastID is the highest ID of a client. A client whose request has failed continues under another one.
+// lastID returns the highest ID of a client. A client whose request has failed continues with another ID.
 func (h History) lastID() int {
 	id := 0
 	for _, r := range h.Reports {
@@ -142,12 +141,12 @@ func (h History) lastID() int {
 	return id
 }
 
-// idle reports whether a request is what an idle leader commits, which never changes anything.
+// idle reports whether a request is one that an idle leader commits, which never changes anything.
 func idle(r model.EtcdRequest) bool {
 	return slices.ContainsFunc(r.Txn.Conditions, func(c model.EtcdCondition) bool { return c.Key == own+"idle" })
 }
 
-// internal reports whether a request writes keys of holdfast and nothing else.
+// internal reports whether a request writes only keys of holdfast.
 func internal(r model.EtcdRequest) bool {
 	if r.Txn == nil {
 		return false

@@ -18,7 +18,7 @@ const (
 	peerPort   = 2380
 )
 
-// a victim is the node of a fault while that lasts.
+// victim is the node of a fault.
 type victim struct {
 	*Run
 	*integration.Node
@@ -27,7 +27,7 @@ type victim struct {
 	fault  Fault
 }
 
-// inflict lets one thing go wrong for as long as the fault says, and ends it.
+// inflict begins a fault, waits as long as the fault says, and ends it.
 func (r *Run) inflict(f Fault) {
 	r.t.Helper()
 	i := f.Node
@@ -62,7 +62,7 @@ func (r *Run) inflict(f Fault) {
 	}
 }
 
-// leader is the index of the node that says it leads, -1 if none does.
+// leader returns the index of the node that says that it leads, or -1.
 func (r *Run) leader() int {
 	return slices.IndexFunc(r.cluster.Nodes, func(n *integration.Node) bool {
 		s, err := n.Self()
@@ -70,7 +70,7 @@ func (r *Run) leader() int {
 	})
 }
 
-// begin begins the fault and returns what ends it.
+// begin begins the fault and returns a function that ends it.
 func (v victim) begin() (end func() error, err error) {
 	host := v.Machine.Host
 	switch v.fault.Kind {
@@ -123,7 +123,7 @@ func (v victim) begin() (end func() error, err error) {
 
 func nothing() error { return nil }
 
-// kill kills nodes at once; the end starts them again.
+// kill kills nodes at once. The end of the fault starts them again.
 func (r *Run) kill(all ...*integration.Node) (end func() error) {
 	for _, n := range all {
 		r.down[n] = true
@@ -146,7 +146,7 @@ func (r *Run) up(all ...*integration.Node) {
 }
 
 func (v victim) stop() (func() error, error) {
-	if _, err := v.Self(); err != nil { // SIGTERM may come before there is anybody to take it
+	if _, err := v.Self(); err != nil { // before that, the process may not handle SIGTERM yet
 		return nil, err
 	}
 	v.down[v.Node] = true
@@ -160,7 +160,7 @@ func (v victim) stop() (func() error, error) {
 	}, nil
 }
 
-// handOver has the leader give the leadership to somebody else.
+// handOver moves the leadership to the next node.
 func (v victim) handOver() error {
 	leads := v.leader()
 	if leads < 0 {
@@ -182,7 +182,7 @@ func (v victim) handOver() error {
 	return err
 }
 
-// cut ends one direction, or both, between the node and the others. Clients reach all of them.
+// cut cuts one direction, or both, between the node and the others. Clients reach all of them.
 func (v victim) cut() error {
 	var errs []error
 	for _, o := range v.others {
@@ -196,7 +196,7 @@ func (v victim) cut() error {
 	return errors.Join(errs...)
 }
 
-// move restarts the node at another address, and at the end at the old one, where its clients look for it.
+// move restarts the node at another address. The end restarts it at the old one, which its clients use.
 func (v victim) move() (func() error, error) {
 	home := v.Machine.Host.Address()
 	away, err := v.site.Net.Unused()
@@ -214,7 +214,7 @@ func (v victim) move() (func() error, error) {
 	}, nil
 }
 
-// hideStore makes the backup store go away, and restarts the node, which looks for it.
+// hideStore renames the backup store, and restarts the node, which looks for the store.
 func (v victim) hideStore() (func() error, error) {
 	store := v.cluster.Store
 	v.Kill()
@@ -223,7 +223,7 @@ func (v victim) hideStore() (func() error, error) {
 	}
 	v.Start()
 	return func() error {
-		// Somebody may have made the directory again, as on a machine where the store's mount is missing.
+		// A node may have made the directory again, as on a machine where the store's mount is missing.
 		if err := os.RemoveAll(store); err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func (v victim) hideStore() (func() error, error) {
 	}, nil
 }
 
-// disk does something to the volume of the node.
+// disk begins a fault of the node's volume.
 func (v victim) disk() (func() error, error) {
 	id, cloud := v.volumes[v.index], v.site.EC2
 	s, err := v.Self()
@@ -246,12 +246,12 @@ func (v victim) disk() (func() error, error) {
 		return func() error {
 			v.down[v.Node] = true
 			v.Kill()
-			err := cloud.ForceDetach(id) // AWS has repaired it
+			err := cloud.ForceDetach(id) // as if AWS had repaired it
 			v.up(v.Node)
 			return err
 		}, cloud.Yank(id)
 	case Stall:
-		v.down[v.Node] = true // what holds a stalled file system cannot be killed
+		v.down[v.Node] = true // a process that uses a stalled file system cannot be killed
 		return func() error {
 			err := cloud.Thaw(id)
 			v.down[v.Node] = false
@@ -281,7 +281,7 @@ func fill(path string) error {
 	}
 }
 
-// lose takes the volume of the node for good, and gives its zone a blank one.
+// lose removes the volume of the node for good, and adds a blank one in its zone.
 func (v victim) lose(id string) (func() error, error) {
 	v.down[v.Node] = true
 	v.Kill()

@@ -25,29 +25,29 @@ var (
 )
 
 const (
-	volumeSize = 8                      // GiB of the stand-in, which makes 256 MiB of them
-	roomy      = 24                     // the same, with room for what is restored beside what is there
+	volumeSize = 8                      // GiB for the stand-in, which makes 256 MiB of them
+	roomy      = 24                     // the same, with room for a restore beside the data in use
 	look       = 50 * time.Millisecond  // how often nodes that have ended are looked for
-	restart    = 500 * time.Millisecond // from a node's end to its next start, as a supervisor has it
+	restart    = 500 * time.Millisecond // from a node's end to its next start, as with a supervisor
 )
 
-// Run is one run: a site, a cluster on it, and what has happened to it.
+// Run is one run: a site, a cluster on it, and the state of its nodes.
 type Run struct {
-	Dir string // of the artefacts: schedule.json and the history; the nodes' logs are beside it
+	Dir string // contains schedule.json and the history; the nodes' logs are beside it
 
 	t       testing.TB
 	lg      *zap.Logger
 	site    *integration.Site
 	cluster *integration.Cluster
-	volumes []string // IDs, by slot
-	size    int64    // of each, in GiB of the stand-in
-	down    map[*integration.Node]bool
-	ended   map[*integration.Node]time.Time // when a node that should run was first seen not to
+	volumes []string                        // IDs, by slot
+	size    int64                           // of each volume, in GiB for the stand-in
+	down    map[*integration.Node]bool      // the nodes that are down on purpose
+	ended   map[*integration.Node]time.Time // when a node that should run was first seen to have ended
 	begun   time.Time
 }
 
-// Found makes a site with a cluster that serves, on volumes of so many GiB of the stand-in. When the test ends
-// everything is removed; the artefacts are kept if it has failed.
+// Found makes a site with a healthy cluster, on volumes of size GiB for the stand-in. When the test ends, everything is
+// removed. If it has failed, the artefacts are kept.
 func Found(t testing.TB, binary string, lg *zap.Logger, size int64) *Run {
 	t.Helper()
 	s := integration.NewSite(t, binary, false)
@@ -59,9 +59,9 @@ func Found(t testing.TB, binary string, lg *zap.Logger, size int64) *Run {
 		r.volumes = append(r.volumes, r.volume(i))
 	}
 	r.cluster = s.Cluster("main", slots, 0, machines...)
-	// The leadership is handed over by a fault of its own. A stop that asks for more than a signal would be slow.
+	// A stop need not hand over leadership, which is a fault of its own; with the disruption lock it would be slow.
 	r.cluster.Set("stop.wait", "0s")
-	r.cluster.Set("etcd.snapshot-count", 1000) // so that members that were away get snapshots, too
+	r.cluster.Set("etcd.snapshot-count", 1000) // so that members that were away get snapshots as well
 	r.cluster.Start()
 	r.cluster.Healthy()
 	return r
@@ -78,8 +78,8 @@ func (r *Run) volume(i int) string {
 	return id
 }
 
-// Play lets everything go wrong that the schedule names, under recorded traffic, waits until the cluster is healthy
-// again and leaves the history in Dir, with all nodes killed. Before the last write it calls each of before.
+// Play inflicts all faults of the schedule under recorded traffic, waits until the cluster is healthy again, kills all
+// nodes, and saves the history in Dir. Before the last write it calls each of before.
 func (r *Run) Play(s Schedule, before ...func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -115,7 +115,7 @@ func (r *Run) Play(s Schedule, before ...func()) {
 	}
 }
 
-// keep writes down the schedule, for the reader.
+// keep saves the schedule.
 func (r *Run) keep(s Schedule) {
 	r.t.Helper()
 	data, err := json.MarshalIndent(s, "", "  ")
@@ -136,8 +136,7 @@ func (r *Run) say(format string, args ...any) {
 	r.t.Logf("%7s %s", time.Since(r.begun).Round(time.Millisecond), fmt.Sprintf(format, args...))
 }
 
-// wait lets time pass. Nodes that ended by themselves are started again, as by a supervisor; each is called over and
-// over.
+// wait waits for d. Meanwhile it calls each again and again, and starts nodes that have ended, as a supervisor does.
 func (r *Run) wait(d time.Duration, each func()) {
 	r.t.Helper()
 	for last := time.Now().Add(d); time.Now().Before(last); time.Sleep(look) {
@@ -163,14 +162,14 @@ func (r *Run) supervise() {
 	}
 }
 
-// wanted says that no node is down on purpose any more.
+// wanted clears the marks of nodes that are down on purpose.
 func (r *Run) wanted() {
 	for _, n := range r.cluster.Nodes {
 		r.down[n] = false
 	}
 }
 
-// recover waits until the cluster is healthy, with a supervisor.
+// recover waits until the cluster is healthy, and starts nodes that have ended.
 func (r *Run) recover() {
 	r.t.Helper()
 	began := time.Now()
@@ -185,8 +184,8 @@ func (r *Run) recover() {
 	r.say("healthy, %s after the last fault", time.Since(began).Round(time.Millisecond))
 }
 
-// fit is nil when every node says that the cluster is healthy, but for what only says that something was wrong: gossip
-// keeps a notice for a minute after its cause is gone.
+// fit returns nil if every node says that the cluster is healthy. It ignores a problem of the gossip that is shown for
+// a minute after its cause is gone.
 func (r *Run) fit() error {
 	if err := r.cluster.Served(); err != nil {
 		return err
@@ -205,7 +204,7 @@ func (r *Run) fit() error {
 	return nil
 }
 
-// equal checks that all members hold the same.
+// equal checks that all members have the same data.
 func (r *Run) equal() {
 	r.t.Helper()
 	client, err := r.client()
@@ -243,7 +242,7 @@ func (r *Run) client() (*clientv3.Client, error) {
 		DialTimeout: 2 * time.Second})
 }
 
-// members are the data directories of the members, by slot. The nodes are killed, but their mounts are still there.
+// members returns the data directories of the members, by slot. The nodes are killed, but their mounts are still there.
 func (r *Run) members() map[string]string {
 	dirs := map[string]string{}
 	for i, n := range r.cluster.Nodes {

@@ -42,7 +42,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// The seeds of every day draw every kind of fault and both kinds of traffic.
+// The daily seeds draw every kind of fault and both kinds of traffic.
 func TestSeeds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, seed := range seeds {
@@ -63,7 +63,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// Only what writes holdfast's keys alone is holdfast's.
+// Only a request that writes nothing but holdfast's keys is holdfast's.
 func TestInternal(t *testing.T) {
 	put := func(key string) model.EtcdOperation {
 		return model.EtcdOperation{Type: model.PutOperation, Put: model.PutOptions{Key: key}}

@@ -15,19 +15,19 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// profiles are etcd's own kinds of traffic, by the names they have here.
+// profiles are etcd's own kinds of traffic, by their names in a [Schedule].
 var profiles = map[string]traffic.Traffic{"etcd": traffic.EtcdPutDeleteLease, "kubernetes": traffic.Kubernetes}
 
 const (
-	// requests a second of all clients; porcupine's work grows much faster than they do
+	// rateLimit is the number of requests a second of all clients. The checker's work grows much faster than it.
 	rateLimit   = 100
-	perMember   = 1                      // clients that know one member only, of each kind
+	perMember   = 1                      // clients that know only one member, of each kind
 	ofCluster   = 2                      // clients that know all members, of each kind
-	nonUnique   = 3                      // requests in flight that the checker cannot tell from each other
+	nonUnique   = 3                      // concurrent requests that the checker cannot distinguish
 	compactions = 500 * time.Millisecond // from one to the next
 )
 
-// Traffic is recorded traffic under way.
+// Traffic is running traffic, which is recorded.
 type Traffic struct {
 	lg        *zap.Logger
 	kind      traffic.Traffic
@@ -40,7 +40,7 @@ type Traffic struct {
 	watched   chan error
 }
 
-// begin starts traffic against the members. The database must be empty: the model begins at revision 1.
+// begin starts traffic to the members. The database must be empty, because the model begins at revision 1.
 func begin(ctx context.Context, lg *zap.Logger, kind string, endpoints []string) (*Traffic, error) {
 	ids, base := identity.NewIDProvider(), time.Now()
 	t := &Traffic{
@@ -83,8 +83,8 @@ func begin(ctx context.Context, lg *zap.Logger, kind string, endpoints []string)
 	return t, nil
 }
 
-// end ends the traffic and returns what every client has seen. The cluster must be healthy: the last write, after
-// which nothing may follow, has to succeed, and a watch of every member has to see it.
+// end ends the traffic and returns what every client has seen. The cluster must be healthy: the last write must
+// succeed, and a watch on every member must see it.
 func (t *Traffic) end(ctx context.Context) ([]report.ClientReport, error) {
 	close(t.finish)
 	t.running.Wait()

@@ -13,16 +13,16 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// anchor is the process that keeps a host's mount and UTS namespace while nothing else runs there.
+// anchor is the process that keeps a host's mount and UTS namespaces while nothing else runs there.
 type anchor struct {
 	cmd      *exec.Cmd
 	stdin    io.Closer // the anchor ends when this closes, and so when this process ends
-	mnt, net string    // what its namespaces are called
+	mnt, net string    // the kernel's names of its namespaces
 }
 
-// prepare makes a host of fresh namespaces. The mount of /run is the mark by which sweep knows the processes, so it
-// must never be among the machine's mounts: there, everything would carry it. Forwarding is off because a new network
-// namespace has it as the machine has, and Docker turns it on: hosts would pass on what is not for them.
+// prepare sets up a host in new namespaces. sweep recognizes a host's processes by the mount of /run, so this mount
+// must never be among the machine's mounts: every process would have it. Forwarding is turned off, because a new
+// network namespace inherits it from the machine, where Docker turns it on, and hosts would forward packets.
 const prepare = `
 exec 2>&1
 set -e
@@ -46,8 +46,8 @@ func drop(ns netns.NsHandle, hostname string) (*anchor, error) {
 	}
 	a := &anchor{cmd: exec.Command("sh", "-c", prepare, "sh", id.mark(hostname), hostname, machine)}
 	a.cmd.Dir = "/"
-	// Unsharing mounts this way makes them all private first, whatever the machine has them shared with. A group
-	// of its own keeps the terminal's Ctrl-C from it.
+	// Unsharing this way first makes all mounts private, whatever their propagation on the machine is. In a process group
+	// of its own, the anchor does not get Ctrl-C from the terminal.
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS, Setpgid: true}
 	if a.stdin, err = a.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start the anchor: %w", err)
@@ -76,10 +76,10 @@ func drop(ns netns.NsHandle, hostname string) (*anchor, error) {
 
 func (a *anchor) pid() int { return a.cmd.Process.Pid }
 
-// raise ends the anchor. Its mounts go with it when nothing else runs on the host.
+// raise ends the anchor. If nothing else runs on the host, that removes its mounts.
 func (a *anchor) raise() error {
 	err := a.cmd.Process.Kill()
-	_ = a.cmd.Wait() // says that it was killed; it also closes the pipes
+	_ = a.cmd.Wait() // the error is that it was killed; Wait also closes the pipes
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}

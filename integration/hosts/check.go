@@ -7,14 +7,14 @@ import (
 	"os/exec"
 )
 
-// programs that are run here or on a host, and the Debian packages they come in.
+// programs are the programs that are run here or on a host, with their Debian packages.
 var programs = []struct{ name, from string }{
 	{"nft", "nftables"}, {"nsenter", "util-linux"}, {"mount", "mount"}, {"sh", "dash"}, {"cat", "coreutils"},
 	{"readlink", "coreutils"},
 }
 
-// Check returns an error that says what this machine lacks for hosts, nil if it lacks nothing. It knows because
-// it makes a network with a host on it, and a fault, and takes them down again.
+// Check returns an error if this machine lacks something for hosts. It makes a network with a host and a fault, and
+// removes them again.
 func Check() error {
 	n, err := New(Options{})
 	if err != nil {
@@ -27,7 +27,7 @@ func Check() error {
 	return errors.Join(err, n.Close())
 }
 
-// equipped returns an error when it is clear without trying that no host can be made.
+// equipped returns an error if this process is not root, or a program is missing.
 func equipped() error {
 	if uid := os.Geteuid(); uid != 0 {
 		return fmt.Errorf("hosts in network namespaces need root, and the user id is %d: run it with sudo", uid)

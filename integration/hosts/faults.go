@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// line is a way through the switch, in one direction.
+// line is a path through the switch in one direction.
 type line struct{ from, to string }
 
-// service is a port of a transport protocol, at either end.
+// service is a port of a transport protocol, at either end of a connection.
 type service struct {
 	host, proto string
 	port        uint16
 }
 
-// faults are those in force, by the names of hosts.
+// faults are the current faults, by the names of hosts.
 type faults struct {
 	isolated map[string]bool
 	cut      map[line]bool
@@ -44,16 +44,17 @@ func (f faults) forget(host string) {
 	maps.DeleteFunc(f.blocked, func(s service, _ bool) bool { return s.host == host })
 }
 
-// rules renders the faults for `nft -f`, as one transaction that replaces what was there.
+// rules renders the faults for `nft -f`, as one transaction that replaces the current rules.
 //
-// ARP passes where only a direction or a share of the frames is dropped: it needs an answer, so that without it the
-// other direction would end as well as soon as a neighbour's address is forgotten, and a router answers for a far host.
+// Rules that drop only one direction, or a share of the frames, let ARP pass. ARP needs an answer: without it, the
+// other direction would end as well when the neighbour's address expires. In reality a router answers for a distant
+// host.
 func (f faults) rules(subnet netip.Prefix) string {
 	var b strings.Builder
 	rule := func(format string, args ...any) { fmt.Fprintf(&b, "\t\t"+format+" drop\n", args...) }
 	b.WriteString("add table bridge faults\ndelete table bridge faults\ntable bridge faults {\n\tchain forward {\n")
 	b.WriteString("\t\ttype filter hook forward priority filter; policy accept;\n")
-	// Hosts are for tests: whatever they are told to talk to, none of it leaves this machine.
+	// Hosts are for tests, so nothing that they send may leave this machine.
 	rule("oifname %q ether type ip ip daddr != %s", outside, subnet)
 	for _, host := range slices.Sorted(maps.Keys(f.isolated)) {
 		rule("iifname %q", host)
@@ -82,7 +83,7 @@ func compareServices(a, b service) int {
 	return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.proto, b.proto), cmp.Compare(a.port, b.port))
 }
 
-// enforce makes the switch obey these faults and no others.
+// enforce sets the rules of the switch to these faults.
 func (n *Network) enforce(f faults) error {
 	cmd := exec.Command("nft", "-f", "-")
 	cmd.Stdin = strings.NewReader(f.rules(n.subnet))
@@ -94,7 +95,7 @@ func (n *Network) enforce(f faults) error {
 	return nil
 }
 
-// change alters the faults; when the switch does not take them, they stay as they were.
+// change changes the faults. On an error they stay as they were.
 func (n *Network) change(alter func(faults), concerned ...*Host) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -107,7 +108,7 @@ func (n *Network) change(alter func(faults), concerned ...*Host) error {
 		}
 	}
 	if n.closed {
-		return nil // there are no hosts that could have any
+		return nil // there are no hosts any more
 	}
 	f := n.faults.clone()
 	alter(f)
@@ -118,7 +119,7 @@ func (n *Network) change(alter func(faults), concerned ...*Host) error {
 	return nil
 }
 
-// Isolate takes the host off the network: nothing reaches it, this process neither, and nothing leaves it.
+// Isolate drops all packets to and from the host, also those of this process.
 func (h *Host) Isolate() error {
 	return h.network.change(func(f faults) { f.isolated[h.Name] = true }, h)
 }
@@ -128,9 +129,8 @@ func (h *Host) Rejoin() error {
 	return h.network.change(func(f faults) { delete(f.isolated, h.Name) }, h)
 }
 
-// Block keeps one service from the host: packets of proto ("tcp" or "udp") from or to this port number, at whichever
-// end, whether the host sends or should get them. So it blocks the host's own server and, on the host alone, that of
-// anybody else.
+// Block drops the host's packets of proto ("tcp" or "udp") from or to a port number, in both directions and at both
+// ends. So it blocks the host's own server at that port, and the host's access to any other server at that port.
 func (h *Host) Block(proto string, port uint16) error {
 	if proto != "tcp" && proto != "udp" {
 		return fmt.Errorf("block a port of host %s: the protocol must be tcp or udp, got %q", h.Name, proto)
@@ -143,8 +143,7 @@ func (h *Host) Unblock(proto string, port uint16) error {
 	return h.network.change(func(f faults) { delete(f.blocked, service{h.Name, proto, port}) }, h)
 }
 
-// Loss drops that percentage of the packets that the host sends, and as much of those that it should get, each by
-// chance. 0 ends it.
+// Loss drops a random percentage of the packets that the host sends, and of those sent to it. 0 ends it.
 func (h *Host) Loss(percent int) error {
 	if percent < 0 || percent > 100 {
 		return fmt.Errorf("lose frames of host %s: the percentage must be 0 to 100, got %d", h.Name, percent)
@@ -157,8 +156,8 @@ func (h *Host) Loss(percent int) error {
 	}, h)
 }
 
-// Partition splits the network: hosts of different groups do not reach each other. A host of no group reaches all, and
-// all reach this process. It comes on top of what is cut already; Heal ends it.
+// Partition splits the network: hosts of different groups do not reach each other. A host in no group reaches all, and
+// all hosts reach this process. It adds to existing cuts; Heal ends it.
 func (n *Network) Partition(groups ...[]*Host) error {
 	return n.change(func(f faults) {
 		for i, group := range groups {
@@ -171,7 +170,7 @@ func (n *Network) Partition(groups ...[]*Host) error {
 	}, slices.Concat(groups...)...)
 }
 
-// Cut drops every packet from one host to another. What the other one sends still arrives.
+// Cut drops every packet from one host to another. Packets in the other direction still arrive.
 func (n *Network) Cut(from, to *Host) error {
 	return n.change(func(f faults) { f.cut[line{from.Name, to.Name}] = true }, from, to)
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// silence is how long something is waited for that must not come, and assurance for what must: tests that expect
-// silence pass too easily on a machine that is slow, never fail.
+// silence is how long a test waits for something that must not come, and assurance for something that must. On a slow
+// machine, tests that expect silence pass too easily but never fail.
 const (
 	silence   = 250 * time.Millisecond
 	assurance = 5 * time.Second
@@ -22,7 +22,7 @@ const (
 
 const port = 7946
 
-// mailbox is a UDP socket on a host, from which and to which datagrams go.
+// mailbox is a UDP socket on a host that sends and receives datagrams.
 type mailbox struct {
 	*net.UDPConn
 	host *Host
@@ -43,7 +43,7 @@ func mailboxes(t *testing.T, all []*Host) []*mailbox {
 	return boxes
 }
 
-// send sends a datagram that is like no other, and returns it.
+// send sends a unique datagram and returns it.
 func (m *mailbox) send(t *testing.T, to *mailbox) string {
 	t.Helper()
 	text := fmt.Sprintf("%s to %s at %d", m.host.Name, to.host.Name, time.Now().UnixNano())
@@ -53,7 +53,7 @@ func (m *mailbox) send(t *testing.T, to *mailbox) string {
 	return text
 }
 
-// receive adds what comes to got, until that has all that is wanted, or the deadline.
+// receive adds what arrives to got, until got has all that is wanted, or the deadline.
 func (m *mailbox) receive(t *testing.T, got map[string]bool, wanted []string, deadline time.Time) {
 	t.Helper()
 	must(t, m.SetReadDeadline(deadline))
@@ -68,10 +68,10 @@ func (m *mailbox) receive(t *testing.T, got map[string]bool, wanted []string, de
 	}
 }
 
-// expect checks every way between two boxes: those that are cut are silent, all others are not.
+// expect checks every way between two mailboxes: those that are cut are silent, all others are not.
 func expect(t *testing.T, boxes []*mailbox, cut func(from, to string) bool) {
 	t.Helper()
-	sent, wanted := map[string]bool{}, map[*mailbox][]string{} // sent: and is it to arrive
+	sent, wanted := map[string]bool{}, map[*mailbox][]string{} // sent: whether it is to arrive
 	for _, from := range boxes {
 		for _, to := range boxes {
 			if from == to {
@@ -103,7 +103,7 @@ func expect(t *testing.T, boxes []*mailbox, cut func(from, to string) bool) {
 
 func none(string, string) bool { return false }
 
-// answering reports whether a TCP connection is made. It is retried by the kernel, so that a late rule shows.
+// answering reports whether a TCP connection is made. The kernel retries, so that a late rule shows.
 func answering(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), to netip.AddrPort, within time.Duration) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -142,7 +142,7 @@ func serve(t *testing.T, l net.Listener) {
 	t.Cleanup(func() { l.Close(); <-done })
 }
 
-// Every host and this process reach each other, by UDP and TCP, whatever the machine's rules for forwarding are.
+// Every host and this process reach each other by UDP and TCP, whatever the machine's rules for forwarding are.
 func TestEveryoneReachesEveryone(t *testing.T) {
 	n, all := network(t, "n1", "n2", "n3")
 	expect(t, mailboxes(t, all), none)
@@ -165,7 +165,7 @@ func TestEveryoneReachesEveryone(t *testing.T) {
 	}
 }
 
-// Hosts reach nothing but their own network: not even this process at another address than the gateway's.
+// Hosts reach only their own network: of this process, only the gateway's address.
 func TestNothingGoesFurther(t *testing.T) {
 	_, all := network(t, "n1")
 	other, _ := network(t)
@@ -210,7 +210,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// A partition between hosts leaves their way to this process; an isolation does not, and ends alone.
+// A partition between hosts leaves their way to this process open. An isolation cuts it too, and ends alone.
 func TestOutside(t *testing.T) {
 	n, all := network(t, "n1", "n2")
 	to := listen(t, all[0])
@@ -300,7 +300,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// The faults of a host do not outlive it, and its successor of the same name has none.
+// The faults of a host end with it: a successor of the same name has none.
 func TestFaultsEndWithTheHost(t *testing.T) {
 	n, all := network(t, "n1", "n2")
 	must(t, all[0].Isolate())

@@ -18,7 +18,7 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// Host is a machine to the processes that run on it.
+// Host is an imitated machine.
 type Host struct {
 	Name string // also the hostname
 
@@ -27,10 +27,10 @@ type Host struct {
 
 	// Under the network's lock.
 	address netip.Addr
-	anchor  *anchor // nil once it is destroyed
+	anchor  *anchor // nil after Destroy
 }
 
-// build makes the namespaces and the line to the switch. What it has made when it fails, tearDown removes.
+// build makes the namespaces and the link to the switch. If it fails, tearDown removes what it has made.
 func (h *Host) build() (err error) {
 	if h.space, err = newSpace(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (h *Host) build() (err error) {
 	return err
 }
 
-// tearDown undoes build, however far that came. It may be called again.
+// tearDown undoes build, also after an error of build. It may be called again.
 func (h *Host) tearDown() error {
 	var errs []error
 	if h.anchor != nil {
@@ -72,7 +72,7 @@ func (h *Host) tearDown() error {
 	return errors.Join(errs...)
 }
 
-// address is an address of the subnet as the kernel wants it.
+// address returns an address with the subnet's mask, for netlink.
 func (n *Network) address(a netip.Addr) *netlink.Addr {
 	return &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(n.subnet.Bits(), 32)}}
 }
@@ -87,7 +87,7 @@ func (h *Host) assign(a netip.Addr) error {
 	if err != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
-	for _, o := range old { // first, for with the old address goes every route
+	for _, o := range old { // before the route is set: removing an address removes its routes
 		if err := h.space.AddrDel(eth0, &o); err != nil {
 			return fmt.Errorf("remove address %s: %w", o.IPNet, err)
 		}
@@ -102,15 +102,15 @@ func (h *Host) assign(a netip.Addr) error {
 	return nil
 }
 
-// Address is the host's address at present.
+// Address returns the host's current address.
 func (h *Host) Address() netip.Addr {
 	h.network.mu.Lock()
 	defer h.network.mu.Unlock()
 	return h.address
 }
 
-// SetAddress moves the host to another address of the subnet. Its processes keep running; connections of the
-// old address are not reset, they fall silent.
+// SetAddress moves the host to another address of the subnet. Its processes keep running. Connections of the old
+// address are not reset; they fall silent.
 func (h *Host) SetAddress(a netip.Addr) error {
 	n := h.network
 	n.mu.Lock()
@@ -139,7 +139,7 @@ func (h *Host) SetAddress(a netip.Addr) error {
 	return n.here.forget(n.link, a)
 }
 
-// forget removes what the namespace knows of the last holder of an address.
+// forget removes the neighbour entries of an address.
 func (s *space) forget(link string, a netip.Addr) error {
 	l, err := s.LinkByName(link)
 	if err != nil {
@@ -164,8 +164,8 @@ func (h *Host) destroyed(verb string) error {
 	return fmt.Errorf("%s host %s: it is destroyed", verb, h.Name)
 }
 
-// Pid is the process id of the anchor, whose namespaces are the host's: `nsenter --target PID --net --mount --uts`
-// gives a shell on the host. It is 0 when the host is destroyed, and another one after Reboot.
+// Pid returns the process ID of the anchor, which has the host's namespaces: `nsenter --target PID --net --mount --uts`
+// gives a shell on the host. It is 0 after Destroy, and changes with Reboot.
 func (h *Host) Pid() int {
 	h.network.mu.Lock()
 	defer h.network.mu.Unlock()
@@ -175,14 +175,14 @@ func (h *Host) Pid() int {
 	return h.anchor.pid()
 }
 
-// enter is the shell's part of Command: it makes the working directory, which is known only when the command starts,
-// outlast the change of the mounts.
+// enter is the shell script of Command. It keeps the working directory, which is known only when the command starts,
+// across the change of the mount namespace.
 const enter = `exec nsenter --target "$0" --net --mount --uts --wdns="$PWD" -- "$@"`
 
-// Command is like exec.CommandContext, but for a process on the host, with Dir, if it is set, as it is seen there.
-// The process that is started becomes the program, so that signals reach it. A program that is not found is the
-// exit code 127, not an error of Start. The process leads a process group of its own and dies with this one; see
-// the package for the thread. The caller may change that in SysProcAttr.
+// Command is like exec.CommandContext, but for a process on the host. Dir, if set, is a path on the host. The started
+// process becomes the program, so that signals reach it. If the program is not found, the exit code is 127, and Start
+// returns no error. The process has a process group of its own, and dies with the thread that started it (see the
+// package). The caller may change both in SysProcAttr.
 func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	all := append([]string{"-c", enter, strconv.Itoa(h.Pid()), name}, args...)
 	cmd := exec.CommandContext(ctx, "sh", all...)
@@ -190,16 +190,16 @@ func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.C
 	return cmd
 }
 
-// Do runs f on a thread that is on the host's network. Sockets that f opens on this goroutine are the host's, for
-// as long as they live; goroutines that f starts are elsewhere. Processes that f starts see the machine's mounts and
-// are none of the host's to Kill or Freeze: use Command.
+// Do runs f on a thread in the host's network. Sockets that f opens on this goroutine belong to the host as long as
+// they exist. Goroutines that f starts are not on the host. To start processes, use Command: those that f starts see
+// the machine's mounts, and Kill and Freeze ignore them.
 func (h *Host) Do(f func() error) error {
 	h.network.mu.Lock()
 	if h.anchor == nil {
 		h.network.mu.Unlock()
 		return h.destroyed("enter")
 	}
-	ns, err := netns.GetFromPid(h.anchor.pid()) // a descriptor of our own: the host may be destroyed meanwhile
+	ns, err := netns.GetFromPid(h.anchor.pid()) // a new descriptor, because the host may be destroyed meanwhile
 	h.network.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("enter host %s: %w", h.Name, err)
@@ -208,7 +208,7 @@ func (h *Host) Do(f func() error) error {
 	return within(ns, f)
 }
 
-// Dial connects from the host to an address whose host part is an IP address. It fits http.Transport.
+// Dial connects from the host to an address whose host part is an IP address. It can be used in an http.Transport.
 func (h *Host) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	err = h.Do(func() error {
 		conn, err = new(net.Dialer).DialContext(ctx, network, address)
@@ -217,8 +217,8 @@ func (h *Host) Dial(ctx context.Context, network, address string) (conn net.Conn
 	return conn, err
 }
 
-// Path is where this process finds the file that processes on the host find at path. It is good until the host
-// is destroyed or rebooted, and a symbolic link in it that is absolute leads back out of the host.
+// Path returns where this process finds the file that processes on the host find at path. It is valid until the host is
+// destroyed or rebooted. An absolute symbolic link in it leads back to the machine's files.
 func (h *Host) Path(path string) string {
 	return filepath.Join("/proc", strconv.Itoa(h.Pid()), "root", path)
 }
@@ -237,8 +237,8 @@ func (h *Host) Mounts() ([]*mountinfo.Info, error) {
 	return all, nil
 }
 
-// Destroy is a power cut for good: every process of the host is killed, and when it returns they are gone, and
-// so are the host's mounts, its address, its line and the faults on it. It may be called again.
+// Destroy kills all processes of the host and removes its mounts, its address, its link and its faults. It may be
+// called again.
 func (h *Host) Destroy() error {
 	n := h.network
 	n.mu.Lock()

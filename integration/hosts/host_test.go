@@ -16,7 +16,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// A command is the program itself, in the directory it was given, on a host with a name.
+// A command is the program itself, in the given directory, on a host with a name.
 func TestCommand(t *testing.T) {
 	_, all := network(t, "n1", "n2")
 	for _, h := range all {
@@ -50,7 +50,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// What one process of a host mounts or puts in /run, the next one of that host finds, and nobody else.
+// What one process of a host mounts or puts in /run, the next process of that host finds, and nobody else does.
 func TestPrivateMounts(t *testing.T) {
 	_, all := network(t, "n1", "n2")
 	dir := t.TempDir()
@@ -105,8 +105,8 @@ func mounted(t *testing.T, h *Host, dir string) bool {
 	return false
 }
 
-// The mounts of a destroyed host are gone when Destroy returns, so that its volume can be mounted elsewhere, though a
-// process had it open.
+// The mounts of a destroyed host are gone when Destroy returns, even if a process had the volume open, so that it can
+// be mounted elsewhere.
 func TestDestroyFreesVolumes(t *testing.T) {
 	_, all := network(t, "n1", "n2")
 	dir := t.TempDir()
@@ -157,8 +157,8 @@ func TestDestroyFreesVolumes(t *testing.T) {
 	}
 }
 
-// Kill spares nobody on the host: not who ignores signals, not a daemon, not who has mounts or a network of its own
-// there, not who is stopped. It spares everybody else.
+// Kill ends everything on the host: processes that ignore signals, daemons, stopped processes, and those with mounts
+// or a network of their own. It spares everybody else.
 func TestKill(t *testing.T) {
 	_, all := network(t, "n1", "n2")
 	neighbour := all[1].Command(t.Context(), "sleep", "1000")
@@ -179,7 +179,7 @@ func TestKill(t *testing.T) {
 	if len(pids) != 5 {
 		t.Fatalf("processes: got %v, want 5", pids)
 	}
-	for i, kind := range map[int]string{2: "mnt", 3: "net"} { // which the shell has forked, but who knows how far they are
+	for i, kind := range map[int]string{2: "mnt", 3: "net"} { // forked by the shell; wait until they have got there
 		until(t, "process "+pids[i]+" is in a namespace of its own", func() bool {
 			pid, err := strconv.Atoi(pids[i])
 			must(t, err)
@@ -205,7 +205,7 @@ func TestKill(t *testing.T) {
 	neighbour.Wait()
 }
 
-// A command that was just started is killed or stopped too, though it may not have got to the host yet.
+// A command that was just started is killed or stopped too, even if it has not reached the host yet.
 func TestOnTheWay(t *testing.T) {
 	_, all := network(t, "n1", "n2")
 	for range 50 {
@@ -231,7 +231,7 @@ func TestOnTheWay(t *testing.T) {
 	}
 }
 
-// A frozen host answers nothing, and when it is thawed it answers what it was asked meanwhile.
+// A frozen host answers nothing. When it is thawed, it answers what it was asked meanwhile.
 func TestFreeze(t *testing.T) {
 	_, all := network(t, "n1", "n2")
 	echo := func(h *Host) (io.Writer, <-chan string) {
@@ -287,10 +287,10 @@ func TestFreeze(t *testing.T) {
 		t.Errorf("thawed: got %q", got)
 	}
 	must(t, all[0].Freeze())
-	must(t, all[0].Kill()) // the frozen die too
+	must(t, all[0].Kill()) // frozen processes die too
 }
 
-// Nothing that sees the machine's mounts is ever listed to be signalled, though all of it fits.
+// No process that sees the machine's mounts is ever listed for a signal, even if everything else fits.
 func TestMachineIsSpared(t *testing.T) {
 	_, all := network(t, "n1")
 	machine, err := namespaceOf(os.Getpid(), "mnt")

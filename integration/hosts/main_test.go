@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// remains lists what there is on the machine of this process's hosts, and the namespaces it keeps open.
+// remains lists what this process's hosts have left on the machine, and the namespaces that it keeps open.
 func remains() []string {
 	var all []string
 	me, err := self()
@@ -99,7 +99,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// run runs a shell script on the host and returns what it wrote.
+// run runs a shell script on the host and returns its output.
 func run(t *testing.T, h *Host, script string) string {
 	t.Helper()
 	out, err := h.Command(t.Context(), "sh", "-c", script).CombinedOutput()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// space is a network namespace: a descriptor, which keeps it, and a socket to change what is in it.
+// space is a network namespace: a descriptor that keeps it alive, and a socket to configure it.
 type space struct {
 	ns netns.NsHandle
 	*netlink.Handle
@@ -24,7 +24,7 @@ func newSpace() (*space, error) {
 	}
 	defer here.Close()
 	s := &space{}
-	err = within(here, func() (err error) { // it comes back from wherever it has gone
+	err = within(here, func() (err error) { // within returns to this namespace after netns.New
 		s.ns, err = netns.New()
 		return err
 	})
@@ -43,7 +43,7 @@ func (s *space) close() {
 	s.ns.Close()
 }
 
-// within runs f on a thread that is in the namespace. What f starts on other goroutines is not.
+// within runs f on a thread in the namespace. Other goroutines that f starts are not in it.
 func within(ns netns.NsHandle, f func() error) (err error) {
 	runtime.LockOSThread()
 	home, err := netns.Get()
@@ -55,7 +55,7 @@ func within(ns netns.NsHandle, f func() error) (err error) {
 		if back := netns.Set(home); back != nil {
 			err = errors.Join(err, fmt.Errorf("leave a network namespace: %w", back))
 		} else {
-			runtime.UnlockOSThread() // else the runtime ends the thread with the goroutine
+			runtime.UnlockOSThread() // after an error, the runtime ends the locked thread with the goroutine
 		}
 		home.Close()
 	}()
@@ -65,7 +65,7 @@ func within(ns netns.NsHandle, f func() error) (err error) {
 	return f()
 }
 
-// up brings up the link of that name and makes it a port of the bridge, unless that is nil.
+// up brings up a link and, unless bridge is nil, makes it a port of the bridge.
 func (s *space) up(name string, bridge netlink.Link) (netlink.Link, error) {
 	link, err := s.LinkByName(name)
 	if err == nil && bridge != nil {
@@ -80,7 +80,7 @@ func (s *space) up(name string, bridge netlink.Link) (netlink.Link, error) {
 	return link, nil
 }
 
-// remove deletes the link of that name, and so its other end. One that is gone is no error.
+// remove deletes a link, and so its other end. It is no error if the link is gone.
 func (s *space) remove(name string) error {
 	link, err := s.LinkByName(name)
 	if err == nil {
@@ -97,7 +97,7 @@ func gone(err error) bool {
 	return missing || errors.Is(err, unix.ENODEV)
 }
 
-// whole repeats a request for a list until no change has interrupted it.
+// whole repeats a request for a list until no concurrent change interrupts it.
 func whole[T any](list func() ([]T, error)) ([]T, error) {
 	for {
 		all, err := list()

@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options says how the network should be. The zero value is good.
+// Options are the options of a network.
 type Options struct {
-	// Subnet is the network's, from /16 to /29. The default is a /24 of 10.77.0.0/16 that is in use nowhere on the
+	// Subnet is the network's subnet, from /16 to /29. The default is a /24 of 10.77.0.0/16 that is not in use on the
 	// machine.
 	Subnet netip.Prefix
 }
 
-// Network is a switch, the hosts that are connected to it, and this process, which is reached at Gateway. Its
-// methods and those of its hosts may be called at the same time.
+// Network is a switch with hosts, and this process, whose address is Gateway. Its methods and those of its hosts may be
+// called concurrently.
 type Network struct {
 	subnet netip.Prefix
-	link   string // our end of the line to the switch; its name reserves the subnet
-	here   *space // this process's; its descriptor is not ours
-	middle *space // the switch
+	link   string // this process's end of the link to the switch; its name reserves the subnet
+	here   *space // this process's namespace, without a descriptor
+	middle *space // the switch's namespace
 	bridge netlink.Link
 
 	mu     sync.Mutex
@@ -39,7 +39,7 @@ type Network struct {
 // outside is the port of the switch that leads to this process.
 const outside = "outside"
 
-// New makes a network without hosts. Before that it removes what a process that was killed has left of its own.
+// New makes a network without hosts. It first removes what killed processes have left of their networks.
 func New(o Options) (*Network, error) {
 	if err := equipped(); err != nil {
 		return nil, err
@@ -93,7 +93,8 @@ func (n *Network) build(o Options, id owner) error {
 	return n.enforce(n.faults)
 }
 
-// reserve connects the switch, by a line whose name only one network of the machine can have.
+// reserve chooses a subnet and connects the switch. The name of the link contains the subnet, so that only one network
+// of the machine can have it.
 func (n *Network) reserve(want netip.Prefix) error {
 	candidates := []netip.Prefix{want.Masked()}
 	if !want.IsValid() {
@@ -137,10 +138,10 @@ func overlaps(r netlink.Route, subnet netip.Prefix) bool {
 	return ok && ones > 0 && netip.PrefixFrom(ip.Unmap(), ones).Overlaps(subnet)
 }
 
-// Subnet is where the hosts' addresses are from.
+// Subnet returns the subnet of the hosts' addresses.
 func (n *Network) Subnet() netip.Prefix { return n.subnet }
 
-// Gateway is the address of this process, at which hosts reach what it listens on, and their default route.
+// Gateway returns the address at which hosts reach this process. It is also their default route.
 func (n *Network) Gateway() netip.Addr { return n.subnet.Addr().Next() }
 
 // Hosts returns the hosts that are not destroyed, oldest first.
@@ -150,7 +151,7 @@ func (n *Network) Hosts() []*Host {
 	return slices.Clone(n.hosts)
 }
 
-// Unused returns an address that no host has or had, unless SetAddress gives it one.
+// Unused returns an address that no host has or had. SetAddress may still assign it later.
 func (n *Network) Unused() (netip.Addr, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,10 +179,10 @@ func (n *Network) holder(a netip.Addr) *Host {
 	return nil
 }
 
-// validName is one that is a hostname, a link's name, and needs no quotes.
+// validName matches names that are valid as a hostname and as a link's name, and need no quotes.
 var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?$`)
 
-// Add connects a new host to the switch, with an address that none had before.
+// Add connects a new host to the switch, with an address that no host had before.
 func (n *Network) Add(name string) (*Host, error) {
 	if !validName.MatchString(name) || slices.Contains([]string{outside, "bridge", "lo"}, name) {
 		return nil, fmt.Errorf("add host %q: the name must be 1 to 15 letters, digits and dashes, and "+
@@ -221,7 +222,7 @@ func (n *Network) Close() error {
 	}
 	n.hosts = nil
 	if n.link != "" {
-		// Namespaces are freed later than they are closed: what is in this one should go now.
+		// The kernel frees a closed namespace later, but the link must be gone now.
 		errs = append(errs, n.here.remove(n.link))
 	}
 	if n.middle != nil {

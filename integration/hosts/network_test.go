@@ -48,7 +48,7 @@ func TestBadNames(t *testing.T) {
 	}
 }
 
-// What Close leaves is nothing, and it can be repeated.
+// Close leaves nothing behind and can be repeated.
 func TestCloseLeavesNothing(t *testing.T) {
 	before := remains()
 	n, all := network(t, "n1", "n2")
@@ -68,12 +68,12 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// A subnet that is in use is refused; the two sizes of a network at the ends fit.
+// A subnet that is in use is refused. The smallest and the largest network fit.
 func TestSubnet(t *testing.T) {
 	n, _ := network(t)
 	octets := n.Subnet().Addr().As4()
 	octets[3] = 128
-	half := netip.PrefixFrom(netip.AddrFrom4(octets), 25) // has another name
+	half := netip.PrefixFrom(netip.AddrFrom4(octets), 25) // half of it, so with another name
 	for _, subnet := range []string{n.Subnet().String(), half.String(), "10.77.0.0/30", "10.0.0.0/8", "fd00::/64"} {
 		if other, err := New(Options{Subnet: netip.MustParsePrefix(subnet)}); err == nil {
 			t.Errorf("subnet %s: got no error", subnet)
@@ -96,7 +96,7 @@ func TestSubnet(t *testing.T) {
 	}
 }
 
-// Networks that are made at once get different subnets, and the end of one is not the end of another.
+// Networks that are made at once get different subnets, and closing one does not close another.
 func TestNetworksAtOnce(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("hosts in network namespaces need root")
@@ -152,8 +152,8 @@ func TestOwner(t *testing.T) {
 	select {}
 }
 
-// When the process that made them is killed, anchors and commands end by themselves; the daemon that one of these
-// left, and the link, are gone at the latest when the next network is there.
+// When the process that made them is killed, anchors and commands end by themselves. A daemon that one of them left,
+// and the link, are gone at the latest when the next network is made.
 func TestKilledOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("hosts in network namespaces need root")
@@ -199,8 +199,8 @@ func TestKilledOwner(t *testing.T) {
 	}
 }
 
-// A living owner's hosts are nobody's to sweep, nor are those of an owner in another PID namespace, of whom
-// nothing is known.
+// Nobody sweeps the hosts of a living owner, nor those of an owner in another PID namespace, of which nothing is
+// known.
 func TestSweepSparesTheLiving(t *testing.T) {
 	_, all := network(t, "n1")
 	pid := all[0].Pid()
@@ -246,11 +246,12 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// A host that moves is reached at its new address and takes its routes along; who gets its old one is reached there.
+// A host that moves is reached at its new address and takes its routes along. The host that gets its old address is
+// reached there.
 func TestSetAddress(t *testing.T) {
 	n, all := network(t, "n1", "n2", "n3")
 	boxes := mailboxes(t, all)
-	expect(t, boxes, none) // everybody knows everybody's hardware address now
+	expect(t, boxes, none) // everybody now knows everybody's hardware address
 	old := all[0].Address()
 	fresh, err := n.Unused()
 	must(t, err)
@@ -263,7 +264,7 @@ func TestSetAddress(t *testing.T) {
 		t.Errorf("address of the default route: got %s, want %s", got, want)
 	}
 	must(t, all[1].SetAddress(old))
-	// Who gets an old address has not said a word yet: others must look for it again by themselves.
+	// The new owner of an old address has sent nothing yet: others must resolve the address again by themselves.
 	got, text := map[string]bool{}, boxes[2].send(t, boxes[1])
 	boxes[1].receive(t, got, []string{text}, time.Now().Add(time.Second))
 	if !got[text] {
@@ -277,7 +278,7 @@ func TestSetAddress(t *testing.T) {
 	}
 }
 
-// sourceOf is what a program finds that asks which address leads to the rest of the world.
+// sourceOf returns the address from which a program on the host would reach the rest of the world.
 func sourceOf(t *testing.T, h *Host) netip.Addr {
 	t.Helper()
 	conn, err := h.Dial(t.Context(), "udp", "192.0.2.1:9") // sends nothing

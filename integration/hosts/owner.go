@@ -12,8 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// owner names a process for good: its process id is used again one day, but not with the same start time. The ids
-// mean something in one PID namespace only.
+// owner identifies a process for good: a process ID may be used again, but not with the same start time. It is valid in
+// one PID namespace only.
 type owner struct {
 	namespace string // of process ids: "pid:[4026531836]"
 	pid       int
@@ -23,7 +23,7 @@ type owner struct {
 // origin begins every mark.
 const origin = "holdfast-host"
 
-// mark is what this owner's links and mounts of that host carry.
+// mark returns the mark of this owner's links and mounts for a host.
 func (o owner) mark(host string) string {
 	return fmt.Sprintf("%s/%s/%d/%s/%s", origin, o.namespace, o.pid, o.start, host)
 }
@@ -37,7 +37,7 @@ func parseMark(mark string) (owner, bool) {
 	return owner{parts[1], pid, parts[3]}, err == nil
 }
 
-// self is this process as an owner.
+// self returns this process as an owner.
 func self() (owner, error) {
 	namespace, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
@@ -50,7 +50,7 @@ func self() (owner, error) {
 	return owner{namespace, os.Getpid(), stat.start}, nil
 }
 
-// dead reports whether it is certain, as seen from the PID namespace here, that the owner has ended.
+// dead reports whether the owner has certainly ended, as seen from the PID namespace here.
 func (o owner) dead(here string) bool {
 	if o.namespace != here {
 		return false
@@ -62,14 +62,14 @@ func (o owner) dead(here string) bool {
 	return stat.start != o.start || stat.state == "Z" || stat.state == "X"
 }
 
-// stat is what the kernel says of a process or thread: its state as a letter, its parent's process id, its start time
-// in clock ticks since boot, and whether it is about to be a zombie or is one.
+// stat is the kernel's information about a process or thread: its state as a letter, its parent's process ID, its start
+// time in clock ticks since boot, and whether it is exiting or a zombie.
 type stat struct {
 	state, parent, start string
 	exiting              bool
 }
 
-// status reads the stat of the process or thread that a directory of /proc is about.
+// status reads the stat of a process or thread from its directory in /proc.
 func status(dir string) (stat, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
@@ -88,7 +88,7 @@ func status(dir string) (stat, error) {
 	return stat{fields[0], fields[1], fields[19], flags&exiting != 0}, nil
 }
 
-// sweep removes what owners that have ended left: processes, and links that the kernel has not got round to.
+// sweep removes what owners that have ended left: processes, and links that the kernel has not removed yet.
 func sweep(here *space) error {
 	me, err := self()
 	if err != nil {
@@ -116,7 +116,7 @@ func sweep(here *space) error {
 	return nil
 }
 
-// markOf is the mark in the mounts that a process sees, "" for none.
+// markOf returns the mark in the mounts that a process sees, or "".
 func markOf(pid int) string {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "mountinfo"))
 	if err != nil {

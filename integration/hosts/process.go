@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long processes have to end or to stop once the kernel was told. Only one that waits in the kernel
-// for something that does not come takes as long.
+// patience limits how long processes may take to end or stop after a signal. Only a process that hangs in the kernel
+// takes as long.
 const patience = 10 * time.Second
 
-// process is one that the descriptor keeps from being mistaken for a later one of the same id.
+// process is a process with a descriptor, so that a later process with the same ID is not taken for it.
 type process struct{ pid, fd int }
 
-// processes returns the running ones that fit. The caller closes them.
+// processes returns the running processes for which fits is true. The caller closes them.
 //
-// Whatever fits says, none is returned that sees the mounts of this process, but for its children on their way to a
-// host. All of the machine's own do, and this one, and none on a host does: a mistake about namespaces must not become
-// the end of the machine.
+// It never returns a process that sees the machine's mounts, except this process's children on their way to a host.
+// All processes of the machine see these mounts, and no process on a host does. So a mistake about namespaces cannot
+// kill the machine's processes.
 func processes(fits func(pid int) bool) ([]process, error) {
 	machine, err := namespaceOf(os.Getpid(), "mnt")
 	if err != nil {
@@ -53,7 +53,7 @@ func processes(fits func(pid int) bool) ([]process, error) {
 			closeAll(all)
 			return nil, fmt.Errorf("open process %d: %w", pid, err)
 		}
-		if !meant(pid) { // the one that did ended before it was opened
+		if !meant(pid) { // the process ended before it was opened, and this is another one
 			unix.Close(fd)
 			continue
 		}
@@ -76,7 +76,7 @@ func (p process) signal(s unix.Signal) error {
 	return nil
 }
 
-// ended waits until the process has: all its threads, with their files closed. It may be a zombie.
+// ended waits until the process has ended, with all its threads and their files closed. It may be a zombie then.
 func (p process) ended(deadline time.Time) error {
 	for {
 		left := max(0, time.Until(deadline))
@@ -93,7 +93,7 @@ func (p process) ended(deadline time.Time) error {
 	}
 }
 
-// kill kills the processes that fit, also those that they start meanwhile, and waits until none is left.
+// kill kills the processes for which fits is true, and those that they start meanwhile, and waits until none is left.
 func kill(fits func(pid int) bool) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -115,14 +115,14 @@ func kill(fits func(pid int) bool) error {
 	}
 }
 
-// namespaceOf is what the kernel calls a namespace of a process. A zombie has none.
+// namespaceOf returns the kernel's name of a namespace of a process. A zombie has none.
 func namespaceOf(pid int, kind string) (string, error) {
 	return os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "ns", kind))
 }
 
-// entering is the process id of the anchor whose host a Command of this process is just entering, "" for any other
-// process. When Start returns, the command may be no further than that. Ask this before the process's namespaces: what
-// has become the program meanwhile is in the host's by then.
+// entering is for a process started by [Host.Command] that has not entered its host yet, as may be the case when Start
+// returns. It returns the process ID of that host's anchor, and "" for any other process. Call it before reading the
+// process's namespaces: if it enters the host in between, its namespaces are the host's.
 func entering(pid int) string {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	for {
@@ -133,7 +133,7 @@ func entering(pid int) string {
 		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 		args := strings.Split(string(line), "\x00")
 		switch {
-		case len(line) == 0: // for a moment, while it becomes another program
+		case len(line) == 0: // for a moment during exec
 			continue
 		case len(args) > 3 && slices.Equal(args[:3], []string{"sh", "-c", enter}):
 			return args[3]
@@ -144,8 +144,8 @@ func entering(pid int) string {
 	}
 }
 
-// holds reports whether a process other than the anchor is on its host: on its network, or among its mounts, or about
-// to be. One is enough, for a process may have left the other for a namespace of its own.
+// holds reports whether a process other than the anchor is on the anchor's host, or is entering it. One common
+// namespace is enough, because a process may have made a mount or network namespace of its own.
 func (a *anchor) holds(pid int) bool {
 	if pid == a.pid() {
 		return false
@@ -158,15 +158,14 @@ func (a *anchor) holds(pid int) bool {
 
 func (a *anchor) kill() error { return kill(a.holds) }
 
-// Kill is a power cut as far as processes notice: all of the host's are killed at once, with no chance to say
-// anything, and are gone when it returns. The mounts stay, as if everything were started again at once; Reboot
-// takes them too.
+// Kill imitates a power cut for the host's processes: it kills all of them at once, and they are gone when it returns.
+// The mounts stay; Reboot removes them as well.
 func (h *Host) Kill() error {
 	return h.held("kill", (*anchor).kill)
 }
 
-// Reboot is a power cut, and the power is back: like Kill, and the host's mounts are gone and its /run is empty.
-// The address and the faults stay. Nothing runs until a Command is started.
+// Reboot is like Kill, but also removes the host's mounts and empties its /run. The address and the faults stay.
+// Nothing runs until a Command is started.
 func (h *Host) Reboot() error {
 	return h.held("reboot", func(a *anchor) error {
 		if err := errors.Join(a.kill(), a.raise()); err != nil {
@@ -180,8 +179,8 @@ func (h *Host) Reboot() error {
 	})
 }
 
-// Freeze stops every process of the host where it is, and returns when none runs. They do not notice but by the
-// clock; what is sent to them waits. Processes that are started on the host later do run.
+// Freeze suspends all processes of the host, and returns when none runs. They can notice it only by the clock; data
+// sent to them waits. Processes that are started on the host later do run.
 func (h *Host) Freeze() error {
 	return h.held("freeze", func(a *anchor) error {
 		deadline := time.Now().Add(patience)
@@ -198,7 +197,7 @@ func (h *Host) Freeze() error {
 				return still
 			})
 			if len(all) == 0 {
-				return nil // and who is stopped has not started another one since the list was read
+				return nil // a stopped process cannot have started another one since the list was read
 			}
 			var errs []error
 			var names []string
@@ -213,12 +212,12 @@ func (h *Host) Freeze() error {
 			if err := errors.Join(errs...); err != nil {
 				return err
 			}
-			time.Sleep(time.Millisecond) // the kernel has no event for it that a stranger could wait for
+			time.Sleep(time.Millisecond) // the kernel has no such event for a process that is not the parent
 		}
 	})
 }
 
-// stopped reports whether no thread of the process runs, or will before a SIGCONT.
+// stopped reports whether no thread of the process runs, or will run before a SIGCONT.
 func stopped(pid int) bool {
 	threads, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*"))
 	if err != nil {
@@ -233,7 +232,7 @@ func stopped(pid int) bool {
 	return true
 }
 
-// Thaw ends Freeze, and whatever else has stopped processes of the host with SIGSTOP.
+// Thaw ends Freeze, and any other SIGSTOP of the host's processes.
 func (h *Host) Thaw() error {
 	return h.held("thaw", func(a *anchor) error {
 		all, err := processes(a.holds)
@@ -249,7 +248,7 @@ func (h *Host) Thaw() error {
 	})
 }
 
-// held calls f with the anchor while nobody destroys the host.
+// held calls f with the anchor, and keeps the host from being destroyed meanwhile.
 func (h *Host) held(verb string, f func(*anchor) error) error {
 	h.network.mu.Lock()
 	defer h.network.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package mutanttest shows that the tests of a package see what each of its guards is for: with a guard made void, the
-// test that is named must fail, and say what it says.
+// Package mutanttest proves that the tests of a package test its guards: without a guard, a named test must fail with a
+// named message.
 //
-// All mutants are built into one test binary: a function that a mutant changes gets the changed body beside its own,
-// and a variable chooses. Only what changes something outside of a function's body, or a function with labels, is built
-// apart. The package knows nothing of what it breaks.
+// All mutants are built into one test binary. A function that a mutant changes gets the changed body beside its own,
+// and a variable chooses between them. A mutant that changes something outside a function's body, or a function with
+// labels, is built separately. The package knows nothing about the packages under test.
 package mutanttest
 
 import (
@@ -23,18 +23,18 @@ import (
 	"testing"
 )
 
-// Mutant is a guard made void: the text Old, which File must have once, becomes New.
+// Mutant is a change that disables a guard: the text Old, which File must contain once, becomes New.
 type Mutant struct {
 	Name string
 	File string
 	Old  string
 	New  string
 	Test string   // a regular expression of the tests that must fail
-	Says string   // what they must say, a regular expression; empty: they must pass, the mutant is harmless
+	Says string   // a regular expression of their message; empty: the mutant is harmless, and they must pass
 	Args []string // more arguments of the test binary
 }
 
-// chosen is the environment's variable with the number of the mutant that a test binary runs.
+// chosen is the environment variable with the number of the mutant that a test binary runs.
 const chosen = "HOLDFAST_MUTANT"
 
 // Check builds the package in the current directory with the mutants, and runs the test of each.
@@ -86,7 +86,7 @@ func Check(t *testing.T, mutants []Mutant) {
 	}
 }
 
-// Apply sees at once, and without a build, that a mutant's text is no longer in step with the source.
+// Apply checks, without a build, that the source still contains the text of each mutant.
 func Apply(t *testing.T, mutants []Mutant) {
 	t.Helper()
 	for _, m := range mutants {
@@ -118,8 +118,8 @@ type build struct {
 	t       *testing.T
 	dir     string
 	pkg     string
-	text    map[string]string            // by file, what is replaced as a whole
-	inserts map[string]map[string]string // by file and function, what comes first in its body
+	text    map[string]string            // the new text of each replaced file
+	inserts map[string]map[string]string // by file and function: the text to insert at the start of the body
 }
 
 func newBuild(t *testing.T) *build {
@@ -127,8 +127,8 @@ func newBuild(t *testing.T) *build {
 	return &build{t: t, dir: t.TempDir(), text: map[string]string{}, inserts: map[string]map[string]string{}}
 }
 
-// add puts the bodies that the mutant changes in front of their functions' own, and returns false where the mutant
-// must be built apart.
+// add inserts the bodies that the mutant changes before the functions' own bodies. It returns false if the mutant must
+// be built separately.
 func (b *build) add(number int, m Mutant) bool {
 	b.t.Helper()
 	before := b.parse(m.File, read(b.t, m.File))
@@ -149,7 +149,7 @@ func (b *build) add(number int, m Mutant) bool {
 		if !f.results {
 			end = "\nreturn"
 		}
-		// The line directives make the compiler name the mutant, and leave all other lines as they are.
+		// The line directives make the compiler name the mutant in errors, and keep all other line numbers.
 		changed[f.name] = fmt.Sprintf("\nif mutantNow == %d {\n//line %s:1\n%s%s\n}\n//line %s:%d\n",
 			number, strings.ReplaceAll(m.Name, " ", "-"), g.body, end, m.File, f.line)
 	}

@@ -1,9 +1,8 @@
-// Package spintest has spin check variants of a model in a test: that the protocol holds, and that what is wrong with
-// its mutants is found.
+// Package spintest checks variants of a model with spin in a test: that the protocol holds, and that spin finds the
+// error in each mutant.
 //
-// A variant is a promela file and what is defined for it. A search that was cut short is an error and no verdict.
-// Without spin and a C compiler the test is skipped; in make prove it fails. The package knows nothing of the
-// protocols.
+// A variant is a promela file with definitions. An incomplete search is an error, not a verdict. Without spin and a C
+// compiler the test is skipped, but in make prove it fails. The package knows nothing about the protocols.
 package spintest
 
 import (
@@ -20,13 +19,13 @@ import (
 	"holdfast/integration/tier"
 )
 
-// What a search ends with.
+// The verdicts of a search.
 const (
 	Holds    = "ok"
 	Violated = "violation"
 )
 
-// Variant is a model put together by what is defined.
+// Variant is a model with definitions.
 type Variant struct {
 	Name string
 	What string
@@ -36,7 +35,7 @@ type Variant struct {
 	Long bool   // only in make prove
 }
 
-// Check searches the variants, in parallel, and prints a table of what was found.
+// Check searches the variants in parallel, and prints a table of the verdicts.
 func Check(t *testing.T, variants []Variant) {
 	t.Helper()
 	if testing.Short() {
@@ -92,7 +91,7 @@ var (
 	memoryUsed = regexp.MustCompile(`([\d.]+)\s+total actual memory usage`)
 )
 
-// search has spin make the verifier of a variant in dir, and runs it.
+// search makes the verifier of a variant in dir with spin, and runs it.
 func search(ctx context.Context, dir string, v Variant) (result, error) {
 	src, err := os.ReadFile(v.File)
 	if err != nil {
@@ -110,9 +109,9 @@ func search(ctx context.Context, dir string, v Variant) (result, error) {
 	}
 	optimise := "-O2"
 	if v.Want == Violated {
-		optimise = "-O0" // it is found so soon that compiling takes longer
+		optimise = "-O0" // the violation is found so soon that compiling takes longer
 	}
-	// -w: spin declares arrays as short as they are, and compilers suspect what it does with them.
+	// -w: compilers warn about accesses to the arrays in spin's code.
 	if _, _, err := run(ctx, dir, "cc", "-w", optimise, "-DSAFETY", "-DMEMLIM=2000", "-o", "pan", "pan.c"); err != nil {
 		return result{}, err
 	}
@@ -121,7 +120,7 @@ func search(ctx context.Context, dir string, v Variant) (result, error) {
 		return result{}, err
 	}
 	r := result{took: took, states: group(stateCount, out), memory: group(memoryUsed, out)}
-	// A search that was cut short has found nothing, which is not the same as that there is nothing.
+	// An incomplete search without an error proves nothing.
 	switch errors := group(errorCount, out); {
 	case errors == "0" && !strings.Contains(out, "Search not completed") && !strings.Contains(out, "depth too small"):
 		r.verdict = Holds

@@ -1,10 +1,10 @@
 // Package tier divides the tests between `make test`, which is CI, and `make prove`, which runs everything.
 //
-// What takes long and has a shorter neighbour that proves the same property is left to make prove ([Long]). Of many
-// alike cases, such as a kill at each of many steps, CI runs a share that changes every day, so that it meets all of
-// them within days ([Share]). Each case is in one of the shares.
+// A long test is left to make prove if a shorter one proves the same property ([Long]). Of many similar cases, such as
+// a kill at each of many steps, CI runs a share that changes every day, so that it runs all of them within days
+// ([Share]). Each case is in exactly one share.
 //
-// HOLDFAST_SHARE is read here and nowhere else. "all" runs everything, a number that share, and without it today's.
+// Only this package reads HOLDFAST_SHARE: "all" runs everything, a number runs that share, and the default is today's.
 package tier
 
 import (
@@ -16,10 +16,10 @@ import (
 
 const variable = "HOLDFAST_SHARE"
 
-// All reports whether everything is to run.
+// All reports whether all tests must run.
 func All() bool { return os.Getenv(variable) == "all" }
 
-// Long leaves the test to make prove. It says why, which go test prints with -v.
+// Long skips the test, unless make prove runs it. go test -v prints the reason why.
 func Long(t testing.TB, why string) {
 	t.Helper()
 	if !All() {
@@ -27,7 +27,7 @@ func Long(t testing.TB, why string) {
 	}
 }
 
-// Share returns one of so many shares of alike cases. All shares together are all cases, each once.
+// Share returns one of several shares of similar cases; of is their number. Each case is in exactly one share.
 func Share[T any](t testing.TB, of int, cases []T) []T {
 	t.Helper()
 	if All() {

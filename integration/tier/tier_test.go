@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The shares together are all cases, each once, also where there are fewer cases than shares.
+// The shares together contain every case once, also where there are fewer cases than shares.
 func TestShare(t *testing.T) {
 	for _, of := range []int{1, 3, 7} {
 		var union []int
