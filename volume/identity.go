@@ -31,7 +31,7 @@ func parseIdentity(data []byte) (Identity, error) {
 	if err := Decode(data, &f); err != nil {
 		return Identity{}, fmt.Errorf("parse identity: %w", err)
 	}
-	if f.Epoch == 0 || f.Epoch > maxEpoch {
+	if f.Epoch == 0 || f.Epoch > MaxEpoch {
 		return Identity{}, fmt.Errorf("parse identity: epoch %d is out of range", f.Epoch)
 	}
 	if f.Cluster == "" || f.Slot == "" || f.Volume == "" || f.Disk == "" {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// maxEpoch bounds the epochs that are accepted, so that a damaged file cannot use up all epochs.
-const maxEpoch = 1 << 62
+// MaxEpoch bounds the epochs that are accepted, so that a damaged file or tag cannot use up all epochs.
+const MaxEpoch = 1 << 62
 
 // ErrNewer marks a file of a later version: it is whole, but this program cannot read it. It must never be treated like
 // a torn file, which may be replaced.
@@ -50,7 +50,7 @@ func parseTag(data []byte) (claimTag, error) {
 	default:
 		return claimTag{}, fmt.Errorf("parse claim: unknown phase %q", f.Phase)
 	}
-	if f.Epoch == 0 || f.Epoch > maxEpoch {
+	if f.Epoch == 0 || f.Epoch > MaxEpoch {
 		return claimTag{}, fmt.Errorf("parse claim: epoch %d is out of range", f.Epoch)
 	}
 	if f.Owner == "" || f.Nonce == "" {

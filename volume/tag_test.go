@@ -11,7 +11,7 @@ import (
 func TestTagRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := claimTag{
-			Epoch: rapid.Uint64Range(1, maxEpoch).Draw(t, "epoch"),
+			Epoch: rapid.Uint64Range(1, MaxEpoch).Draw(t, "epoch"),
 			Owner: rapid.StringN(1, 40, -1).Draw(t, "owner"),
 			Nonce: rapid.StringN(1, 40, -1).Draw(t, "nonce"),
 			Phase: rapid.SampledFrom([]Phase{PhaseClaiming, PhaseHeld, PhaseReleased}).Draw(t, "phase"),

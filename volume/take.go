@@ -83,7 +83,7 @@ func (c *localClaim) begin(before *claimTag) (err error) {
 		Nonce: uuid.NewString(),
 		Disk:  before.Disk,
 	}
-	if c.tag.Epoch > maxEpoch {
+	if c.tag.Epoch > MaxEpoch {
 		return fmt.Errorf("slot %s has used up its epochs: remove %s", c.Want.Slot, c.at.tag)
 	}
 	if f.blank {

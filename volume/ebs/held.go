@@ -53,7 +53,7 @@ func (a *claimAttempt) newClaim(v Volume) *claim {
 	c.rules = a.rules(a.want)
 	c.formatted = v.Tags[TagFormat]
 	epoch := uint64(1)
-	if t, err := a.cfg.claim(v); err == nil && t.Epoch < maxEpoch {
+	if t, err := a.cfg.claim(v); err == nil && t.Epoch < volume.MaxEpoch {
 		epoch = t.Epoch + 1
 	}
 	c.tag = a.newTag(epoch)

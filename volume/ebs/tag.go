@@ -31,9 +31,6 @@ type claimTag struct {
 
 const tagVersion = "v1"
 
-// maxEpoch bounds the epochs that are accepted, so that a damaged tag cannot use up all epochs.
-const maxEpoch = 1 << 62
-
 // String returns the value of the tag, for parseTag.
 func (t claimTag) String() string {
 	return strings.Join([]string{tagVersion, strconv.FormatUint(t.Epoch, 10), t.Instance, t.Node, t.Nonce, string(t.Phase),
@@ -58,7 +55,7 @@ func parseTag(text string) (claimTag, error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return claimTag{}, fmt.Errorf("parse claim %q: %w", text, err)
 	}
-	if t.Epoch == 0 || t.Epoch > maxEpoch || t.Instance == "" || t.Nonce == "" || at.Zone() != "" ||
+	if t.Epoch == 0 || t.Epoch > volume.MaxEpoch || t.Instance == "" || t.Nonce == "" || at.Zone() != "" ||
 		!slices.Contains([]volume.Phase{volume.PhaseClaiming, volume.PhaseHeld}, t.Phase) {
 		return claimTag{}, fmt.Errorf("parse claim %q: a part of it is out of range", text)
 	}

@@ -67,11 +67,7 @@ func (c *Cloud) IMDS(instance string) http.Handler {
 		c.record.call(Call{Action: IMDS, Caller: id})
 		switch {
 		case f.has(Hang):
-			select {
-			case <-r.Context().Done():
-			case <-c.closing:
-			}
-			hangUp()
+			c.hang(r)
 		case f.has(LoseRequest) || f.has(LoseResponse) || f.has(Late):
 			hangUp()
 		case f.refusal() != nil:
