@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -60,6 +61,31 @@ func Skipped(backups []Backup, now time.Time) (skipped []Backup) {
 		skipped = append(skipped, b)
 		backups = slices.DeleteFunc(backups, func(a Backup) bool { return a.Name == b.Name })
 	}
+}
+
+// Untold returns an error if a finished backup that may be ours does not tell what it holds: its sidecar is damaged, cut
+// short or gone. It may then hold more than all others, and nobody may choose less by taking it for none.
+func Untold(backups []Backup) error {
+	for _, b := range slices.Backward(backups) {
+		if b.Problem != "" && !b.told() && !b.Unfinished && !b.Foreign && !b.Legacy {
+			return fmt.Errorf("backup %s does not tell what it holds: %s", b.Name, b.Problem)
+		}
+	}
+	return nil
+}
+
+// told says that the sidecar could be read.
+func (b Backup) told() bool { return !b.Verified.IsZero() }
+
+// AsSaved returns the backups as their sidecars tell of them, whatever speaks against them now: so much was there.
+func AsSaved(backups []Backup) []Backup {
+	backups = slices.Clone(backups)
+	for i := range backups {
+		if backups[i].told() {
+			backups[i].Problem, backups[i].Failed = "", nil
+		}
+	}
+	return backups
 }
 
 // newest is Newest whatever was proven.

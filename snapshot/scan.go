@@ -131,8 +131,41 @@ func (e entry) written() time.Time {
 // abandoned says that nobody is writing it any more.
 func (e entry) abandoned(clock time.Time) bool { return clock.Sub(e.written()) > AbandonedAfter }
 
+// complete adds what a listing has left out of a backup that seems unfinished: a listing that is behind, or an index
+// that has lost an object, must not make a good backup look like one that was never finished, which Prune removes.
+func (e entry) complete(ctx context.Context, store Store) error {
+	if e.committed() {
+		return nil
+	}
+	for _, file := range []string{metaObject, managerObject} {
+		there, err := exists(ctx, store, object(e.name, file))
+		if err != nil {
+			return fmt.Errorf("read backup %s: %w", e.name, err)
+		}
+		if there {
+			e.files[file] = Object{Name: object(e.name, file)}
+		}
+	}
+	return nil
+}
+
+// exists asks for an object itself, not for a listing of it.
+func exists(ctx context.Context, store Store, name string) (bool, error) {
+	r, err := store.Get(ctx, name)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, r.Close()
+}
+
 // read tells what there is to tell of a backup. Its error is the store's; what is wrong with the backup is a Problem.
 func (e entry) read(ctx context.Context, store Store, id Identity, clock time.Time) (Backup, error) {
+	if err := e.complete(ctx, store); err != nil {
+		return Backup{}, err
+	}
 	b := Backup{Meta: Meta{Name: e.name, Created: timeOf(e.name)}, Unfinished: !e.committed()}
 	for _, file := range dataObjects {
 		if data, ok := e.files[file]; ok {
@@ -202,6 +235,9 @@ func (e entry) readSidecar(ctx context.Context, store Store, b *Backup) error {
 	text, err := e.readPart(ctx, store, metaObject)
 	if err != nil {
 		return err
+	}
+	if size := e.files[metaObject].Size; size > 0 && int64(len(text)) != size {
+		return problemf("read sidecar of backup %s: the store gave %d bytes of an object of %d", e.name, len(text), size)
 	}
 	m, err := sidecarOf(e.name, text)
 	if err != nil {

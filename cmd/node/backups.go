@@ -126,17 +126,18 @@ func (b Archive) Revision(ctx context.Context, lineage string) (int64, error) {
 	return last, err
 }
 
-// Newest is what the newest verified backup holds that can be ordered; the zero value: there is none. One that a later
-// proof speaks against counts as well: nobody may continue unasked from less than what it tells was there.
+// Newest is what the newest verified backup holds that can be ordered; the zero value: there is none. One that is
+// damaged since, or that a later proof speaks against, counts as well: nobody may continue unasked from less than what
+// it tells was there. If one does not tell, nothing is known.
 func (b Archive) Newest(ctx context.Context, lineage string) (plan.BackupStand, error) {
 	all, err := snapshot.List(ctx, b.Store, snapshot.Identity{Cluster: b.Cluster, Lineage: lineage})
+	if err == nil {
+		err = snapshot.Untold(all)
+	}
 	if err != nil {
 		return plan.BackupStand{}, err
 	}
-	for i := range all {
-		all[i].Failed = nil
-	}
-	found, ok := snapshot.Newest(all, time.Now())
+	found, ok := snapshot.Newest(snapshot.AsSaved(all), time.Now())
 	if !ok || !found.Ordered() {
 		return plan.BackupStand{}, nil
 	}
