@@ -18,6 +18,8 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestUntold", Says: "cut short: got"},
 	{Name: "damaged since holds nothing", File: "order.go", Old: `backups[i].Problem, backups[i].Failed = "", nil`, New: `backups[i].Failed = nil`,
 		Test: "TestUntold", Says: "counts for what it held"},
+	{Name: "the mark is listed", File: "manager.go", Old: `	if created {`, New: `	if created && len(c.entries) > 0 {`,
+		Test: "TestManagedAsksForTheMark", Says: "got \"\""},
 }
 
 func TestMutants(t *testing.T) { mutanttest.Check(t, mutants) }

@@ -27,7 +27,6 @@ type catalogue struct {
 	entries []entry // ordered by name
 	// written is when anything in the store was last written, by the store's clock.
 	written time.Time
-	created bool // etcd-manager's mark of a cluster lies beside them
 }
 
 // clock is a time that is surely not later than the present, for judging what is old enough to be deleted. The local
@@ -52,7 +51,6 @@ func scan(ctx context.Context, store Store, prefix string) (catalogue, error) {
 		if o.Modified.After(c.written) {
 			c.written = o.Modified
 		}
-		c.created = c.created || o.Name == createdObject
 		name, file, _ := strings.Cut(o.Name, "/")
 		if !slices.Contains(removal, file) || checkBackupName(name) != nil {
 			continue

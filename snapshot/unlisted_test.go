@@ -89,3 +89,13 @@ func TestUntold(t *testing.T) {
 		t.Error("damaged: got no error")
 	}
 }
+
+// An empty listing does not hide etcd-manager's mark, which vetoes a founding.
+func TestManagedAsksForTheMark(t *testing.T) {
+	dir := snapshot.NewDir(t.TempDir())
+	const mark = "control/etcd-cluster-created"
+	put(t, dir, mark, "{}")
+	if signs, err := snapshot.Managed(t.Context(), deceiving{Store: dir, unlisted: mark}); err != nil || signs != mark {
+		t.Errorf("got %q, %v", signs, err)
+	}
+}

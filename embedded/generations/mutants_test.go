@@ -6,7 +6,8 @@ import (
 	"holdfast/integration/mutanttest"
 )
 
-// mutants are the guards around an operator's signature made void, and the tests that must see it.
+// mutants are the guards around an operator's signature, and against a listing that is behind, made void, and the tests
+// that must see it.
 var mutants = []mutanttest.Mutant{
 	{Name: "an operator concludes", File: "signature.go", Old: `&done) == nil && done.Record == nil && done.Abort != nil`, New: `&done) == nil`,
 		Test: "TestOperatorsOrders", Says: "concluded_by_him"},
@@ -21,6 +22,15 @@ var mutants = []mutanttest.Mutant{
 	case m[1] == "outcome":`, Test: "TestOperatorLeavesTheRestToNodes", Says: "return: <nil>"},
 	{Name: "a command must store the record", File: "records.go", Old: `err != nil && !errors.Is(err, ErrUnsigned) {`, New: `err != nil {`,
 		Test: "TestOperatorLeavesTheRestToNodes", Says: "which was concluded"},
+	{Name: "an empty listing is an empty store", File: "records.go", Old: `	next := r.recordName(1)`, New: `	next := r.recordName(0)`,
+		Test: "TestListingThatIsBehind", Says: "empty: got"},
+	{Name: "no outcome is listed", File: "records.go", Old: `	case s.Restore != nil:
+		next = r.outcomeName(s.Restore.Generation, s.Restore.Attempt)
+`, New: ``, Test: "TestListingThatIsBehind", Says: "before the conclusion: got"},
+	{Name: "no proposal is listed", File: "records.go", Old: `next = r.restoreName(s.Record.Generation+1, s.Attempts+1)`, New: `return nil`,
+		Test: "TestListingThatIsBehind", Says: "before the proposal: got"},
+	{Name: "what is put meanwhile is an error", File: "records.go", Old: `!errors.Is(err, errBehind) || again > 0`, New: `again >= 0`,
+		Test: "TestListingThatIsBehind", Says: "once: got"},
 }
 
 func TestMutants(t *testing.T) { mutanttest.Check(t, mutants) }
