@@ -12,8 +12,8 @@ import (
 	"holdfast/durable"
 )
 
-// MarkerName is the file in node.data-dir that remembers the volume this node held last. It lies outside of the root,
-// so that it is still there when the root is not mounted.
+// MarkerName is the file that remembers the volume this node held last, in node.data-dir, or in the state directory of
+// the service if it has one. It lies outside of the root, so that it is still there when the root is not mounted.
 const MarkerName = "last-volume.json"
 
 // marker says which disk with data this node held last, and where. A blank disk leaves none: nothing is lost with it.
@@ -156,8 +156,8 @@ func (l *Local) Problems() []string {
 		if l.cfg.Directory != "" {
 			key = "volume.local.directory"
 		}
-		all = append(all, fmt.Sprintf("node.data-dir (%s) lies in %s: while that is not mounted, nothing here remembers the "+
-			"volume; set node.data-dir to a directory outside of %s", filepath.Dir(l.marker), key, top))
+		all = append(all, fmt.Sprintf("%s, which remembers the volume, lies in %s: while that is not mounted, nothing here "+
+			"does; keep node.data-dir outside of %s", l.marker, key, top))
 	}
 	if why, _ := l.unborne.Load().(string); why != "" {
 		all = append(all,

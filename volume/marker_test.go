@@ -332,7 +332,7 @@ func TestMarkerInTheRootIsNoWitness(t *testing.T) {
 		t.Errorf("outside: got problems %v, want none", got)
 	}
 	l.marker = filepath.Join(m.root, "data", MarkerName)
-	if got := fmt.Sprint(l.Problems()); !strings.Contains(got, "node.data-dir ("+filepath.Join(m.root, "data")+") lies in volume.local.root") {
+	if got := fmt.Sprint(l.Problems()); !strings.Contains(got, l.marker+", which remembers the volume, lies in volume.local.root") {
 		t.Errorf("inside: got problems %s", got)
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -44,9 +46,18 @@ func OpenProvider(ctx context.Context, cfg config.Config, reg prometheus.Registe
 	return p, p, nil
 }
 
-// markerFile is where a node remembers the local volume it held last.
+// stateDirectory is systemd's variable with the directory that the unit names in StateDirectory=, the first of several.
+const stateDirectory = "STATE_DIRECTORY"
+
+// markerFile is where a node remembers the local volume it held last: where no change of the configuration moves it,
+// if there is such a place. A new node.data-dir on every node would take the volumes, their memory and the default
+// store away at once, and the cluster would be founded again.
 func markerFile(cfg config.Config) string {
-	return config.Abs(filepath.Join(cfg.Node.DataDir, volume.MarkerName))
+	dir, _, _ := strings.Cut(os.Getenv(stateDirectory), ":")
+	if dir == "" {
+		return config.Abs(filepath.Join(cfg.Node.DataDir, volume.MarkerName))
+	}
+	return filepath.Join(dir, cfg.Cluster.Name+"."+cfg.Node.Name+"."+volume.MarkerName)
 }
 
 // OpenEBS makes the provider of the volumes in a cloud.
