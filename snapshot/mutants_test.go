@@ -16,8 +16,10 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestUntold", Says: "cut short: got <nil>"},
 	{Name: "cut short is damaged", File: "scan.go", Old: `size > 0 && int64(len(text)) != size`, New: `size < 0 && int64(len(text)) != size`,
 		Test: "TestUntold", Says: "cut short: got"},
-	{Name: "damaged since holds nothing", File: "order.go", Old: `backups[i].Problem, backups[i].Failed = "", nil`, New: `backups[i].Failed = nil`,
+	{Name: "damaged since holds nothing", File: "order.go", Old: `			backups[i].Problem = ""`, New: `			backups[i].Failed = nil`,
 		Test: "TestUntold", Says: "counts for what it held"},
+	{Name: "data that is gone was never there", File: "order.go", Old: `was != ""`, New: `was == "never"`,
+		Test: "TestUntold", Says: "doubt: got <nil>"},
 	{Name: "the mark is listed", File: "manager.go", Old: `	if created {`, New: `	if created && len(c.entries) > 0 {`,
 		Test: "TestManagedAsksForTheMark", Says: "got \"\""},
 }

@@ -77,15 +77,30 @@ func Untold(backups []Backup) error {
 // told says that the sidecar could be read.
 func (b Backup) told() bool { return !b.Verified.IsZero() }
 
-// AsSaved returns the backups as their sidecars tell of them, whatever speaks against them now: so much was there.
+// AsSaved returns the backups as their sidecars tell of them, whatever has become of the data: so much was there.
 func AsSaved(backups []Backup) []Backup {
 	backups = slices.Clone(backups)
 	for i := range backups {
 		if backups[i].told() {
-			backups[i].Problem, backups[i].Failed = "", nil
+			backups[i].Problem = ""
 		}
 	}
 	return backups
+}
+
+// Doubt returns an error if a backup with a Problem may hold more than what [Newest] returns: it does not tell what it
+// holds, or its data is gone. The store may have given or shown less than it has.
+func Doubt(backups []Backup, now time.Time) error {
+	if err := Untold(backups); err != nil {
+		return err
+	}
+	if b, _ := Newest(AsSaved(backups), now); b.Name != "" {
+		i := slices.IndexFunc(backups, func(is Backup) bool { return is.Name == b.Name })
+		if was := backups[i].Problem; was != "" {
+			return fmt.Errorf("backup %s holds more than any other, and cannot be restored: %s", b.Name, was)
+		}
+	}
+	return nil
 }
 
 // newest is Newest whatever was proven.

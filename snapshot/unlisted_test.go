@@ -84,6 +84,12 @@ func TestUntold(t *testing.T) {
 	if b, _ := snapshot.Newest(snapshot.AsSaved(list), midday); b.Name != newer.Name {
 		t.Errorf("without its data %s counts for what it held, got %q", newer.Name, b.Name)
 	}
+	if err := snapshot.Doubt(list, midday); err == nil || !strings.Contains(err.Error(), "holds more than any other") {
+		t.Errorf("doubt: got %v", err)
+	}
+	list, err = snapshot.List(t.Context(), dir, ours)
+	must(t, err)
+	must(t, snapshot.Doubt(list, midday))
 	put(t, dir, newer.Name+"/holdfast.meta.json", "{}")
 	if err := untold(dir); err == nil {
 		t.Error("damaged: got no error")

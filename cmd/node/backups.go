@@ -52,16 +52,25 @@ func RoomToRestore(bytes int64) int64 { return embedded.RoomToBuild(bytes) }
 // Find returns the entry of a backup that can be restored: the named one, or the newest that can be relied on.
 func (b Archive) Find(ctx context.Context, name, lineage string) (snapshot.Backup, error) {
 	id := snapshot.Identity{Cluster: b.Cluster, Lineage: lineage}
-	if name == "" {
-		newest, skipped, err := snapshot.Latest(ctx, b.Store, id)
-		if lines := show.SkippedTexts(skipped, newest, time.Now()); b.Skipped != nil && len(lines) > 0 {
-			b.Skipped(lines)
-		}
-		return newest, err
-	}
 	all, err := snapshot.List(ctx, b.Store, id)
 	if err != nil {
 		return snapshot.Backup{}, err
+	}
+	if name == "" {
+		doubt := snapshot.Doubt(all, time.Now())
+		if doubt != nil && b.keeper != nil { // nobody has seen it
+			return snapshot.Backup{}, fmt.Errorf("the newest backup is not known: %w; to restore another one, name it: "+
+				"`holdfast restore NAME`", doubt)
+		}
+		newest, skipped, err := snapshot.Latest(ctx, b.Store, id)
+		lines := show.SkippedTexts(skipped, newest, time.Now())
+		if doubt != nil {
+			lines = append(lines, doubt.Error())
+		}
+		if b.Skipped != nil && len(lines) > 0 {
+			b.Skipped(lines)
+		}
+		return newest, err
 	}
 	for _, found := range all {
 		if found.Name != name {
@@ -137,7 +146,11 @@ func (b Archive) Newest(ctx context.Context, lineage string) (plan.BackupStand, 
 	if err != nil {
 		return plan.BackupStand{}, err
 	}
-	found, ok := snapshot.Newest(snapshot.AsSaved(all), time.Now())
+	all = snapshot.AsSaved(all)
+	for i := range all {
+		all[i].Failed = nil
+	}
+	found, ok := snapshot.Newest(all, time.Now())
 	if !ok || !found.Ordered() {
 		return plan.BackupStand{}, nil
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,5 +58,14 @@ func TestNewestBackupThatDoesNotTell(t *testing.T) {
 	}
 	if got, err := a.Newest(t.Context(), "l"); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("got %+v, %v", got, err)
+	}
+	var told []string
+	a.Skipped = func(lines []string) { told = lines }
+	if _, err := a.Find(t.Context(), "", "l"); !errors.Is(err, snapshot.ErrNotFound) || !strings.Contains(fmt.Sprint(told), name+" does not tell") {
+		t.Errorf("the latest, for an operator: got %v, told %v", err, told)
+	}
+	a.keeper = new(snapshot.Keeper)
+	if _, err := a.Find(t.Context(), "", "l"); err == nil || errors.Is(err, snapshot.ErrNotFound) || !strings.Contains(err.Error(), "the newest backup is not known") {
+		t.Errorf("the latest, unasked: got %v", err)
 	}
 }
