@@ -20,6 +20,8 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestUntold", Says: "counts for what it held"},
 	{Name: "data that is gone was never there", File: "order.go", Old: `was != ""`, New: `was == "never"`,
 		Test: "TestUntold", Says: "doubt: got <nil>"},
+	{Name: "a copy goes by the listing", File: "scan.go", Old: `return c.entries[0], c.entries[0].complete(ctx, store)`, New: `return c.entries[0], nil`,
+		Test: "TestCopyAsksForWhatIsNotListed", Says: "(got|what was there)"},
 	{Name: "the mark is listed", File: "manager.go", Old: `	if created {`, New: `	if created && len(c.entries) > 0 {`,
 		Test: "TestManagedAsksForTheMark", Says: "got \"\""},
 }

@@ -72,7 +72,7 @@ func lookup(ctx context.Context, store Store, name string) (entry, error) {
 	if err != nil || len(c.entries) == 0 {
 		return entry{name: name}, err
 	}
-	return c.entries[0], nil
+	return c.entries[0], c.entries[0].complete(ctx, store)
 }
 
 // find tells what there is to tell of one backup. It is ErrNotFound if the store holds nothing under that name.

@@ -56,6 +56,24 @@ func TestPruneAsksForWhatIsNotListed(t *testing.T) {
 	}
 }
 
+// A copy does not take a good backup in the other store, whose sidecar is not listed, for one that was abandoned.
+func TestCopyAsksForWhatIsNotListed(t *testing.T) {
+	from, to := snapshot.NewDir(t.TempDir()), snapshot.NewDir(t.TempDir())
+	m := forge(t, from, forged(midday, "one"), "one")
+	other := forged(midday, "another")
+	other.Name, other.Created = m.Name, m.Created
+	forge(t, to, other, "another")
+	put(t, to, "later", "x")
+	store := deceiving{Store: snapshottest.Dated{Store: to, Times: map[string]time.Time{"later": midday}}, unlisted: "holdfast.meta.json"}
+	_, err := snapshot.Copy(t.Context(), from, store, m.Name, snapshot.Options{})
+	if err == nil || !strings.Contains(err.Error(), "another backup of that name") {
+		t.Errorf("got %v", err)
+	}
+	if list, err := snapshot.List(t.Context(), to, ours); err != nil || len(list) != 1 || !list[0].Good() {
+		t.Errorf("what was there: %v, %v", list, err)
+	}
+}
+
 // What holds nobody knows is not nothing: a finished backup whose sidecar is cut short, gone or damaged may hold more
 // than all others. One that was never finished, or is another cluster's, does not count.
 func TestUntold(t *testing.T) {
