@@ -54,7 +54,7 @@
 //	<root>/<slot>/aside/          what was set aside by SetAside
 //	<root>/<slot>.lock            the lock; never deleted, its content means nothing
 //	<root>/<slot>.claim           the tag
-//	<data-dir>/last-volume.json   the marker of this node, unless the service has a state directory
+//	<data-dir>/last-volume.json   the marker of this node; a second one may lie elsewhere
 //
 // Where volume.local.directory names the volume itself, nothing is written beside it:
 //

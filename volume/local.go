@@ -15,12 +15,12 @@ import (
 
 // Local is the provider of directories on this machine.
 type Local struct {
-	cfg    LocalConfig
-	node   string
-	marker string // path of the marker; "" keeps none
-	log    *zap.Logger
-	mounts mounts
-	step   func(string) // called between the steps of a change; tests end the process there
+	cfg     LocalConfig
+	node    string
+	markers []string // paths of the markers; without any nothing is remembered
+	log     *zap.Logger
+	mounts  mounts
+	step    func(string) // called between the steps of a change; tests end the process there
 
 	watched atomic.Pointer[localClaim]
 	unborne atomic.Value // string: why the held volume could not be remembered, "" if it could
@@ -37,17 +37,17 @@ type left struct {
 	since time.Time
 }
 
-// NewLocal returns the provider for a node. What it held last is remembered in the file marker, see
+// NewLocal returns the provider for a node. What it held last is remembered in the files markers, see
 // [MarkerName]. It does no I/O; what is wrong with the root is told by Claim.
-func NewLocal(cfg LocalConfig, node, marker string, lg *zap.Logger) *Local {
+func NewLocal(cfg LocalConfig, node string, markers []string, lg *zap.Logger) *Local {
 	return &Local{
-		cfg:    cfg,
-		node:   node,
-		marker: marker,
-		log:    lg,
-		mounts: systemMounts(),
-		step:   func(string) {},
-		left:   make(map[string]left),
+		cfg:     cfg,
+		node:    node,
+		markers: markers,
+		log:     lg,
+		mounts:  systemMounts(),
+		step:    func(string) {},
+		left:    make(map[string]left),
 	}
 }
 

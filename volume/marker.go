@@ -6,14 +6,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.uber.org/zap"
 
 	"holdfast/durable"
 )
 
-// MarkerName is the file that remembers the volume this node held last, in node.data-dir, or in the state directory of
-// the service if it has one. It lies outside of the root, so that it is still there when the root is not mounted.
+// MarkerName is the file in node.data-dir that remembers the volume this node held last. It lies outside of the root,
+// so that it is still there when the root is not mounted. A node may have a second one, which outlives a change of
+// node.data-dir.
 const MarkerName = "last-volume.json"
 
 // marker says which disk with data this node held last, and where. A blank disk leaves none: nothing is lost with it.
@@ -34,9 +36,6 @@ func (m marker) String() string { return encode(markerFile{Version: 1, marker: m
 // readMarker returns what is remembered at path, nil for nothing. A marker that cannot be read is an error: it may be
 // the only witness of a disk.
 func readMarker(path string) (*marker, error) {
-	if path == "" {
-		return nil, nil
-	}
 	data, err := ReadSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -76,9 +75,20 @@ func (g gone) String() string {
 
 // gone looks at a root for the disk that this node held last; nil when it is there, and when none is remembered. A tag
 // that names the disk lies on the root itself, and shows that the root is the one it was. It does not matter at which
-// root it was held: a configuration that names another one, on every node, would found the cluster again.
+// root it was held: a configuration that names another one, on every node, would found the cluster again. Each marker
+// counts: what one does not remember, another may.
 func (l *Local) gone(root string) (*gone, error) {
-	m, err := readMarker(l.marker)
+	for _, path := range l.markers {
+		if g, err := l.goneBy(path, root); g != nil || err != nil {
+			return g, err
+		}
+	}
+	return nil, nil
+}
+
+// goneBy is gone by one marker.
+func (l *Local) goneBy(path, root string) (*gone, error) {
+	m, err := readMarker(path)
 	if err != nil || m == nil {
 		return nil, err
 	}
@@ -107,23 +117,31 @@ func bare(dir string) (bool, error) {
 	return n == 0, cure(err)
 }
 
-// forget removes the marker if it is of this slot.
+// forget removes the markers that are of this slot.
 func (l *Local) forget(slot string) error {
-	m, err := readMarker(l.marker)
-	if err != nil || m == nil || m.Slot != slot {
-		return err
+	for _, path := range l.markers {
+		m, err := readMarker(path)
+		if err != nil {
+			return err
+		}
+		if m == nil || m.Slot != slot {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return cure(missing(err))
+		}
+		l.step("forgot the volume")
+		if err := durable.SyncDir(filepath.Dir(path)); err != nil {
+			return cure(err)
+		}
 	}
-	if err := os.Remove(l.marker); err != nil {
-		return cure(missing(err))
-	}
-	l.step("forgot the volume")
-	return cure(durable.SyncDir(filepath.Dir(l.marker)))
+	return nil
 }
 
 // SetRecord remembers, outside of the root, that this node holds a disk of the record. It returns when that is
 // durable. What fails is tried again with the next call.
 func (c *localClaim) SetRecord(token string) {
-	if c.local.marker == "" || !c.op.TryLock() { // its content is being set aside, or it is released
+	if len(c.local.markers) == 0 || !c.op.TryLock() { // its content is being set aside, or it is released
 		return
 	}
 	defer c.op.Unlock()
@@ -134,9 +152,12 @@ func (c *localClaim) SetRecord(token string) {
 	if written || c.Released() || c.Lost() != nil || c.Mismatch() != "" {
 		return
 	}
-	err := MakeDirs(filepath.Dir(c.local.marker))
-	if err == nil {
-		err = ReplaceFile(c.local.marker, m.String(), c.local.step)
+	var err error
+	for _, path := range c.local.markers {
+		err = errors.Join(err, MakeDirs(filepath.Dir(path)))
+		if err == nil {
+			err = ReplaceFile(path, m.String(), c.local.step)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,13 +172,16 @@ func (c *localClaim) SetRecord(token string) {
 // Problems says that the disk stalls, and why an unmounted root could be taken for a blank disk here. It does no I/O.
 func (l *Local) Problems() []string {
 	var all []string
-	if top, err := l.top(); err == nil && l.marker != "" && within(l.marker, top) {
+	inside := func(top string) bool {
+		return !slices.ContainsFunc(l.markers, func(path string) bool { return !within(path, top) })
+	}
+	if top, err := l.top(); err == nil && len(l.markers) > 0 && inside(top) {
 		key := "volume.local.root"
 		if l.cfg.Directory != "" {
 			key = "volume.local.directory"
 		}
-		all = append(all, fmt.Sprintf("%s, which remembers the volume, lies in %s: while that is not mounted, nothing here "+
-			"does; keep node.data-dir outside of %s", l.marker, key, top))
+		all = append(all, fmt.Sprintf("node.data-dir (%s) lies in %s: while that is not mounted, nothing here remembers the "+
+			"volume; set node.data-dir to a directory outside of %s", filepath.Dir(l.markers[0]), key, top))
 	}
 	if why, _ := l.unborne.Load().(string); why != "" {
 		all = append(all,

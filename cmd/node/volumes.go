@@ -33,7 +33,7 @@ type provider interface {
 func OpenProvider(ctx context.Context, cfg config.Config, reg prometheus.Registerer, step func(string),
 	lg *zap.Logger) (provider, *ebs.Provider, error) {
 	if cfg.Volume.Provider != volume.ProviderEBS {
-		return volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, markerFile(cfg), lg), nil, nil
+		return volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, markerFiles(cfg), lg), nil, nil
 	}
 	cloud, err := OpenEC2(ctx, cfg, reg, lg)
 	if err != nil {
@@ -49,15 +49,15 @@ func OpenProvider(ctx context.Context, cfg config.Config, reg prometheus.Registe
 // stateDirectory is systemd's variable with the directory that the unit names in StateDirectory=, the first of several.
 const stateDirectory = "STATE_DIRECTORY"
 
-// markerFile is where a node remembers the local volume it held last: where no change of the configuration moves it,
-// if there is such a place. A new node.data-dir on every node would take the volumes, their memory and the default
-// store away at once, and the cluster would be founded again.
-func markerFile(cfg config.Config) string {
-	dir, _, _ := strings.Cut(os.Getenv(stateDirectory), ":")
-	if dir == "" {
-		return config.Abs(filepath.Join(cfg.Node.DataDir, volume.MarkerName))
+// markerFiles is where a node remembers the local volume it held last: in its data directory, and where no change of
+// the configuration moves it, if there is such a place. A new node.data-dir on every node would take the volumes, their
+// memory and the default store away at once, and the cluster would be founded again.
+func markerFiles(cfg config.Config) []string {
+	files := []string{config.Abs(filepath.Join(cfg.Node.DataDir, volume.MarkerName))}
+	if dir, _, _ := strings.Cut(os.Getenv(stateDirectory), ":"); dir != "" {
+		files = append(files, filepath.Join(dir, cfg.Cluster.Name+"."+cfg.Node.Name+"."+volume.MarkerName))
 	}
-	return filepath.Join(dir, cfg.Cluster.Name+"."+cfg.Node.Name+"."+volume.MarkerName)
+	return files
 }
 
 // OpenEBS makes the provider of the volumes in a cloud.

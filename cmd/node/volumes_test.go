@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"holdfast/cmd/config"
@@ -35,15 +36,15 @@ func TestAdoptReachesTheVolumesAndThePlan(t *testing.T) {
 	}
 }
 
-// Where the service has a directory that no change of the configuration moves, the volume is remembered there, for each
-// cluster and node apart.
+// Where the service has a directory that no change of the configuration moves, the volume is remembered there as well, for
+// each cluster and node apart.
 func TestMarkerOutlivesTheDataDir(t *testing.T) {
 	cfg := config.Default()
 	cfg.Cluster.Name, cfg.Node.Name, cfg.Node.DataDir = "main", "n1", "/data"
-	for states, want := range map[string]string{"": "/data/last-volume.json", "/state": "/state/main.n1.last-volume.json",
-		"/state:/more": "/state/main.n1.last-volume.json"} {
-		if t.Setenv("STATE_DIRECTORY", states); markerFile(cfg) != want {
-			t.Errorf("state %q: got %s, want %s", states, markerFile(cfg), want)
+	const own, state = "/data/last-volume.json", "/state/main.n1.last-volume.json"
+	for states, want := range map[string][]string{"": {own}, "/state": {own, state}, "/state:/more": {own, state}} {
+		if t.Setenv("STATE_DIRECTORY", states); !slices.Equal(markerFiles(cfg), want) {
+			t.Errorf("state %q: got %s, want %s", states, markerFiles(cfg), want)
 		}
 	}
 }
