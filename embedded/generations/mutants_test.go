@@ -22,6 +22,8 @@ var mutants = []mutanttest.Mutant{
 	case m[1] == "outcome":`, Test: "TestOperatorLeavesTheRestToNodes", Says: "return: <nil>"},
 	{Name: "a command must store the record", File: "records.go", Old: `err != nil && !errors.Is(err, ErrUnsigned) {`, New: `err != nil {`,
 		Test: "TestOperatorLeavesTheRestToNodes", Says: "which was concluded"},
+	{Name: "cut short is read", File: "objects.go", Old: `int64(len(data)) < o.Size`, New: `int64(len(data)) < 0`,
+		Test: "TestAnswerCutShort", Says: "record-000002.json: got"},
 	{Name: "an empty listing is an empty store", File: "records.go", Old: `	next := r.recordName(1)`, New: `	next := r.recordName(0)`,
 		Test: "TestListingThatIsBehind", Says: "empty: got"},
 	{Name: "no outcome is listed", File: "records.go", Old: `	case s.Restore != nil:

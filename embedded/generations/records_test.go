@@ -600,3 +600,33 @@ func TestListingThatIsBehind(t *testing.T) {
 		}
 	}
 }
+
+// cut gives the beginning of each object of a name.
+type cut struct {
+	snapshot.Store
+	name string
+}
+
+func (c cut) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	r, err := c.Store.Get(ctx, name)
+	if err != nil || !strings.HasSuffix(name, c.name) {
+		return r, err
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	return io.NopCloser(strings.NewReader(string(text[:len(text)-1]))), err
+}
+
+// What the store gives only in part was not read. It is neither damaged, which an operator would mend, nor unsigned.
+func TestAnswerCutShort(t *testing.T) {
+	_, r, founding := shelf(t)
+	p := proposal(founding, 0)
+	if err := errors.Join(r.Propose(t.Context(), p), r.Conclude(t.Context(), outcomeOf(p, founding))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"record-000002.json", "restore-000002-01.json", "outcome-000002-01.json"} {
+		if s, err := New(cut{r.Store, name}, "main", nil).Known(t.Context()); err == nil || errors.Is(err, coordinator.ErrUnread) || !strings.Contains(err.Error(), "it gave") {
+			t.Errorf("%s: got %+v, %v", name, s.Record, err)
+		}
+	}
+}
