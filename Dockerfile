@@ -21,7 +21,7 @@ COPY bin/links /
 COPY bin/licences /licences
 COPY --chown=65532:65532 bin/state /var/lib/holdfast
 VOLUME /var/lib/holdfast
-ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast/data
+ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast/data STATE_DIRECTORY=/var/lib/holdfast
 USER 65532:65532
 ENTRYPOINT ["/holdfast"]
 CMD ["run"]
@@ -51,7 +51,7 @@ COPY --from=build /links /
 COPY --from=build /licences /licences
 COPY --from=build --chown=65532:65532 /state /var/lib/holdfast
 VOLUME /var/lib/holdfast
-ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast/data
+ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast/data STATE_DIRECTORY=/var/lib/holdfast
 USER 65532:65532
 ENTRYPOINT ["/holdfast"]
 CMD ["run"]

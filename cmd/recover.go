@@ -27,7 +27,8 @@ func newRecoverCommand() *cobra.Command {
 			"`holdfast rejoin` on its node.\n\n" +
 			"A survivor that holds less than the newest backup, by generation and then by revision, is refused:\n" +
 			"`holdfast restore` then keeps more. To continue from it all the same, name both: --survivor SLOT\n" +
-			"--despite-backup NAME. If the backups cannot be listed, NAME is \"unknown\".\n\n" +
+			"--despite-backup NAME. If the backups cannot be listed, or one is damaged so that it does not tell what\n" +
+			"it holds, NAME is \"unknown\".\n\n" +
 			"Exit code: 0 if the cluster serves again, or without --yes if it could be recovered.",
 		Example: "  holdfast recover\n  holdfast recover --lost b,c --yes\n  holdfast recover --abort",
 		Args:    cobra.NoArgs,

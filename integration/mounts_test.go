@@ -132,6 +132,48 @@ func TestRootChangedEverywhere(t *testing.T) {
 	w.Verify()
 }
 
+// A change of the configuration gives every host another data directory, with other volumes and another store. The
+// unit's state directory stays and remembers the disk, so the cluster is not founded again.
+func TestDataDirChangedEverywhere(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{Env: []string{"STATE_DIRECTORY=" + t.TempDir()}})
+	move := func(name string) {
+		for _, n := range c.Nodes {
+			n.Data = filepath.Join(n.Dir, name)
+			n.Root = filepath.Join(n.Data, "volumes")
+			n.Keys["snapshot.store"] = filepath.Join(n.Data, "snapshots")
+			delete(n.Keys, "volume.local.slot")
+		}
+	}
+	move("data")
+	c.Start()
+	c.Serving()
+	w := c.Write()
+	w.More(20)
+	id := oneCluster(t, c)
+	c.Stop()
+	move("other")
+	c.Start()
+	for _, n := range c.Nodes {
+		n.Says("is not in "+n.Root, "was held below "+filepath.Join(n.Dir, "data"))
+	}
+	c.Stop()
+	for _, n := range c.Nodes {
+		for _, d := range n.Decisions() {
+			if d.Action == "promise" {
+				t.Errorf("%s has promised to found a cluster in another data directory", n.Name)
+			}
+		}
+	}
+	move("data")
+	c.Start()
+	c.Serving()
+	if got := oneCluster(t, c); got != id {
+		t.Errorf("cluster %s, want %s", got, id)
+	}
+	w.Verify()
+}
+
 // One host comes back with a blank disk in the place of its old one. It joins only when an operator says that the old
 // disk is gone.
 func TestMissingDiskIsGivenUp(t *testing.T) {

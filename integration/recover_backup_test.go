@@ -53,7 +53,7 @@ func late(t *testing.T, c *integration.Cluster, want int64) {
 // unproposed checks that nothing is proposed.
 func unproposed(t *testing.T, c *integration.Cluster) {
 	t.Helper()
-	if all, err := filepath.Glob(filepath.Join(c.Store, "holdfast", "*", "proposal-*")); err != nil || len(all) > 0 {
+	if all, err := filepath.Glob(filepath.Join(c.Store, "holdfast", "*", "restore-*")); err != nil || len(all) > 0 {
 		t.Errorf("proposed: %v, %v", all, err)
 	}
 }
@@ -114,4 +114,33 @@ func TestRecoverDespiteABackup(t *testing.T) {
 	if must(t, err); got.Header.Revision <= b.Content.Revision {
 		t.Errorf("it serves at revision %d, and the backup that was given up ends at %d", got.Header.Revision, b.Content.Revision)
 	}
+}
+
+// The sidecar of the newest backup is cut short, so that nobody knows what it holds: by itself nobody continues from a
+// member that may hold less, although there is an older backup that can be read. An operator can.
+func TestRecoverBehindADamagedBackup(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Keys: map[string]any{"cluster.recovery": "automatic"}})
+	save(t, c.Nodes[0])
+	b := overtaken(t, c, func(n *integration.Node) {
+		must(t, os.RemoveAll(filepath.Join(n.Volume(), "etcd")))
+		all, err := filepath.Glob(filepath.Join(c.Store, "*", "holdfast.meta.json"))
+		must(t, err)
+		must(t, os.Truncate(all[len(all)-1], 100)) // sorted: of the newest
+	})
+	for _, lost := range c.Nodes[:2] {
+		lost.Start()
+	}
+	n := c.Nodes[2]
+	n.Says("recovery is automatic, and waits: the newest backup is not known", b.Name+" does not tell what it holds")
+	unproposed(t, c)
+	if o := n.Command("recover", "--lost", "a,b", "--yes"); o.Code == 0 || !strings.Contains(o.Err, b.Name+" does not tell") {
+		t.Errorf("unnamed: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+	if o := n.Command("recover", "--lost", "a,b", "--survivor", "c", "--despite-backup", "unknown", "--yes"); o.Code != 0 || !strings.Contains(o.Out, "recovered from slot c") {
+		t.Fatalf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+	generation(t, c, 2)
+	allVoters(t, c)
+	late(t, c, 0)
 }

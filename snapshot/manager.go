@@ -23,8 +23,12 @@ func Managed(ctx context.Context, store Store) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	created, err := exists(ctx, store, createdObject) // whatever the listing shows
+	if err != nil {
+		return "", fmt.Errorf("look for %s: %w", createdObject, err)
+	}
 	var signs []string
-	if c.created {
+	if created {
 		signs = append(signs, createdObject)
 	}
 	backups, last := 0, ""

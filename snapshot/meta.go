@@ -96,6 +96,9 @@ func decodeMeta(b []byte) (Meta, error) {
 	if err := json.Unmarshal(b, &file); err != nil {
 		return Meta{}, fmt.Errorf("decode sidecar: %w", err)
 	}
+	if file.Version > 1 {
+		return Meta{}, fmt.Errorf("decode sidecar: a newer holdfast wrote it: version %d, this one knows 1", file.Version)
+	}
 	if file.Version != 1 {
 		return Meta{}, fmt.Errorf("decode sidecar: want version 1, got %d", file.Version)
 	}

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -60,6 +61,46 @@ func Skipped(backups []Backup, now time.Time) (skipped []Backup) {
 		skipped = append(skipped, b)
 		backups = slices.DeleteFunc(backups, func(a Backup) bool { return a.Name == b.Name })
 	}
+}
+
+// Untold returns an error if the sidecar of a finished backup that may be ours is damaged, cut short or gone. Such a
+// backup may hold more than all others, so nothing may be chosen automatically as if it did not exist.
+func Untold(backups []Backup) error {
+	for _, b := range slices.Backward(backups) {
+		if b.Problem != "" && !b.told() && !b.Unfinished && !b.Foreign && !b.Legacy {
+			return fmt.Errorf("backup %s does not tell what it holds: %s", b.Name, b.Problem)
+		}
+	}
+	return nil
+}
+
+// told reports whether the sidecar could be read.
+func (b Backup) told() bool { return !b.Verified.IsZero() }
+
+// AsSaved returns the backups as their sidecars describe them, whether or not the data is still good.
+func AsSaved(backups []Backup) []Backup {
+	backups = slices.Clone(backups)
+	for i := range backups {
+		if backups[i].told() {
+			backups[i].Problem = ""
+		}
+	}
+	return backups
+}
+
+// Doubt returns an error if a backup with a Problem may hold more than the one that [Newest] returns: its sidecar is
+// unreadable, or its data is missing. The store may have returned or listed less than it has.
+func Doubt(backups []Backup, now time.Time) error {
+	if err := Untold(backups); err != nil {
+		return err
+	}
+	if b, _ := Newest(AsSaved(backups), now); b.Name != "" {
+		i := slices.IndexFunc(backups, func(is Backup) bool { return is.Name == b.Name })
+		if was := backups[i].Problem; was != "" {
+			return fmt.Errorf("backup %s holds more than any other, and cannot be restored: %s", b.Name, was)
+		}
+	}
+	return nil
 }
 
 // newest is Newest without regard to proofs.

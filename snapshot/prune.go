@@ -177,7 +177,11 @@ func (e entry) prune(ctx context.Context, store Store) error {
 	if err != nil {
 		return err
 	}
-	if now.has(pinObject) {
+	pinned, err := exists(ctx, store, object(e.name, pinObject)) // whatever the listing shows
+	if err != nil {
+		return err
+	}
+	if pinned {
 		return spared("it was pinned meanwhile")
 	}
 	if now.written().After(e.written()) {

@@ -27,7 +27,6 @@ type catalogue struct {
 	entries []entry // ordered by name
 	// written is when anything in the store was last written, by the store's clock.
 	written time.Time
-	created bool // etcd-manager's mark of a cluster is in the store too
 }
 
 // clock returns a time that is certainly not later than the present, to judge what is old enough to be deleted. The
@@ -52,7 +51,6 @@ func scan(ctx context.Context, store Store, prefix string) (catalogue, error) {
 		if o.Modified.After(c.written) {
 			c.written = o.Modified
 		}
-		c.created = c.created || o.Name == createdObject
 		name, file, _ := strings.Cut(o.Name, "/")
 		if !slices.Contains(removal, file) || checkBackupName(name) != nil {
 			continue
@@ -74,7 +72,7 @@ func lookup(ctx context.Context, store Store, name string) (entry, error) {
 	if err != nil || len(c.entries) == 0 {
 		return entry{name: name}, err
 	}
-	return c.entries[0], nil
+	return c.entries[0], c.entries[0].complete(ctx, store)
 }
 
 // find returns one backup. The error is ErrNotFound if the store has nothing under that name.
@@ -131,8 +129,41 @@ func (e entry) written() time.Time {
 // abandoned reports whether nobody can still be writing it.
 func (e entry) abandoned(clock time.Time) bool { return clock.Sub(e.written()) > AbandonedAfter }
 
+// complete looks for the sidecar of a backup that seems unfinished. An outdated listing must not make a good backup look
+// unfinished, because Prune removes those.
+func (e entry) complete(ctx context.Context, store Store) error {
+	if e.committed() {
+		return nil
+	}
+	for _, file := range []string{metaObject, managerObject} {
+		there, err := exists(ctx, store, object(e.name, file))
+		if err != nil {
+			return fmt.Errorf("read backup %s: %w", e.name, err)
+		}
+		if there {
+			e.files[file] = Object{Name: object(e.name, file)}
+		}
+	}
+	return nil
+}
+
+// exists asks the store for the object itself, because a listing may be outdated.
+func exists(ctx context.Context, store Store, name string) (bool, error) {
+	r, err := store.Get(ctx, name)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, r.Close()
+}
+
 // read reads a backup. An error is the store's; an error of the backup is its Problem.
 func (e entry) read(ctx context.Context, store Store, id Identity, clock time.Time) (Backup, error) {
+	if err := e.complete(ctx, store); err != nil {
+		return Backup{}, err
+	}
 	b := Backup{Meta: Meta{Name: e.name, Created: timeOf(e.name)}, Unfinished: !e.committed()}
 	for _, file := range dataObjects {
 		if data, ok := e.files[file]; ok {
@@ -202,6 +233,9 @@ func (e entry) readSidecar(ctx context.Context, store Store, b *Backup) error {
 	text, err := e.readPart(ctx, store, metaObject)
 	if err != nil {
 		return err
+	}
+	if size := e.files[metaObject].Size; size > 0 && int64(len(text)) != size {
+		return problemf("read sidecar of backup %s: the store gave %d bytes of an object of %d", e.name, len(text), size)
 	}
 	m, err := sidecarOf(e.name, text)
 	if err != nil {

@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 			Slots:         []string{"a", "b", "c"},
 			TakeoverAfter: cfg.TakeoverAfter,
 			Open: func(node string) volume.Provider {
-				return volume.NewLocal(cfg, node, filepath.Join(t.TempDir(), volume.MarkerName), zaptest.NewLogger(t))
+				return volume.NewLocal(cfg, node, []string{filepath.Join(t.TempDir(), volume.MarkerName)}, zaptest.NewLogger(t))
 			},
 			Crash: crash,
 			Gone:  crash,

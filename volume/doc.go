@@ -52,7 +52,7 @@
 //	<root>/<slot>/aside/          what SetAside has set aside
 //	<root>/<slot>.lock            the lock; never deleted, its content has no meaning
 //	<root>/<slot>.claim           the tag
-//	<data-dir>/last-volume.json   the marker of this node
+//	<data-dir>/last-volume.json   the marker of this node; a second one may lie elsewhere
 //
 // If volume.local.directory names the volume itself, the lock and the tag are inside it, and nothing is written beside
 // it:

@@ -177,7 +177,7 @@ func TestNotAdopted(t *testing.T) {
 			c.prepare(t, root, marker)
 			before := filesIn(t, filepath.Join(root, "a"))
 			l := newLocal(t, root, "n1")
-			l.marker = marker
+			l.markers = []string{marker}
 			got, err := l.Claim(t.Context(), Want{Cluster: "c", Slots: []string{"a"}, Adopt: true})
 			if err != nil || !strings.Contains(got.Mismatch(), c.want) {
 				t.Fatalf("got %v, %v, want a mismatch with %q", got, err, c.want)

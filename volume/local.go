@@ -15,12 +15,12 @@ import (
 
 // Local is the provider of directories on this machine.
 type Local struct {
-	cfg    LocalConfig
-	node   string
-	marker string // path of the marker; "" keeps none
-	log    *zap.Logger
-	mounts mounts
-	step   func(string) // called between the steps of a change; tests end the process there
+	cfg     LocalConfig
+	node    string
+	markers []string // paths of the markers; without any, nothing is remembered
+	log     *zap.Logger
+	mounts  mounts
+	step    func(string) // called between the steps of a change; tests end the process there
 
 	watched atomic.Pointer[localClaim]
 	unborne atomic.Value // string: why the marker could not be written, "" if it was
@@ -37,17 +37,17 @@ type left struct {
 	since time.Time
 }
 
-// NewLocal returns the provider for a node. The file marker remembers the volume that the node held last, see
+// NewLocal returns the provider for a node. The files markers remember the volume that the node held last, see
 // [MarkerName]. NewLocal does no I/O: Claim reports problems of the root.
-func NewLocal(cfg LocalConfig, node, marker string, lg *zap.Logger) *Local {
+func NewLocal(cfg LocalConfig, node string, markers []string, lg *zap.Logger) *Local {
 	return &Local{
-		cfg:    cfg,
-		node:   node,
-		marker: marker,
-		log:    lg,
-		mounts: systemMounts(),
-		step:   func(string) {},
-		left:   make(map[string]left),
+		cfg:     cfg,
+		node:    node,
+		markers: markers,
+		log:     lg,
+		mounts:  systemMounts(),
+		step:    func(string) {},
+		left:    make(map[string]left),
 	}
 }
 

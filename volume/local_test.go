@@ -21,7 +21,7 @@ func newLocal(t testing.TB, root, node string) *Local {
 	t.Helper()
 	cfg := Default().Local
 	cfg.Root, cfg.Scope, cfg.Mount = root, ScopeMachine, mountIgnore
-	return NewLocal(cfg, node, "", zap.NewNop())
+	return NewLocal(cfg, node, nil, zap.NewNop())
 }
 
 func mustClaim(t testing.TB, l *Local) *localClaim {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // MarkerName is the file in node.data-dir that remembers the volume this node held last. It is outside the root, so
-// that it is still readable when the root is not mounted.
+// that it is still readable when the root is not mounted. A node may have a second one, which survives a change of
+// node.data-dir.
 const MarkerName = "last-volume.json"
 
 // marker says which disk with data this node held last, and where. A blank disk leaves no marker, since it has no data.
@@ -34,9 +36,6 @@ func (m marker) String() string { return encode(markerFile{Version: 1, marker: m
 // readMarker returns the marker at path, or nil if there is none. A marker that cannot be read is an error: it may be
 // the only evidence of a disk.
 func readMarker(path string) (*marker, error) {
-	if path == "" {
-		return nil, nil
-	}
 	data, err := ReadSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -77,9 +76,19 @@ func (g gone) String() string {
 // gone returns the marker if the disk that this node held last is not at this root, and nil if the disk is there or
 // there is no marker. A tag that names the disk is on the root itself, so it shows that this is still the same root. It
 // does not matter at which root the disk was held: otherwise, configuring a new root on every node would found the
-// cluster again.
+// cluster again. Each marker counts, because one may remember what another does not.
 func (l *Local) gone(root string) (*gone, error) {
-	m, err := readMarker(l.marker)
+	for _, path := range l.markers {
+		if g, err := l.goneBy(path, root); g != nil || err != nil {
+			return g, err
+		}
+	}
+	return nil, nil
+}
+
+// goneBy is gone for one marker.
+func (l *Local) goneBy(path, root string) (*gone, error) {
+	m, err := readMarker(path)
 	if err != nil || m == nil {
 		return nil, err
 	}
@@ -108,23 +117,31 @@ func bare(dir string) (bool, error) {
 	return n == 0, cure(err)
 }
 
-// forget removes the marker if it names this slot.
+// forget removes the markers that name this slot.
 func (l *Local) forget(slot string) error {
-	m, err := readMarker(l.marker)
-	if err != nil || m == nil || m.Slot != slot {
-		return err
+	for _, path := range l.markers {
+		m, err := readMarker(path)
+		if err != nil {
+			return err
+		}
+		if m == nil || m.Slot != slot {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return cure(missing(err))
+		}
+		l.step("forgot the volume")
+		if err := durable.SyncDir(filepath.Dir(path)); err != nil {
+			return cure(err)
+		}
 	}
-	if err := os.Remove(l.marker); err != nil {
-		return cure(missing(err))
-	}
-	l.step("forgot the volume")
-	return cure(durable.SyncDir(filepath.Dir(l.marker)))
+	return nil
 }
 
 // SetRecord implements RecordSetter with the marker. It returns when the marker is durable. If writing fails, the next
 // call tries again.
 func (c *localClaim) SetRecord(token string) {
-	if c.local.marker == "" || !c.op.TryLock() { // op is held while the volume is set aside or released
+	if len(c.local.markers) == 0 || !c.op.TryLock() { // op is held while the volume is set aside or released
 		return
 	}
 	defer c.op.Unlock()
@@ -135,9 +152,12 @@ func (c *localClaim) SetRecord(token string) {
 	if written || c.Released() || c.Lost() != nil || c.Mismatch() != "" {
 		return
 	}
-	err := MakeDirs(filepath.Dir(c.local.marker))
-	if err == nil {
-		err = ReplaceFile(c.local.marker, m.String(), c.local.step)
+	var err error
+	for _, path := range c.local.markers {
+		err = errors.Join(err, MakeDirs(filepath.Dir(path)))
+		if err == nil {
+			err = ReplaceFile(path, m.String(), c.local.step)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,13 +172,16 @@ func (c *localClaim) SetRecord(token string) {
 // Problems reports a stalled disk, and reasons why an unmounted root could be taken for a blank disk. It does no I/O.
 func (l *Local) Problems() []string {
 	var all []string
-	if top, err := l.top(); err == nil && l.marker != "" && within(l.marker, top) {
+	inside := func(top string) bool {
+		return !slices.ContainsFunc(l.markers, func(path string) bool { return !within(path, top) })
+	}
+	if top, err := l.top(); err == nil && len(l.markers) > 0 && inside(top) {
 		key := "volume.local.root"
 		if l.cfg.Directory != "" {
 			key = "volume.local.directory"
 		}
 		all = append(all, fmt.Sprintf("node.data-dir (%s) lies in %s: while that is not mounted, nothing here remembers the "+
-			"volume; set node.data-dir to a directory outside of %s", filepath.Dir(l.marker), key, top))
+			"volume; set node.data-dir to a directory outside of %s", filepath.Dir(l.markers[0]), key, top))
 	}
 	if why, _ := l.unborne.Load().(string); why != "" {
 		all = append(all,

@@ -22,7 +22,7 @@ func newMachine(t *testing.T, scope string) machine {
 
 func (m machine) node(name string) *Local {
 	l := newLocal(m.t, m.root, name)
-	l.cfg.Scope, l.cfg.TakeoverAfter, l.marker = m.scope, 0, m.marker(name)
+	l.cfg.Scope, l.cfg.TakeoverAfter, l.markers = m.scope, 0, []string{m.marker(name)}
 	return l
 }
 
@@ -293,6 +293,33 @@ func TestMarkerOfAnotherRoot(t *testing.T) {
 	}
 }
 
+// Data directory and root move together: the marker that stays behind remembers the disk, until an operator gives it
+// up.
+func TestSecondMarkerOutlivesTheFirst(t *testing.T) {
+	m := newMachine(t, ScopeHost)
+	second := filepath.Join(m.data, "state", "main.n1."+MarkerName)
+	node := func(name string) *Local {
+		l := m.node(name)
+		l.markers = append(l.markers, second)
+		return l
+	}
+	c := mustClaim(t, node("n1"))
+	disk := c.Volume().Disk
+	writeFile(t, filepath.Join(c.Path(), "founding.json"), "{}")
+	c.SetRecord("c@1-0123")
+	m.remembers("n1", disk)
+	mustRelease(t, c, false)
+	m.root = filepath.Join(t.TempDir(), "other")
+	c = mustClaim(t, node("elsewhere")) // another data directory of the same node
+	misses(t, c, disk)
+	if err := c.SetAside(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := readMarker(second); found != nil || err != nil || c.Missing() != "" {
+		t.Errorf("given up: remembers %+v, %v, and misses %q", found, err, c.Missing())
+	}
+}
+
 func TestDamagedMarkerIsNoBlankDisk(t *testing.T) {
 	for _, text := range []string{"{", `{"version":1,"root":"/r"}`, `{"version":2}`} {
 		for _, scope := range []string{ScopeHost, ScopeMachine} {
@@ -310,9 +337,9 @@ func TestMarkerThatCannotBeWritten(t *testing.T) {
 	m := newMachine(t, ScopeHost)
 	l := m.node("n1")
 	writeFile(t, filepath.Join(m.data, "n1"), "a file")
-	l.marker = filepath.Join(m.data, "n2", MarkerName)
+	l.markers = []string{filepath.Join(m.data, "n2", MarkerName)}
 	c := mustClaim(t, l)
-	c.local.marker = m.marker("n1")
+	c.local.markers = []string{m.marker("n1")}
 	c.SetRecord("c@1-0123")
 	if got := fmt.Sprint(l.Problems()); !strings.Contains(got, "is not remembered") || !strings.Contains(got, m.data) {
 		t.Errorf("got problems %s, want the failure and its path", got)
@@ -331,7 +358,7 @@ func TestMarkerInTheRootIsNoWitness(t *testing.T) {
 	if got := l.Problems(); got != nil {
 		t.Errorf("outside: got problems %v, want none", got)
 	}
-	l.marker = filepath.Join(m.root, "data", MarkerName)
+	l.markers = []string{filepath.Join(m.root, "data", MarkerName)}
 	if got := fmt.Sprint(l.Problems()); !strings.Contains(got, "node.data-dir ("+filepath.Join(m.root, "data")+") lies in volume.local.root") {
 		t.Errorf("inside: got problems %s", got)
 	}

@@ -37,6 +37,13 @@ func TestMutants(t *testing.T) {
 			Test: "TestBlankDirectoryIsYielded", Says: `want a new volume`},
 		{Name: "create the directory", File: "place.go", Old: `err != nil || l.cfg.Directory == "" {`,
 			New: `err != nil || MakeDirs(top) != nil || l.cfg.Directory == "" {`, Test: "TestDirectoryMustBeThere", Says: `want "does not exist`},
+		{Name: "one marker is enough", File: "marker.go", Old: `		if g, err := l.goneBy(path, root); g != nil || err != nil {
+			return g, err
+		}
+`, New: `		return l.goneBy(path, root)
+`, Test: "TestSecondMarkerOutlivesTheFirst", Says: `got missing ""`},
+		{Name: "write one marker", File: "marker.go", Old: `range c.local.markers {`, New: `range c.local.markers[:1] {`,
+			Test: "TestSecondMarkerOutlivesTheFirst", Says: `got missing ""`},
 		{Name: "look for the last disk below the directory", File: "marker.go", Old: `at := l.place(root, m.Slot)`,
 			New:  `at := place{dir: filepath.Join(root, m.Slot), tag: tagPath(root, m.Slot)}`,
 			Test: "TestUnmountedDirectoryIsNotBlank", Says: `(mounted again|unmounted): got`},

@@ -17,7 +17,7 @@ func newDirectory(t testing.TB, dir, marker string) *Local {
 	t.Helper()
 	cfg := Default().Local
 	cfg.Directory, cfg.Slot, cfg.Mount = dir, "a", mountIgnore
-	return NewLocal(cfg, "n1", marker, zap.NewNop())
+	return NewLocal(cfg, "n1", []string{marker}, zap.NewNop())
 }
 
 func TestDirectoryIsTheVolume(t *testing.T) {
@@ -142,7 +142,7 @@ func TestUnmountedDirectoryIsNotBlank(t *testing.T) {
 	if c, err = l.Claim(t.Context(), adopt); err != nil || c.Mismatch() != "" || c.(MissingReporter).Missing() != "" {
 		t.Errorf("mounted again: got %v, %v, want the volume", c, err)
 	}
-	l.marker = filepath.Join(dir, "data", MarkerName)
+	l.markers = []string{filepath.Join(dir, "data", MarkerName)}
 	if got := l.Problems(); len(got) != 1 || !strings.Contains(got[0], "lies in volume.local.directory") {
 		t.Errorf("with its marker on the volume: got %q", got)
 	}

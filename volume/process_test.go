@@ -48,7 +48,7 @@ func (s script) run() error {
 	ctx := context.Background()
 	cfg := Default().Local
 	cfg.Root, cfg.Scope, cfg.Mount, cfg.TakeoverAfter = s.Root, ScopeMachine, mountIgnore, 0
-	l := NewLocal(cfg, s.Node, s.Marker, zap.NewNop())
+	l := NewLocal(cfg, s.Node, []string{s.Marker}, zap.NewNop())
 	n := 0
 	l.step = func(string) {
 		if n++; n == s.KillAt {

@@ -50,16 +50,25 @@ func RoomToRestore(bytes int64) int64 { return embedded.RoomToBuild(bytes) }
 // Find returns the named backup or, without a name, the newest good one. It returns an error if it cannot be restored.
 func (b Archive) Find(ctx context.Context, name, lineage string) (snapshot.Backup, error) {
 	id := snapshot.Identity{Cluster: b.Cluster, Lineage: lineage}
-	if name == "" {
-		newest, skipped, err := snapshot.Latest(ctx, b.Store, id)
-		if lines := show.SkippedTexts(skipped, newest, time.Now()); b.Skipped != nil && len(lines) > 0 {
-			b.Skipped(lines)
-		}
-		return newest, err
-	}
 	all, err := snapshot.List(ctx, b.Store, id)
 	if err != nil {
 		return snapshot.Backup{}, err
+	}
+	if name == "" {
+		doubt := snapshot.Doubt(all, time.Now())
+		if doubt != nil && b.keeper != nil { // nobody has seen it
+			return snapshot.Backup{}, fmt.Errorf("the newest backup is not known: %w; to restore another one, name it: "+
+				"`holdfast restore NAME`", doubt)
+		}
+		newest, skipped, err := snapshot.Latest(ctx, b.Store, id)
+		lines := show.SkippedTexts(skipped, newest, time.Now())
+		if doubt != nil {
+			lines = append(lines, doubt.Error())
+		}
+		if b.Skipped != nil && len(lines) > 0 {
+			b.Skipped(lines)
+		}
+		return newest, err
 	}
 	for _, found := range all {
 		if found.Name != name {
@@ -125,13 +134,18 @@ func (b Archive) Revision(ctx context.Context, lineage string) (int64, error) {
 }
 
 // Newest returns the generation and the revision of the newest verified backup, or the zero value if there is none, or
-// it cannot be ordered. A backup that failed a later proof counts as well: it shows what the cluster once held, and
-// nothing may continue automatically from less.
+// it cannot be ordered. A backup that is damaged by now, or failed a later proof, counts as well: it shows what the
+// cluster once held, and nothing may continue automatically from less. If a backup's sidecar is unreadable, Newest
+// returns an error.
 func (b Archive) Newest(ctx context.Context, lineage string) (plan.BackupStand, error) {
 	all, err := snapshot.List(ctx, b.Store, snapshot.Identity{Cluster: b.Cluster, Lineage: lineage})
+	if err == nil {
+		err = snapshot.Untold(all)
+	}
 	if err != nil {
 		return plan.BackupStand{}, err
 	}
+	all = snapshot.AsSaved(all)
 	for i := range all {
 		all[i].Failed = nil
 	}

@@ -2,11 +2,14 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
 
@@ -37,5 +40,32 @@ func TestBackupThatIsOfNoUse(t *testing.T) {
 	}
 	if _, err := a.Check(t.Context(), name, "l", nil); err == nil || errors.Is(err, coordinator.ErrUseless) {
 		t.Errorf("a store that does not answer: got %v", err)
+	}
+}
+
+// A backup whose sidecar is cut short is not taken for none: a recovery without an operator would continue from less
+// than it may hold.
+func TestNewestBackupThatDoesNotTell(t *testing.T) {
+	dir := t.TempDir()
+	a := Archive{Store: snapshot.NewDir(dir), Cluster: "main"}
+	if got, err := a.Newest(t.Context(), "l"); err != nil || got != (plan.BackupStand{}) {
+		t.Errorf("an empty store: got %+v, %v", got, err)
+	}
+	const name = "2026-07-01T00:15:03Z-000042"
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, name), 0o700),
+		os.WriteFile(filepath.Join(dir, name, "holdfast.meta.json"), []byte(`{"version": 1, "sha2`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Newest(t.Context(), "l"); err == nil || !strings.Contains(err.Error(), name) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	var told []string
+	a.Skipped = func(lines []string) { told = lines }
+	if _, err := a.Find(t.Context(), "", "l"); !errors.Is(err, snapshot.ErrNotFound) || !strings.Contains(fmt.Sprint(told), name+" does not tell") {
+		t.Errorf("the latest, for an operator: got %v, told %v", err, told)
+	}
+	a.keeper = new(snapshot.Keeper)
+	if _, err := a.Find(t.Context(), "", "l"); err == nil || errors.Is(err, snapshot.ErrNotFound) || !strings.Contains(err.Error(), "the newest backup is not known") {
+		t.Errorf("the latest, unasked: got %v", err)
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -31,7 +33,7 @@ type provider interface {
 func OpenProvider(ctx context.Context, cfg config.Config, reg prometheus.Registerer, step func(string),
 	lg *zap.Logger) (provider, *ebs.Provider, error) {
 	if cfg.Volume.Provider != volume.ProviderEBS {
-		return volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, markerFile(cfg), lg), nil, nil
+		return volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, markerFiles(cfg), lg), nil, nil
 	}
 	cloud, err := OpenEC2(ctx, cfg, reg, lg)
 	if err != nil {
@@ -44,9 +46,18 @@ func OpenProvider(ctx context.Context, cfg config.Config, reg prometheus.Registe
 	return p, p, nil
 }
 
-// markerFile returns the path of the file in which a node remembers the local volume that it held last.
-func markerFile(cfg config.Config) string {
-	return config.Abs(filepath.Join(cfg.Node.DataDir, volume.MarkerName))
+// stateDirectory is the variable in which systemd passes the directories of the unit's StateDirectory= (systemd.exec(5)).
+const stateDirectory = "STATE_DIRECTORY"
+
+// markerFiles returns the paths of the files in which a node remembers the local volume that it held last. One is in
+// node.data-dir, the other in systemd's state directory, if there is one. A new node.data-dir on every node moves the
+// volumes, the first file and the default store at once: without the second file the cluster would be founded again.
+func markerFiles(cfg config.Config) []string {
+	files := []string{config.Abs(filepath.Join(cfg.Node.DataDir, volume.MarkerName))}
+	if dir, _, _ := strings.Cut(os.Getenv(stateDirectory), ":"); dir != "" {
+		files = append(files, filepath.Join(dir, cfg.Cluster.Name+"."+cfg.Node.Name+"."+volume.MarkerName))
+	}
+	return files
 }
 
 // OpenEBS makes the provider of EBS volumes.

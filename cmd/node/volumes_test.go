@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"holdfast/cmd/config"
@@ -31,6 +32,19 @@ func TestAdoptReachesTheVolumesAndThePlan(t *testing.T) {
 		}
 		if a.want.Adopt != adopt || a.want.Cluster != cfg.Cluster.Name || Wanted(cfg).Adopt != adopt {
 			t.Errorf("cluster.adopt %v: got %+v, and %v for the plan", adopt, a.want, Wanted(cfg).Adopt)
+		}
+	}
+}
+
+// Where the service has a directory that no change of the configuration moves, the volume is remembered there as well, for
+// each cluster and node apart.
+func TestMarkerOutlivesTheDataDir(t *testing.T) {
+	cfg := config.Default()
+	cfg.Cluster.Name, cfg.Node.Name, cfg.Node.DataDir = "main", "n1", "/data"
+	const own, state = "/data/last-volume.json", "/state/main.n1.last-volume.json"
+	for states, want := range map[string][]string{"": {own}, "/state": {own, state}, "/state:/more": {own, state}} {
+		if t.Setenv("STATE_DIRECTORY", states); !slices.Equal(markerFiles(cfg), want) {
+			t.Errorf("state %q: got %s, want %s", states, markerFiles(cfg), want)
 		}
 	}
 }

@@ -19,7 +19,7 @@ const weighTime = 30 * time.Second
 const (
 	moreSurvivor = "survivor" // or both hold the same
 	moreBackup   = "backup"
-	moreUnknown  = "unknown" // the backups could not be listed
+	moreUnknown  = "unknown" // the backups could not be listed, or one does not tell
 )
 
 // recovery is the nodes' survey of the survivors, and how the chosen survivor compares with the newest backup.
@@ -53,6 +53,9 @@ func (s *recovery) weigh(ctx context.Context, store snapshot.Store) {
 	ctx, cancel := context.WithTimeout(ctx, weighTime)
 	defer cancel()
 	all, err := snapshot.List(ctx, store, snapshot.Identity{Cluster: s.Record.Cluster, Lineage: s.Record.Lineage()})
+	if err == nil {
+		err = snapshot.Untold(all)
+	}
 	if err != nil {
 		s.NoBackup = err.Error()
 	} else if newest, ok := snapshot.Newest(all, time.Now()); ok {
@@ -102,7 +105,7 @@ func (s recovery) poorer(survivor string) error {
 	}
 	if s.More == moreUnknown {
 		return fmt.Errorf("%swhether a backup holds more than slot %s is not known: %s; nothing was changed\n"+
-			"  make the store answer, and ask again (`holdfast snapshot list`)\n"+
+			"  make the store answer, and delete backups that are damaged for good (`holdfast snapshot list`)\n"+
 			"  to continue from slot %s whatever the backups hold: %s",
 			wrong, s.Chosen.Slot, s.NoBackup, s.Chosen.Slot, anyway)
 	}

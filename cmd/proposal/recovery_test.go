@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +96,15 @@ func TestRecoverWithoutTheListing(t *testing.T) {
 	}
 	if s.despite = moreUnknown; s.poorer("c") != nil || s.poorer("") == nil {
 		t.Errorf("named: got %v; without a survivor: %v", s.poorer("c"), s.poorer(""))
+	}
+	dir := t.TempDir()
+	const damaged = "2026-07-01T00:15:03Z-000042"
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, damaged), 0o700), os.WriteFile(filepath.Join(dir, damaged, "holdfast.meta.json"), []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s = survivorOf(nil)
+	if s.weigh(t.Context(), snapshot.NewDir(dir)); s.More != moreUnknown || !strings.Contains(s.NoBackup, damaged) {
+		t.Errorf("a backup that does not tell: got %q, %s", s.More, s.NoBackup)
 	}
 	s = survivorOf(nil)
 	if s.weigh(t.Context(), snapshot.NewDir(t.TempDir())); s.More != "" || s.poorer("") != nil || s.backup(time.Now()) != "none" {

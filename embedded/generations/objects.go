@@ -136,6 +136,9 @@ func (r *objects) read(ctx context.Context, o snapshot.Object, v any, valid func
 	if err != nil {
 		return nil, s, fmt.Errorf("read %s in the store: %w", o.Name, err)
 	}
+	if int64(len(data)) < o.Size { // else it would be damaged, or unsigned
+		return nil, s, fmt.Errorf("read %s in the store: it gave %d bytes of an object of %d", o.Name, len(data), o.Size)
+	}
 	text, s = r.checked(o, data)
 	switch err := cmp.Or(json.Unmarshal(text, v), valid()); {
 	case errors.Is(err, plan.ErrUnsupported):

@@ -70,29 +70,14 @@ func (r *Records) ID(ctx context.Context) (string, error) {
 
 // Newest returns the newest record, nil if there is none.
 func (r *Records) Newest(ctx context.Context) (*plan.Record, error) {
-	l, err := r.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.readAttestations(ctx, l); err != nil {
-		return nil, err
-	}
-	s, _, err := r.state(ctx, l, false)
+	_, s, _, err := r.look(ctx, false)
 	return s.Record, err
 }
 
 // Known returns everything that the store knows except its ID: the newest record, the open proposal, and the waiting
 // commands.
 func (r *Records) Known(ctx context.Context) (plan.Store, error) {
-	l, err := r.list(ctx)
-	if err != nil {
-		return plan.Store{}, err
-	}
-	r.meetAll(ctx, l)
-	if err := r.readAttestations(ctx, l); err != nil {
-		return plan.Store{}, err
-	}
-	s, since, err := r.state(ctx, l, true)
+	l, s, since, err := r.look(ctx, true)
 	if err == nil { // even before there is a record, because a takeover must know what etcd-manager is about to do
 		s.Requests, err = r.requests(ctx, l, s, since)
 	}
@@ -108,6 +93,56 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 	r.learn(l)
 	r.ages.ended()
 	return s, nil
+}
+
+// look lists the cluster's objects and returns their state, see [Records.state]. If an object was put while it listed,
+// look lists again. If the second listing lacks the object too, the listing is outdated, and look returns an error.
+func (r *Records) look(ctx context.Context, completes bool) (l listing, s plan.Store, since time.Time, err error) {
+	for again := range 2 {
+		if l, err = r.list(ctx); err != nil {
+			return l, plan.Store{}, since, err
+		}
+		if completes {
+			r.meetAll(ctx, l)
+		}
+		if err = r.readAttestations(ctx, l); err != nil {
+			return l, plan.Store{}, since, err
+		}
+		if s, since, err = r.state(ctx, l, completes); err != nil {
+			return l, plan.Store{}, since, err
+		}
+		if err = r.behind(ctx, s); !errors.Is(err, errBehind) || again > 0 {
+			break
+		}
+	}
+	if err != nil {
+		return l, plan.Store{}, since, err
+	}
+	return l, s, since, nil
+}
+
+// errBehind reports an object that is in the store but not in its listing.
+var errBehind = errors.New("is in the store, and its listing does not show it: look for a cache in front of the store, " +
+	"or a damaged index")
+
+// behind returns an error if the store has the object that would follow those in the listing. An empty or outdated
+// listing would hide that the cluster was founded, or that its generation has ended.
+func (r *Records) behind(ctx context.Context, s plan.Store) error {
+	next := r.recordName(1)
+	switch {
+	case s.Restore != nil:
+		next = r.outcomeName(s.Restore.Generation, s.Restore.Attempt)
+	case s.Record != nil:
+		next = r.restoreName(s.Record.Generation+1, s.Attempts+1)
+	}
+	_, err := snapshot.ReadObject(ctx, r.Store, next, MaxRecord)
+	switch {
+	case errors.Is(err, snapshot.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for %s in the store: %w", next, err)
+	}
+	return fmt.Errorf("%w: %s %w", coordinator.ErrUnread, next, errBehind)
 }
 
 // state returns what the store knows of generations, and since when it has known the newest. With completes, it also

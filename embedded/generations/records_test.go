@@ -353,8 +353,8 @@ func TestRecordsAreReadOnce(t *testing.T) {
 	for range 5 {
 		known(t, r)
 	}
-	if got := r.Store.(*counted).gets.Load(); got != before {
-		t.Errorf("read %d objects again", got-before)
+	if got := r.Store.(*counted).gets.Load(); got != before+5 { // what would come next is asked for each time
+		t.Errorf("read %d objects again", got-before-5)
 	}
 }
 
@@ -547,5 +547,84 @@ func TestManaged(t *testing.T) {
 	}
 	if got := known(t, other); got.Record != nil || got.Managed != "" {
 		t.Errorf("after it was given up: %+v", got)
+	}
+}
+
+// behindStore lists what lay there at some time, or nothing.
+type behindStore struct {
+	snapshot.Store
+	objects []snapshot.Object
+	lists   int // that are so
+}
+
+func (b *behindStore) List(ctx context.Context, prefix string) ([]snapshot.Object, error) {
+	if b.lists--; b.lists < 0 {
+		return b.Store.List(ctx, prefix)
+	}
+	return b.objects, nil
+}
+
+// A listing that is empty or old is no answer: it would make a cluster unknown that was founded, a proposal open that
+// has ended, and a generation the newest that is over. What was put during the look is none of that.
+func TestListingThatIsBehind(t *testing.T) {
+	_, r, founding := shelf(t)
+	p := proposal(founding, 0)
+	list := func() []snapshot.Object {
+		all, err := r.Store.List(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	founded := list()
+	if err := r.Propose(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	open := list()
+	if err := r.Conclude(t.Context(), outcomeOf(p, founding)); err != nil {
+		t.Fatal(err)
+	}
+	for name, old := range map[string][]snapshot.Object{"empty": nil, "before the proposal": founded, "before the conclusion": open} {
+		store := &behindStore{r.Store, old, 1}
+		if s, err := New(store, "main", nil).Known(t.Context()); err != nil || s.Record == nil || s.Record.Generation != 2 {
+			t.Errorf("%s, once: got %+v, %v", name, s.Record, err)
+		}
+		store.lists = 1000
+		if s, err := New(store, "main", nil).Known(t.Context()); !errors.Is(err, coordinator.ErrUnread) || !strings.Contains(err.Error(), "its listing does not show it") {
+			t.Errorf("%s: got %+v, %v", name, s.Record, err)
+		}
+		if got, err := New(store, "main", nil).Newest(t.Context()); err == nil {
+			t.Errorf("%s: the newest record is %+v", name, got)
+		}
+	}
+}
+
+// cut gives the beginning of each object of a name.
+type cut struct {
+	snapshot.Store
+	name string
+}
+
+func (c cut) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	r, err := c.Store.Get(ctx, name)
+	if err != nil || !strings.HasSuffix(name, c.name) {
+		return r, err
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	return io.NopCloser(strings.NewReader(string(text[:len(text)-1]))), err
+}
+
+// What the store gives only in part was not read. It is neither damaged, which an operator would mend, nor unsigned.
+func TestAnswerCutShort(t *testing.T) {
+	_, r, founding := shelf(t)
+	p := proposal(founding, 0)
+	if err := errors.Join(r.Propose(t.Context(), p), r.Conclude(t.Context(), outcomeOf(p, founding))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"record-000002.json", "restore-000002-01.json", "outcome-000002-01.json"} {
+		if s, err := New(cut{r.Store, name}, "main", nil).Known(t.Context()); err == nil || errors.Is(err, coordinator.ErrUnread) || !strings.Contains(err.Error(), "it gave") {
+			t.Errorf("%s: got %+v, %v", name, s.Record, err)
+		}
 	}
 }

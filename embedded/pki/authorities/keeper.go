@@ -311,14 +311,13 @@ func (a *Keeper) object(serial uint64) string {
 
 var editionName = regexp.MustCompile(`^(\d{6,19})\.json$`)
 
-// fromStore returns the newest edition in the store, nil if it has none. It is fetched once.
-func (a *Keeper) fromStore(ctx context.Context) (*Edition, error) {
+// newestObject returns the object of the newest edition in the store, without a name if there is none. The listing may
+// be behind, so the one that would come next is asked for.
+func (a *Keeper) newestObject(ctx context.Context) (newest snapshot.Object, serial uint64, err error) {
 	objects, err := a.store.List(ctx, a.prefix())
 	if err != nil {
-		return nil, fmt.Errorf("list the cluster's certificate authorities: %w", err)
+		return newest, 0, fmt.Errorf("list the cluster's certificate authorities: %w", err)
 	}
-	var newest snapshot.Object
-	serial := uint64(0)
 	for _, o := range objects {
 		m := editionName.FindStringSubmatch(strings.TrimPrefix(o.Name, a.prefix()))
 		if m == nil {
@@ -328,8 +327,24 @@ func (a *Keeper) fromStore(ctx context.Context) (*Edition, error) {
 			newest, serial = o, n
 		}
 	}
-	if newest.Name == "" {
-		return nil, nil
+	for {
+		next := a.object(serial + 1)
+		_, err := snapshot.ReadObject(ctx, a.store, next, maxEdition)
+		if errors.Is(err, snapshot.ErrNotFound) {
+			return newest, serial, nil
+		}
+		if err != nil {
+			return newest, 0, fmt.Errorf("look for %s in the store: %w", next, err)
+		}
+		newest, serial = snapshot.Object{Name: next}, serial+1
+	}
+}
+
+// fromStore returns the newest edition in the store, nil if it has none. It is fetched once.
+func (a *Keeper) fromStore(ctx context.Context) (*Edition, error) {
+	newest, serial, err := a.newestObject(ctx)
+	if err != nil || newest.Name == "" {
+		return nil, err
 	}
 	at := newest.Version()
 	if a.newest != nil && a.read == at {
