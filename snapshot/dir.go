@@ -131,9 +131,19 @@ func (d *Dir) PutIfAbsent(ctx context.Context, name string, data []byte) error {
 	})
 }
 
-// write makes a durable unfinished file of r and lets place give it its name.
-func (d *Dir) write(ctx context.Context, name string, r io.Reader,
-	place func(root *os.Root, temp, name string) error) error {
+// placing gives an unfinished file its name.
+type placing func(root *os.Root, temp, name string) error
+
+// write makes an object of r. When it returns nobody reads r any more.
+func (d *Dir) write(ctx context.Context, name string, r io.Reader, place placing) error {
+	source := &lent{r: r}
+	defer source.takeBack()
+	_, err := answered(ctx, d.path, func() (struct{}, error) { return struct{}{}, d.writeNow(ctx, name, source, place) })
+	return err
+}
+
+// writeNow makes a durable unfinished file of r and lets place give it its name.
+func (d *Dir) writeNow(ctx context.Context, name string, r io.Reader, place placing) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
@@ -175,9 +185,15 @@ func (d *Dir) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	f, err := answered(ctx, d.path, func() (*os.File, error) { return d.get(name) })
+	if err != nil {
+		return nil, err
 	}
+	return &patient{ctx: ctx, path: d.path, f: f}, nil
+}
+
+// get opens the file of an object.
+func (d *Dir) get(name string) (*os.File, error) {
 	root, err := d.open(false)
 	if err != nil {
 		return nil, err
@@ -194,14 +210,15 @@ func (d *Dir) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 		f.Close()
 		return nil, fmt.Errorf("open object %s: %w", name, cmp.Or(err, ErrNotFound))
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{ctxReader{ctx, f}, f}, nil
+	return f, nil
 }
 
 // List implements Store.
 func (d *Dir) List(ctx context.Context, prefix string) ([]Object, error) {
+	return answered(ctx, d.path, func() ([]Object, error) { return d.list(ctx, prefix) })
+}
+
+func (d *Dir) list(ctx context.Context, prefix string) ([]Object, error) {
 	root, err := d.open(false)
 	if err != nil {
 		return nil, err
@@ -255,9 +272,11 @@ func (d *Dir) Delete(ctx context.Context, name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+	_, err := answered(ctx, d.path, func() (struct{}, error) { return struct{}{}, d.remove(name) })
+	return err
+}
+
+func (d *Dir) remove(name string) error {
 	root, err := d.open(true)
 	if err != nil {
 		return err

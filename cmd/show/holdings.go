@@ -49,10 +49,10 @@ func ifTime(t time.Time) *time.Time {
 	return &t
 }
 
-// Holdings are what a listing of the store says; unread is why it cannot be read.
-func Holdings(all []snapshot.Backup, unread string, now time.Time) *health.Holdings {
-	if unread != "" {
-		return &health.Holdings{Err: unread}
+// Holdings are what a listing of the store says, or why it cannot be read.
+func Holdings(all []snapshot.Backup, err error, now time.Time) *health.Holdings {
+	if err != nil {
+		return &health.Holdings{Err: err.Error()}
 	}
 	h := new(health.Holdings)
 	for _, b := range all {

@@ -1,0 +1,78 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// awaited is a context that ends when it is waited for.
+type awaited struct {
+	context.Context
+	cancel func()
+}
+
+func (a awaited) Done() <-chan struct{} {
+	a.cancel()
+	return a.Context.Done()
+}
+
+func await(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	return awaited{ctx, cancel}
+}
+
+// hanging is a file on a disk that hangs, until it goes on.
+type hanging struct{ goOn, over chan struct{} }
+
+func (h hanging) Read(p []byte) (int, error) {
+	defer close(h.over)
+	<-h.goOn
+	return copy(p, "late"), nil
+}
+
+func (h hanging) Close() error { return nil }
+
+// A store whose file system hangs lets its caller go soon after the context ends, and names itself. What is left behind
+// touches nothing that is the caller's.
+func TestDirWhoseFileSystemHangs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none") // in which nothing can be written in the end
+	d := NewDir(dir)
+	d.mu.Lock() // every call waits here, as for a disk
+	defer d.mu.Unlock()
+	source := strings.NewReader("all of it")
+	f := hanging{make(chan struct{}), make(chan struct{})}
+	buffer := []byte("mine")
+	for name, call := range map[string]func(ctx context.Context) error{
+		"put":           func(ctx context.Context) error { return d.Put(ctx, "a", source) },
+		"put if absent": func(ctx context.Context) error { return d.PutIfAbsent(ctx, "a", []byte("x")) },
+		"get":           func(ctx context.Context) error { _, err := d.Get(ctx, "a"); return err },
+		"list":          func(ctx context.Context) error { _, err := d.List(ctx, ""); return err },
+		"delete":        func(ctx context.Context) error { return d.Delete(ctx, "a") },
+		"read": func(ctx context.Context) error {
+			_, err := (&patient{ctx: ctx, path: dir, f: f}).Read(buffer)
+			return err
+		},
+	} {
+		err := call(await(t))
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the store "+dir+" does not answer") {
+			t.Errorf("%s: got %v, want that the store does not answer", name, err)
+		}
+	}
+	close(f.goOn)
+	<-f.over
+	if source.Len() != len("all of it") || string(buffer) != "mine" {
+		t.Errorf("what was left behind has read of the source, or written %q", buffer)
+	}
+}
+
+// What was lent is not read after it was taken back.
+func TestLentIsTakenBack(t *testing.T) {
+	l := &lent{r: strings.NewReader("x")}
+	l.takeBack()
+	if n, err := l.Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Errorf("got %d bytes and %v", n, err)
+	}
+}
