@@ -87,8 +87,8 @@ func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel,
 	return taken, restart, nil
 }
 
-// Watch calls changed after each SIGHUP and each change of file's content, until ctx is done; it returns nil then. The
-// first call comes at the start: the file may have changed between its loading and the watch. changed is never called
+// Watch calls changed after each SIGHUP and each change of file's content, until ctx is done; it returns nil then. That
+// the file can no longer be read is a change, too. The first call comes at the start: the file may have changed between its loading and the watch. changed is never called
 // concurrently. Without a file, SIGHUP alone counts; and so it does, with a logged warning, when the file cannot be
 // watched: inotify has limits, and others on the host may have used them up.
 func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) error {
@@ -103,8 +103,7 @@ func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) err
 // may never be silent.
 const settleTime = 100 * time.Millisecond
 
-// digest identifies the content of a file; the zero digest that of a file
-// which cannot be read, as between the two renames of a careless editor.
+// digest identifies the content of a file; the zero digest that of a file which cannot be read.
 type digest [sha256.Size]byte
 
 // fileWatch watches directories, not the file: editors replace the file by a rename, and Kubernetes a symbolic link
@@ -182,7 +181,7 @@ func (w *fileWatch) run(ctx context.Context, changed func()) {
 func (w *fileWatch) look() (isNew, again bool) {
 	now := contentOf(w.file)
 	switch {
-	case now == w.last || now == digest{}:
+	case now == w.last:
 		return false, false
 	case now != w.seen:
 		w.seen = now

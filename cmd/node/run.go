@@ -148,7 +148,7 @@ func NewLogger(cfg config.Log) (*zap.Logger, zap.AtomicLevel, error) {
 // reload takes over what can be taken over while the node runs, and says what needs a restart.
 func (n *node) reload(now *config.Loaded, load func() (*config.Loaded, error), level zap.AtomicLevel) {
 	taken, restart, err := now.Reload(load, level, n.lg)
-	n.misread.is(err)
+	n.pending.Store(pendingOf(restart, err))
 	if err != nil {
 		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: "not taken over", Outcome: coordinator.Failed,
 			Error: err.Error()})

@@ -250,14 +250,19 @@ func PauseText(p plan.Pause, now time.Time) string {
 	return text + "; `holdfast resume` ends it"
 }
 
-// judge says what is wrong with what a store holds.
-func (h *Holdings) judge(out *findings) {
+// judge says what is wrong with what a store holds. elsewhere are the backups that other nodes keep in other stores.
+func (h *Holdings) judge(out *findings, elsewhere string) {
 	if h.Err != "" {
 		out.unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).
 			then("`holdfast snapshot list` shows whether it can be read now; check snapshot.store and the access to it.")
 		return
 	}
-	if h.Good == 0 {
+	switch {
+	case h.Good == 0 && elsewhere != "":
+		out.add(BackupNone, "", "the store of this node holds no verified backup of this cluster; others hold some (%s), "+
+			"because the nodes do not share a store", elsewhere).as(Warning).
+			then("Set snapshot.store to the same place on every node: a restore needs that.")
+	case h.Good == 0:
 		out.add(BackupNone, "", "there is no verified backup of this cluster in the store: if a majority of the disks is "+
 			"lost, nothing can be restored")
 	}

@@ -58,15 +58,48 @@ func (f *Facts) Judge(wanted []string) []Finding {
 		all.judgeOperator(&found)
 	}
 	if f.Store != nil {
-		f.Store.judge(&found)
+		f.Store.judge(&found, f.elsewhere())
+	}
+	f.kubernetes(&found)
+	return ordered(found)
+}
+
+// kubernetes judges Kubernetes' keys, which only a node with a member reads.
+func (f *Facts) kubernetes(out *findings) {
+	if self := f.Status.Self(); self != nil && self.State == Standby {
+		var serve []string
+		for _, n := range f.Status.Nodes {
+			if n.serves() {
+				serve = append(serve, n.Node)
+			}
+		}
+		if len(serve) > 0 {
+			out.unexamined(areaKubernetes, self.Node, "%s stands by and runs no member, so it cannot read the keys of Kubernetes",
+				self.Node).as(Info).then("`holdfast doctor` on %s checks them.", strings.Join(serve, " or "))
+			return
+		}
 	}
 	if f.Endpoints != nil {
-		judgeEndpoints(&found, f.Endpoints)
+		judgeEndpoints(out, f.Endpoints)
 	}
 	if f.Events != nil {
-		judgeEvents(&found, f.Events)
+		judgeEvents(out, f.Events)
 	}
-	return ordered(found)
+}
+
+// elsewhere says which nodes have backups in other stores than that of the node that was asked, "" if none is known to.
+func (f *Facts) elsewhere() string {
+	self := f.Status.Self()
+	if self == nil || self.Store == "" {
+		return ""
+	}
+	var others []string
+	for _, n := range f.Status.Nodes {
+		if b := n.Backup; n.Reached && b != nil && b.Count > 0 && n.Store != "" && n.Store != self.Store {
+			others = append(others, fmt.Sprintf("%s of %s", Count(int64(b.Count), "backup"), n.Node))
+		}
+	}
+	return strings.Join(others, ", ")
 }
 
 // offline says that no node answers on this machine. None need run here; one that hangs is another matter.

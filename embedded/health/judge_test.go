@@ -118,6 +118,13 @@ func (f *Facts) apart(i int) {
 	}
 }
 
+// standby asks a node without a slot.
+func (f *Facts) standby() {
+	f.Status.Asked = "n4"
+	f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", Live: true, Reached: true, State: Standby, Version: "1.0", Since: now})
+	f.Endpoints, f.Events = &plan.Unleased{Err: "no member runs"}, &plan.Unleased{Err: "no member runs"}
+}
+
 // found makes it a cluster that holdfast has founded.
 func (f *Facts) found() {
 	for i := range f.Status.Nodes {
@@ -400,6 +407,14 @@ func TestSituations(t *testing.T) {
 
 		// Backups.
 		{"no backup", func(f *Facts) { f.Store.Good = 0 }, BackupNone, Degrading, "no verified backup", Healthy},
+		{"no backup in this node's own store", func(f *Facts) {
+			f.Store.Good = 0
+			f.node(0).Store, f.node(1).Store, f.node(1).Backup.Count = "x", "y", 3
+		}, BackupNone, Warning, "others hold some (3 backups of n2), because the nodes do not share a store", Healthy},
+		{"no backup in the store of all", func(f *Facts) {
+			f.Store.Good = 0
+			f.node(0).Store, f.node(1).Store, f.node(1).Backup.Count = "x", "x", 3
+		}, BackupNone, Degrading, "nothing can be restored", Healthy},
 		{"the newest is bad", func(f *Facts) { f.node(0).Backup.Skipped, f.node(0).Backup.Name = "x", "w" }, BackupBad, Degrading, "the newest backup, x, is bad: the newest good one is w", Degraded},
 		{"none is good", func(f *Facts) { f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "x, is bad, and the store holds NO good one", Degraded},
 		{"a damaged one", func(f *Facts) { f.Store.Broken = Sample{1, "b2: torn"} }, BackupBroken, Warning, "never verified, such as b2: torn", Healthy},
@@ -457,6 +472,7 @@ func TestSituations(t *testing.T) {
 			f.Endpoints = &plan.Unleased{Prefix: "/l/", Keys: []plan.UnleasedKey{{Key: "/l/10.0.0.3", Lease: 0xab}}}
 		}, EndpointStale, Degrading, "bound to lease ab, which is gone", Healthy},
 		{"unread endpoints", func(f *Facts) { f.Endpoints = &plan.Unleased{Err: "no member runs"} }, NotExamined, Warning, "no member runs", Healthy},
+		{"unread by a standby", func(f *Facts) { f.standby() }, NotExamined, Info, "n4 stands by and runs no member", Healthy},
 		{"too many endpoints", func(f *Facts) { f.Endpoints = &plan.Unleased{Read: 1, Total: 2} }, NotExamined, Warning, "only 1 of 2", Healthy},
 		{"events", func(f *Facts) { f.Events = &plan.Unleased{Keys: []plan.UnleasedKey{{Key: "x"}}, Read: 10, Total: 20} }, EventsStale, Warning, "of the first 10 of 20 events 1 are bound to no living lease", Healthy},
 
@@ -502,6 +518,24 @@ func TestSituations(t *testing.T) {
 				t.Errorf("got %s because %q, want %s", status.Health, status.Reasons(), c.verdict)
 			}
 		})
+	}
+}
+
+// A standby of a healthy cluster has one thing to know, and nothing to do. Without a member that serves, that it could not
+// look is a warning.
+func TestStandby(t *testing.T) {
+	f := sound()
+	f.standby()
+	if got := f.Judge([]string{"a", "b", "c"}); len(got) != 1 || got[0].Severity != Info || got[0].Do != "`holdfast doctor` on n1 or n2 or n3 checks them." {
+		t.Errorf("got %+v", got)
+	}
+	f = sound()
+	f.standby()
+	for i := range 3 {
+		f.lose(i)
+	}
+	if got := f.Judge([]string{"a", "b", "c"}); !slices.ContainsFunc(got, func(f Finding) bool { return f.Code == NotExamined && f.Severity == Warning }) {
+		t.Errorf("got %q, want that Kubernetes' keys were not examined", Texts(got))
 	}
 }
 

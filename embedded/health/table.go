@@ -196,6 +196,8 @@ var (
 
 	ConfigWrong = local("configuration-wrong", areaConfig, Warning,
 		"Correct the file before the next restart; `holdfast config check FILE` reports all errors at once.")
+	RestartNeeded = local("restart-needed", areaConfig, Warning,
+		"Restart the node, or take the change back. Its log has the old and the new values.")
 	SlotsDiffer = local("slots-differ", areaConfig, Warning,
 		"Give all nodes the same cluster.slots (docs/resize.md).")
 	PeerURLDiffer = local("peer-url-differs", areaConfig, Warning,
