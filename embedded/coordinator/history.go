@@ -74,7 +74,7 @@ type history struct {
 	writing []Entry
 	dropped int // since the last entry
 	last    Entry
-	waits   map[string]time.Time // what was waited for lately
+	waits   map[string]time.Time // what was waited for lately, since something was done
 	problem string
 }
 
@@ -116,6 +116,9 @@ func (h *history) stale(e Entry) bool {
 	l := h.last
 	if e.Kind != EntryCommand && e.Kind == l.Kind && e.Why == l.Why && e.Outcome == l.Outcome && e.Error == l.Error {
 		return true
+	}
+	if e.Outcome == Done { // what is waited for after it is news, even if it is as before
+		clear(h.waits)
 	}
 	if e.Kind != string(plan.Wait) {
 		return false

@@ -164,6 +164,18 @@ func TestHistoryRepeats(t *testing.T) {
 	})
 }
 
+// The last line says what a node waits for, also when it waits as it did a moment ago and did something in between.
+func TestHistoryEndsWithTheWait(t *testing.T) {
+	h := newHistory(zaptest.NewLogger(t), "n1")
+	serving := Entry{Kind: string(plan.Wait), Why: "serving"}
+	for _, e := range []Entry{serving, {Kind: string(plan.Swap), Outcome: Done}, {Kind: string(plan.Wait), Why: "no quorum"}, {Kind: EntryCampaign, Outcome: Done}, serving} {
+		h.add(e)
+	}
+	if last := h.pending[len(h.pending)-1]; last.Why != serving.Why {
+		t.Errorf("the history ends with %+v", last)
+	}
+}
+
 // A node's life is told: kept in memory until the volume is no longer blank, and then on it.
 func TestHistoryOfALife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
