@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,22 +32,40 @@ func lastEndFile(cfg config.Config) string { return filepath.Join(cfg.Node.DataD
 // noteEnd writes down why the process ends, as well as it can.
 func noteEnd(cfg config.Config) func(reason string) {
 	return func(reason string) {
-		written := make(chan struct{})
-		go func() {
-			defer close(written)
+		briefly(func() {
 			if data, err := json.Marshal(lastEnd{reason, time.Now().UTC()}); err == nil {
 				_ = os.WriteFile(lastEndFile(cfg), data, 0o600) // the log has said it, too
 			}
-		}()
-		select {
-		case <-written:
-		case <-time.After(noteWait):
-		}
+		})
+	}
+}
+
+// briefly does something on the disk of node.data-dir, and does not wait long for it.
+func briefly(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(noteWait):
+	}
+}
+
+// settleEnd writes down why the process could not go on, or forgets what another one wrote, if it ends in good order. What
+// is written of a lost volume stays.
+func settleEnd(cfg config.Config, err error) {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		briefly(func() { _ = os.Remove(lastEndFile(cfg)) }) // there rarely is one
+	case !errors.Is(err, coordinator.ErrVolumeLost):
+		noteEnd(cfg)(err.Error())
 	}
 }
 
 // readEnd returns why the process that ran here last ended by itself. The error is [fs.ErrNotExist] if it did not, or if
-// a process has begun since.
+// a process has begun or ended in good order since.
 func readEnd(cfg config.Config) (last lastEnd, err error) {
 	data, err := os.ReadFile(lastEndFile(cfg))
 	if err == nil {

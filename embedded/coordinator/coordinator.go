@@ -193,7 +193,8 @@ func (c *Coordinator) AskStore() { c.generations.ask() }
 
 // Run lives the node's life until ctx ends, the volume is lost, or etcd ends for a reason that a restart
 // of the process has to cure. It stops etcd and gives up the volume before it returns. When the volume is
-// lost it returns at once: whatever still hangs on the dead disk ends only with the process.
+// lost it returns at once: whatever still hangs on the dead disk ends only with the process. The cause of ctx, if another
+// one than [context.Canceled], is why the process ends by itself.
 func (c *Coordinator) Run(ctx context.Context) error {
 	c.observer.begin()
 	inner, cancel := context.WithCancel(ctx)
@@ -218,7 +219,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	go func() {
 		err := c.loop.live(inner, watching)
 		cancel()
-		c.history.remember(Entry{Kind: EntryStop, Why: "the process was told to end", Error: text(err)})
+		c.history.remember(lastEntry(err, context.Cause(ctx)))
 		ended <- errors.Join(err, c.loop.leave())
 	}()
 	select {
@@ -228,6 +229,17 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		beside.Wait()
 		return err
 	}
+}
+
+// lastEntry says why the process ends: its life ended with err, or the cause of its context has ended it.
+func lastEntry(err, cause error) Entry {
+	if errors.Is(cause, context.Canceled) {
+		cause = nil
+	}
+	if err = errors.Join(err, cause); err == nil {
+		return Entry{Kind: EntryStop, Why: "the process was told to end"}
+	}
+	return Entry{Kind: EntryStop, Why: "the process cannot continue", Outcome: Failed, Error: err.Error()}
 }
 
 // text is what an error says, "" without one.

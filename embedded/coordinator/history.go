@@ -20,7 +20,7 @@ import (
 // Kinds of entries that are no action's.
 const (
 	EntryStart   = "start"   // of the process
-	EntryStop    = "stop"    // of the process, in good order
+	EntryStop    = "stop"    // of the process, with its member stopped
 	EntryEnd     = "end"     // of the process before this one, by itself
 	EntryReload  = "reload"  // of the configuration
 	EntryCommand = "command" // by an operator, on this node

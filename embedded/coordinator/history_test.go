@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -173,6 +174,24 @@ func TestHistoryEndsWithTheWait(t *testing.T) {
 	}
 	if last := h.pending[len(h.pending)-1]; last.Why != serving.Why {
 		t.Errorf("the history ends with %+v", last)
+	}
+}
+
+// The last entry of a process says whether it was told to end, or why it could not go on.
+func TestLastEntry(t *testing.T) {
+	part := errors.New("port taken")
+	for _, c := range []struct {
+		err, cause error
+		why, text  string
+	}{
+		{nil, context.Canceled, "the process was told to end", ""},
+		{nil, part, "the process cannot continue", "port taken"},
+		{errors.New("etcd ended"), nil, "the process cannot continue", "etcd ended"},
+		{errors.New("etcd ended"), context.Canceled, "the process cannot continue", "etcd ended"},
+	} {
+		if e := lastEntry(c.err, c.cause); e.Kind != EntryStop || e.Why != c.why || e.Error != c.text || (e.Outcome == Failed) != (c.text != "") {
+			t.Errorf("%v, %v: got %+v", c.err, c.cause, e)
+		}
 	}
 }
 
