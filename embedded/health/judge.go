@@ -110,7 +110,7 @@ func (f *Facts) offline(out *findings) {
 		return
 	}
 	out.unexamined(areaNodes, "", "no node was asked: %s", f.Offline).
-		then("Start holdfast here, or run the command on a machine where it runs.")
+		then("Start holdfast here, or run the command on a machine where it runs, as its user or as root.")
 	if f.Ended != "" {
 		out.add(NodeEnded, "", "%s", f.Ended)
 	}
