@@ -182,7 +182,7 @@ var (
 		"Fix what the text names; `holdfast snapshot drill` tries at once.")
 	PruneFails = local("prune-fails", areaBackups, Warning, "Fix what the text names.")
 
-	GossipSeed = local("gossip-seed", areaGossip, Warning, "Bring it back, or remove it from gossip.seeds.")
+	GossipSeed = local("gossip-seed", areaGossip, Warning, "Bring it back, or correct or remove it in gossip.seeds.")
 	GossipKey  = local("gossip-key", areaGossip, Warning,
 		"Give both the same authorities (without TLS: the same gossip.key-file), or keep the stranger away.")
 	GossipStranger = local("gossip-stranger", areaGossip, Warning,
