@@ -159,6 +159,10 @@ func (s judged) judgeVersions(out *findings) {
 	if downgrade != "" {
 		out.add(DowngradeOpen, "", "the cluster is being downgraded to etcd %s", downgrade)
 	}
+	unheard := func(slot string) bool { n := s.holder(slot); return n == nil || n.Etcd == nil }
+	if slices.ContainsFunc(s.slots, unheard) { // etcd raises it only when it has heard of every member
+		return
+	}
 	for v, nodes := range agreed {
 		if v.Older(lowest) && downgrade == "" {
 			out.add(ClusterVersion, "",

@@ -539,6 +539,18 @@ func TestStandby(t *testing.T) {
 	}
 }
 
+// While a member has not run yet, it is not said that all do.
+func TestClusterVersionOfAll(t *testing.T) {
+	f := sound()
+	for i := range 3 {
+		f.node(i).Etcd.ClusterVersion = "3.0.0"
+	}
+	f.node(2).Etcd = nil
+	if got := f.Judge([]string{"a", "b", "c"}); slices.ContainsFunc(got, func(f Finding) bool { return f.Code == ClusterVersion }) {
+		t.Errorf("got %q", Texts(got))
+	}
+}
+
 // What to do about NOSPACE depends on why it is up, and on whether the leader cures it.
 func TestNoSpaceAdvice(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -197,10 +197,22 @@ func (o resuming) enter() Action {
 			Why: fmt.Sprintf("%s; slot %s joins again", o.begunBefore(o.Disk.Founder), o.Claim.Slot)}
 	case o.unlike(r) != "":
 		return wait("%s", o.unlike(r))
+	case o.cramped() != "":
+		return wait("%s", o.cramped())
 	default:
 		return Action{Kind: Start, Record: r, Member: o.Disk.Founder, Peers: r.Charter.Peers(),
 			Why: fmt.Sprintf("every disk has promised: slot %s starts as a founder of %s", o.Claim.Slot, r.Token())}
 	}
+}
+
+// cramped says that a blank volume has no room for the first file of etcd's log, without which etcd ends the process.
+func (o resuming) cramped() string {
+	r := o.Claim.Room
+	if r.Size == 0 || r.Free >= segment {
+		return ""
+	}
+	return fmt.Sprintf("slot %s does not start: its volume has %s, which etcd's log takes at once: make room there, or make "+
+		"it larger", o.Claim.Slot, r.needs(segment))
 }
 
 // replacedAs says whether the founder that this disk was to be is no longer a member.
@@ -281,6 +293,9 @@ func (o resuming) join(r *Record, id uint64) Action {
 	}
 	if !listed {
 		return wait("slot %s is admitted as learner %x, which leader %s does not list yet", o.Claim.Slot, id, leader.Node)
+	}
+	if why := o.cramped(); why != "" {
+		return wait("%s", why)
 	}
 	return Action{Kind: Start, Record: r, Member: id, Join: true, Peers: peers,
 		Why: fmt.Sprintf("slot %s joins %s as learner %x", o.Claim.Slot, r.Token(), id)}
