@@ -120,8 +120,8 @@ func (k *Keeper) Expiries() []Expiry {
 	return all
 }
 
-// Problems are what is wrong, in sentences for an operator: what expires soon, what could not be renewed and why. They
-// hold no secret.
+// Problems are what is wrong, in sentences for an operator: what expires soon, what could not be renewed and why. The end
+// of an operator's file is not among them: health judges the files that the configuration names. They hold no secret.
 func (k *Keeper) Problems() []string {
 	have, now := k.now(), time.Now()
 	var all []string
@@ -133,6 +133,7 @@ func (k *Keeper) Problems() []string {
 			all = append(all, fmt.Sprintf("certificate %s could not be read: %v", w.Name, w.err))
 		}
 	}
+	have.watched = nil
 	for _, e := range have.endings(k.cfg.Files()) {
 		if p := e.problem(now); p != "" {
 			all = append(all, p)
