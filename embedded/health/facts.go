@@ -61,10 +61,14 @@ func (c *Checkup) reaches(m plan.MemberInfo) bool {
 	return m.Connected || slices.Contains(c.Near, m.ID)
 }
 
-// Quantile is the 99th percentile of a histogram, in seconds, of Count samples.
+// Quantile is the 99th percentile of a histogram and its mean, in seconds, of Count samples: those of the last Over
+// seconds, or all that there are where Over is 0. Total is how many there are in all.
 type Quantile struct {
 	Seconds float64 `json:"seconds"`
+	Mean    float64 `json:"mean_seconds"`
 	Count   uint64  `json:"count"`
+	Over    float64 `json:"over_seconds,omitempty"`
+	Total   uint64  `json:"total"`
 }
 
 // VolumeRoom is the room on a volume, with what its node has decided by. Reserve is what etcd needs free to keep

@@ -30,7 +30,7 @@ func sound() *Facts {
 			Record: &r, Volume: &plan.Volume{Slot: slot}, Upkeep: &UpkeepStatus{}, Backup: &BackupStatus{Leading: i == 0, Due: &due},
 			Etcd: &EtcdStatus{Status: plan.Status{Version: "3.7.3", ClusterVersion: "3.7.0", Space: plan.Space{Size: 1 << 20, InUse: 1 << 20, Quota: 2 << 30}, Leader: i == 0, HasLead: true, Confirmed: true, Term: 2}},
 			Checkup: &Checkup{Time: now, Member: uint64(i + 1), Leader: i == 0, Members: members, Names: map[uint64]string{1: "a", 2: "b", 3: "c"}, Cures: true,
-				Fsync: &Quantile{0.002, 1000}, Commit: &Quantile{0.004, 1000}, Room: &VolumeRoom{Room: plan.Room{Free: 50 << 30, Size: 100 << 30}}},
+				Fsync: &Quantile{Seconds: 0.002, Count: 1000, Total: 1000}, Commit: &Quantile{Seconds: 0.004, Count: 1000, Total: 1000}, Room: &VolumeRoom{Room: plan.Room{Free: 50 << 30, Size: 100 << 30}}},
 			Asked: now.Add(-time.Millisecond), Answered: now.Add(time.Millisecond)})
 	}
 	return f
@@ -337,8 +337,17 @@ func TestSituations(t *testing.T) {
 
 		// Disks and databases.
 		{"a slow log", func(f *Facts) { f.node(1).Checkup.Fsync.Seconds = 0.0123 }, DiskSlow, Warning, "wal fsync) takes up to 12 ms", Healthy},
+		{"a log that has become slow", func(f *Facts) {
+			f.node(1).Checkup.Fsync = &Quantile{Seconds: 0.0123, Count: 100, Over: 600, Total: 1e6}
+		}, DiskSlow, Warning, "takes up to 12 ms (99th percentile of 100 in the last 10m)", Healthy},
+		{"a log so slow that it gives few samples", func(f *Facts) {
+			f.node(1).Checkup.Fsync = &Quantile{Seconds: 8, Mean: 0.392, Count: 30, Total: 30}
+		}, DiskSlow, Warning, "takes 392 ms on average (of 30 since the process started)", Healthy},
+		{"a few slow writes", func(f *Facts) {
+			f.node(1).Checkup.Fsync = &Quantile{Seconds: 8, Mean: 0.392, Count: 9, Over: 600, Total: 1000}
+		}, "", "", "", Healthy},
 		{"a slow commit", func(f *Facts) { f.node(1).Checkup.Commit.Seconds = 0.03 }, DiskSlow, Warning, "backend commit) takes up to 30 ms", Healthy},
-		{"a young process", func(f *Facts) { f.node(1).Checkup.Fsync.Count = 99 }, DiskUnmeasured, Info, "fewer than 100 times", Healthy},
+		{"a young process", func(f *Facts) { f.node(1).Checkup.Fsync.Total = 99 }, DiskUnmeasured, Info, "fewer than 100 times", Healthy},
 		{"a disk that is nearly full", func(f *Facts) { f.node(1).Checkup.Room.Free = 4 << 30 }, DiskFull, Degrading, "4.0 GiB of 100.0 GiB are free on the volume of n2", Degraded},
 		{"a disk that is rather full", func(f *Facts) { f.node(1).Checkup.Room.Free = 9 << 30 }, DiskLow, Warning, "9.0 GiB of 100.0 GiB are free", Healthy},
 		{"no room to defragment", func(f *Facts) {

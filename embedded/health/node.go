@@ -113,11 +113,12 @@ func (n *NodeStatus) near() (near, voters int) {
 }
 
 // What etcd's documentation of hardware and its FAQ ask of a disk, in seconds, as the 99th percentile; and how many
-// samples there must be for one.
+// samples there must be for one, or for a mean. A disk on which even the mean is longer gives few samples.
 const (
 	slowFsync   = 0.010
 	slowCommit  = 0.025
 	leastSample = 100
+	leastMean   = 10
 )
 
 // roomToDefragment is what a defragmentation wants beside the data in use: two segments of the log.
@@ -128,24 +129,8 @@ func (n *NodeStatus) disks(out *findings) {
 	if c == nil {
 		return
 	}
-	few := func(q *Quantile) bool { return q == nil || q.Count < leastSample }
-	switch {
-	case n.Etcd == nil:
-	case few(c.Fsync) || few(c.Commit):
-		out.add(DiskUnmeasured, n.Node,
-			"etcd on %s has measured its disk fewer than %d times since the process started", n.Node, leastSample)
-	default:
-		for _, d := range []struct {
-			what  string
-			of    *Quantile
-			limit float64
-		}{{"a write to etcd's log (wal fsync)", c.Fsync, slowFsync},
-			{"a commit of etcd's database (backend commit)", c.Commit, slowCommit}} {
-			if d.of.Seconds > d.limit {
-				out.add(DiskSlow, n.Node, "on %s %s takes up to %.0f ms (99th percentile of %d since the process started), "+
-					"and etcd needs less than %.0f ms", n.Node, d.what, d.of.Seconds*1e3, d.of.Count, d.limit*1e3)
-			}
-		}
+	if n.Etcd != nil {
+		n.diskTimes(out, c)
 	}
 	switch {
 	case n.Volume == nil:
@@ -156,6 +141,45 @@ func (n *NodeStatus) disks(out *findings) {
 		n.room(out, *c.Room)
 	}
 	n.beside(out, c)
+}
+
+// diskTimes judges how long the disk of the member takes.
+func (n *NodeStatus) diskTimes(out *findings, c *Checkup) {
+	slow := false
+	for _, d := range []struct {
+		what  string
+		of    *Quantile
+		limit float64
+	}{{"a write to etcd's log (wal fsync)", c.Fsync, slowFsync},
+		{"a commit of etcd's database (backend commit)", c.Commit, slowCommit}} {
+		if text := d.of.slow(d.limit); text != "" {
+			slow = true
+			out.add(DiskSlow, n.Node, "on %s %s takes %s, and etcd needs less than %.0f ms", n.Node, d.what, text, d.limit*1e3)
+		}
+	}
+	few := func(q *Quantile) bool { return q == nil || q.Total < leastSample }
+	if !slow && (few(c.Fsync) || few(c.Commit)) {
+		out.add(DiskUnmeasured, n.Node,
+			"etcd on %s has measured its disk fewer than %d times since the process started", n.Node, leastSample)
+	}
+}
+
+// slow says how long something takes that takes longer than it should, "" if it does not, or that is not known.
+func (q *Quantile) slow(limit float64) string {
+	if q == nil {
+		return ""
+	}
+	when := "since the process started"
+	if q.Over > 0 {
+		when = "in the last " + Age(time.Unix(int64(q.Over), 0), time.Unix(0, 0))
+	}
+	switch {
+	case q.Count >= leastSample && q.Seconds > limit:
+		return fmt.Sprintf("up to %.0f ms (99th percentile of %d %s)", q.Seconds*1e3, q.Count, when)
+	case q.Count >= leastMean && q.Mean > limit:
+		return fmt.Sprintf("%.0f ms on average (of %d %s)", q.Mean*1e3, q.Count, when)
+	}
+	return ""
 }
 
 // beside judges the disks of the backups, where they are not the volume's.

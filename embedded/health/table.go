@@ -101,8 +101,7 @@ var (
 	ClockStore = local("clock-off-store", areaClocks, Warning, "Have the node follow a time server (chrony).")
 
 	DiskSlow = wide("disk-slow", areaDisks, Warning,
-		"Give etcd a faster disk, or one that it does not share; `etcd_disk_*` of /metrics shows whether it is so at "+
-			"present.")
+		"Give etcd a faster disk, or one that it does not share; `etcd_disk_*` of /metrics has the figures.")
 	DiskUnmeasured = wide("disk-unmeasured", areaDisks, Info, "Check again when etcd has been written to for a while.")
 	DiskLow        = local("disk-space-low", areaDisks, Warning,
 		"Make the volume larger, or delete what is not etcd's.")
