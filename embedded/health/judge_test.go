@@ -343,6 +343,9 @@ func TestSituations(t *testing.T) {
 		{"a log so slow that it gives few samples", func(f *Facts) {
 			f.node(1).Checkup.Fsync = &Quantile{Seconds: 8, Mean: 0.392, Count: 30, Total: 30}
 		}, DiskSlow, Warning, "takes 392 ms on average (of 30 since the process started)", Healthy},
+		{"a log that is somewhat slow in the beginning", func(f *Facts) {
+			f.node(1).Checkup.Fsync = &Quantile{Seconds: 8, Mean: 0.011, Count: 30, Total: 30}
+		}, DiskUnmeasured, Info, "fewer than 100 times", Healthy},
 		{"a few slow writes", func(f *Facts) {
 			f.node(1).Checkup.Fsync = &Quantile{Seconds: 8, Mean: 0.392, Count: 9, Over: 600, Total: 1000}
 		}, "", "", "", Healthy},

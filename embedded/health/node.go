@@ -113,11 +113,12 @@ func (n *NodeStatus) near() (near, voters int) {
 }
 
 // What etcd's documentation of hardware and its FAQ ask of a disk, in seconds, as the 99th percentile; and how many
-// samples there must be for one, or for a mean. A disk on which even the mean is longer gives few samples.
+// samples there must be for one. A disk on which the mean is slowMean times that gives few samples.
 const (
 	slowFsync   = 0.010
 	slowCommit  = 0.025
 	leastSample = 100
+	slowMean    = 10
 	leastMean   = 10
 )
 
@@ -176,7 +177,7 @@ func (q *Quantile) slow(limit float64) string {
 	switch {
 	case q.Count >= leastSample && q.Seconds > limit:
 		return fmt.Sprintf("up to %.0f ms (99th percentile of %d %s)", q.Seconds*1e3, q.Count, when)
-	case q.Count >= leastMean && q.Mean > limit:
+	case q.Count >= leastMean && q.Mean > slowMean*limit:
 		return fmt.Sprintf("%.0f ms on average (of %d %s)", q.Mean*1e3, q.Count, when)
 	}
 	return ""
