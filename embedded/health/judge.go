@@ -291,8 +291,11 @@ func (s judged) missing(out *findings, n NodeStatus) {
 	case !n.Live && n.Volume != nil && s.elsewhere(n.Volume.Slot): // the slot says it
 	case !n.Live && n.Volume != nil && !slices.Contains(s.slots, n.Volume.Slot): // which the cluster has given up
 	case !n.Live && n.Volume != nil && s.holder(n.Volume.Slot) == nil:
-		out.add(NodeLost, n.Node, "%s, which holds slot %s, has not been heard of since %s", n.Node, n.Volume.Slot,
+		f := out.add(NodeLost, n.Node, "%s, which holds slot %s, has not been heard of since %s", n.Node, n.Volume.Slot,
 			n.Since.UTC().Format(timeFormat))
+		if s.confirmed() == nil {
+			f.then("Start it again, or give its volume to another machine.")
+		}
 	}
 }
 
@@ -340,7 +343,10 @@ func (s judged) judgeSlots(out *findings) {
 				"slot %s: raft is connected to its member, and according to the gossip %s holds it", slot, who)
 		case n == nil && s.begins() && s.confirmed() == nil: // nor is the quorum known
 		case n == nil:
-			out.add(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot))
+			f := out.add(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot))
+			if s.confirmed() == nil {
+				f.then("Start its node, with its disk: without a quorum nobody fills a blank one.")
+			}
 		case n.Stall != nil: // which its own finding explains
 			out.add(SlotDown, subject, "slot %s is stalled on %s", slot, n.Node).
 				then("See the finding about the member of %s.", n.Node)

@@ -551,6 +551,24 @@ func TestStandby(t *testing.T) {
 	}
 }
 
+// Nobody is sent to bring a blank disk while there is no quorum that could fill it.
+func TestNoBlankDisksWithoutQuorum(t *testing.T) {
+	for _, lost := range [][]int{{2}, {1, 2}} {
+		f := sound()
+		for _, i := range lost {
+			f.lose(i)
+		}
+		if len(lost) > 1 {
+			f.leaderless(60)
+		}
+		for _, found := range f.Judge([]string{"a", "b", "c"}) {
+			if (found.Code == SlotDown && !strings.Contains(found.Do, "what n1 waits for") || found.Code == NodeLost) && strings.Contains(found.Do, "filled by the others") != (len(lost) == 1) {
+				t.Errorf("%d lost: %+v", len(lost), found)
+			}
+		}
+	}
+}
+
 // While a member has not run yet, it is not said that all do.
 func TestClusterVersionOfAll(t *testing.T) {
 	f := sound()
