@@ -6,17 +6,31 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// tidyTime is how long a call whose context has ended may still take, to remove what it has begun.
-const tidyTime = time.Second
+const (
+	// tidyTime is how long a call whose context has ended may still take, to remove what it has begun.
+	tidyTime = 500 * time.Millisecond
+	// mostBehind is how many calls may be left behind. Each may hold a thread of the process.
+	mostBehind = 16
+)
 
-// answered runs f, which uses the file system of a store at path. It returns soon after ctx ends, also where that file
-// system hangs, as a network mount or a disk may: f is left behind then, and its result is lost.
-func answered[T any](ctx context.Context, path string, f func() (T, error)) (result T, err error) {
+// patience is with the file system of a store at path, which may hang as a network mount or a disk does.
+type patience struct {
+	path   string
+	behind atomic.Int32 // calls that were left behind and have not ended
+}
+
+// answered runs f, which uses the file system. It returns soon after ctx ends, also where that hangs: f is left behind
+// then, and its result is lost. While many are, no other call is begun.
+func answered[T any](ctx context.Context, p *patience, f func() (T, error)) (result T, err error) {
 	if ctx.Err() != nil {
 		return result, context.Cause(ctx)
+	}
+	if n := p.behind.Load(); n >= mostBehind {
+		return result, fmt.Errorf("the store %s does not answer: %d calls have not ended", p.path, n)
 	}
 	type answer struct {
 		result T
@@ -36,7 +50,12 @@ func answered[T any](ctx context.Context, path string, f func() (T, error)) (res
 	case a := <-done:
 		return a.result, a.err
 	case <-time.After(tidyTime):
-		return result, fmt.Errorf("the store %s does not answer: %w", path, context.Cause(ctx))
+		p.behind.Add(1)
+		go func() {
+			<-done
+			p.behind.Add(-1)
+		}()
+		return result, fmt.Errorf("the store %s does not answer: %w", p.path, context.Cause(ctx))
 	}
 }
 
@@ -66,7 +85,7 @@ func (l *lent) takeBack() {
 // patient reads a file for as long as ctx lasts. A read that is left behind has a buffer of its own.
 type patient struct {
 	ctx  context.Context
-	path string // of the store
+	p    *patience
 	f    io.ReadCloser
 	buf  []byte
 	rest []byte // of buf, read and not handed out yet
@@ -83,7 +102,7 @@ func (r *patient) Read(p []byte) (int, error) {
 			r.buf = make([]byte, min(len(p), chunkSize))
 		}
 		var n int
-		n, r.err = answered(r.ctx, r.path, func() (int, error) { return r.f.Read(r.buf) })
+		n, r.err = answered(r.ctx, r.p, func() (int, error) { return r.f.Read(r.buf) })
 		r.rest = r.buf[:n]
 	}
 	n := copy(p, r.rest)

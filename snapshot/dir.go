@@ -24,7 +24,7 @@ import (
 // Objects are files of mode 0600, because a backup holds every secret of the cluster. Each is written under a hidden
 // directory and moved into place, so that it appears whole or not at all.
 type Dir struct {
-	path string
+	patience
 
 	mu    sync.Mutex
 	seen  bool // the mark has been seen: from now on its absence means that the store is gone
@@ -37,7 +37,7 @@ const mark = ".holdfast"
 
 // NewDir returns the store in the directory path, which must exist when the store is used: it is never created,
 // because a missing directory may be a missing mount.
-func NewDir(path string) *Dir { return &Dir{path: path} }
+func NewDir(path string) *Dir { return &Dir{patience: patience{path: path}} }
 
 // open returns the root of the store, or an error if it is not there.
 func (d *Dir) open(write bool) (*os.Root, error) {
@@ -138,7 +138,7 @@ type placing func(root *os.Root, temp, name string) error
 func (d *Dir) write(ctx context.Context, name string, r io.Reader, place placing) error {
 	source := &lent{r: r}
 	defer source.takeBack()
-	_, err := answered(ctx, d.path, func() (struct{}, error) { return struct{}{}, d.writeNow(ctx, name, source, place) })
+	_, err := answered(ctx, &d.patience, func() (struct{}, error) { return struct{}{}, d.writeNow(ctx, name, source, place) })
 	return err
 }
 
@@ -185,11 +185,11 @@ func (d *Dir) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	f, err := answered(ctx, d.path, func() (*os.File, error) { return d.get(name) })
+	f, err := answered(ctx, &d.patience, func() (*os.File, error) { return d.get(name) })
 	if err != nil {
 		return nil, err
 	}
-	return &patient{ctx: ctx, path: d.path, f: f}, nil
+	return &patient{ctx: ctx, p: &d.patience, f: f}, nil
 }
 
 // get opens the file of an object.
@@ -215,7 +215,7 @@ func (d *Dir) get(name string) (*os.File, error) {
 
 // List implements Store.
 func (d *Dir) List(ctx context.Context, prefix string) ([]Object, error) {
-	return answered(ctx, d.path, func() ([]Object, error) { return d.list(ctx, prefix) })
+	return answered(ctx, &d.patience, func() ([]Object, error) { return d.list(ctx, prefix) })
 }
 
 func (d *Dir) list(ctx context.Context, prefix string) ([]Object, error) {
@@ -272,7 +272,7 @@ func (d *Dir) Delete(ctx context.Context, name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	_, err := answered(ctx, d.path, func() (struct{}, error) { return struct{}{}, d.remove(name) })
+	_, err := answered(ctx, &d.patience, func() (struct{}, error) { return struct{}{}, d.remove(name) })
 	return err
 }
 

@@ -36,15 +36,11 @@ func (k *Keeper) watch(ctx context.Context) {
 
 // lookAtStore learns what the main store holds. told are the bad backups that were logged.
 func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]bool) {
-	late := fmt.Errorf("no answer within %s", watchTime)
-	ctx, cancel := context.WithTimeoutCause(ctx, watchTime, late)
+	ctx, cancel := context.WithTimeoutCause(ctx, watchTime, fmt.Errorf("no answer within %s", watchTime))
 	defer cancel()
 	k.mu.Lock()
 	before := k.state.learned
 	k.mu.Unlock()
-	// A directory whose server is gone heeds no context: then this does not return, and somebody else must say it.
-	hangs := time.AfterFunc(watchTime, func() { k.silent(late) })
-	defer hangs.Stop()
 	start := time.Now()
 	backups, err := seen.list(ctx, k.stores.Main, k.source.Identity())
 	if err == nil {
