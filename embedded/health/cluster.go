@@ -268,7 +268,7 @@ func (h *Holdings) judge(out *findings, elsewhere string) {
 			then("Set snapshot.store to the same place on every node: a restore needs that.")
 	case h.Good == 0:
 		out.add(BackupNone, "", "there is no verified backup of this cluster in the store: if a majority of the disks is "+
-			"lost, nothing can be restored")
+			"lost, nothing can be restored from it")
 	}
 	if len(h.Skipped) > 0 {
 		out.add(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; "))
