@@ -23,7 +23,7 @@ func TestSettleEnd(t *testing.T) {
 	}{
 		{"", errors.New("port taken"), "port taken"},
 		{"", nil, ""},
-		{"the volume was lost", fmt.Errorf("run: %w", coordinator.ErrVolumeLost), "the volume was lost"},
+		{"the volume was lost: EIO", fmt.Errorf("run: %w", coordinator.ErrVolumeLost), "the volume was lost: EIO"},
 		{"", fmt.Errorf("start: %w", context.Canceled), ""},
 	} {
 		if c.noted != "" {
