@@ -26,8 +26,8 @@ func newFoundCommand() *cobra.Command {
 			"           good: one that still runs elsewhere may found a second cluster with the same name.\n" +
 			"--new      like --abandon, and also moves the backup store's record of the former cluster aside (it is kept).\n" +
 			"           If etcd-manager keeps a cluster in the store, it allows founding one beside it. Use it when you give\n" +
-			"           up the former cluster. Its backups stay. It is refused while a leader of that cluster writes into the\n" +
-			"           store that it lives, which takes 12 s to see.",
+			"           up the former cluster. Its backups stay. It is refused while a leader of that cluster writes\n" +
+			"           into the store that it lives, which takes 12 s to see.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if abandon == anew {

@@ -138,7 +138,9 @@ type placing func(root *os.Root, temp, name string) error
 func (d *Dir) write(ctx context.Context, name string, r io.Reader, place placing) error {
 	source := &lent{r: r}
 	defer source.takeBack()
-	_, err := answered(ctx, &d.patience, func() (struct{}, error) { return struct{}{}, d.writeNow(ctx, name, source, place) })
+	_, err := answered(ctx, &d.patience, func() (struct{}, error) {
+		return struct{}{}, d.writeNow(ctx, name, source, place)
+	})
 	return err
 }
 

@@ -25,7 +25,8 @@ type audible struct {
 func (a *audible) await() (answered func() bool) {
 	return time.AfterFunc(silence, func() {
 		a.once.Do(func() {
-			fmt.Fprintf(a.said, "waiting for the store %s, which has not answered for %s; Ctrl-C ends the command\n", a.at, silence)
+			fmt.Fprintf(a.said, "waiting for the store %s, which has not answered for %s; Ctrl-C ends the command\n", a.at,
+				silence)
 		})
 	}).Stop
 }

@@ -142,8 +142,8 @@ func (c *fileCheck) unused(cfg Config) bool {
 // answers is how long the directory of the backups, or those of the volumes, may take to be looked at.
 const answers = 3 * time.Second
 
-// ifAnswered returns what look finds, or else silent if that takes longer: a directory of a dead server holds anyone who
-// looks at it forever, and a member needs no backups to start.
+// ifAnswered returns what look finds, or else silent if that takes longer: a directory of a dead server holds anyone
+// who looks at it forever, and a member needs no backups to start.
 func ifAnswered(limit time.Duration, look func() []error, silent ...error) []error {
 	found := make(chan []error, 1)
 	go func() { found <- look() }()

@@ -64,8 +64,8 @@ func noDirectory(path string) error {
 		err = fmt.Errorf("%s is not a directory", path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("there is no directory %s: create it or mount it; until then no backup is made and no cluster founded",
-			path)
+		err = fmt.Errorf("there is no directory %s: create it or mount it; until then no backup is made and no cluster "+
+			"founded", path)
 	}
 	return err
 }

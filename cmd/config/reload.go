@@ -87,10 +87,11 @@ func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel,
 	return taken, restart, nil
 }
 
-// Watch calls changed after each SIGHUP and each change of file's content, until ctx is done; it returns nil then. That
-// the file can no longer be read is a change, too. The first call comes at the start: the file may have changed between its loading and the watch. changed is never called
-// concurrently. Without a file, SIGHUP alone counts; and so it does, with a logged warning, when the file cannot be
-// watched: inotify has limits, and others on the host may have used them up.
+// Watch calls changed after each SIGHUP and each change of file's content, until ctx is done; it returns nil then.
+// That the file can no longer be read is a change, too. The first call comes at the start: the file may have changed
+// between its loading and the watch. changed is never called concurrently. Without a file, SIGHUP alone counts; and so
+// it does, with a logged warning, when the file cannot be watched: inotify has limits, and others on the host may have
+// used them up.
 func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) error {
 	w := newFileWatch(file, lg)
 	defer w.close()

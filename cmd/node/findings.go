@@ -64,8 +64,8 @@ func (p *pending) findings(node string) []health.Finding {
 	switch {
 	case p == nil:
 	case p.wrong != "":
-		return []health.Finding{health.New(health.ConfigWrong, "", "the configuration of %s is wrong since it was changed, and "+
-			"the process would not start with it: %s", node, p.wrong)}
+		return []health.Finding{health.New(health.ConfigWrong, "", "the configuration of %s is wrong since it was changed, "+
+			"and the process would not start with it: %s", node, p.wrong)}
 	case len(p.keys) > 0:
 		return []health.Finding{health.New(health.RestartNeeded, "", "the configuration of %s has changed, and %s runs with "+
 			"the old values of %s until it is restarted", node, node, strings.Join(p.keys, ", "))}

@@ -53,8 +53,8 @@ func briefly(do func()) {
 	}
 }
 
-// settleEnd writes down why the process could not go on, or forgets what another one wrote, if it ends in good order. What
-// is written of a lost volume stays.
+// settleEnd writes down why the process could not go on, or forgets what another one wrote, if it ends in good order.
+// What is written of a lost volume stays.
 func settleEnd(cfg config.Config, err error) {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):

@@ -94,6 +94,6 @@ func tooLate(record plan.Record) error {
 	if p.Survivor == "" {
 		back = "to return to what was before, restore the backup that was made just before it (`holdfast snapshot list`)"
 	}
-	return fmt.Errorf("too late: the %s by %s passed the point of no return, and the cluster continues as %s; --abort does "+
-		"not undo it; %s", p.Title(), p.By, record.Token(), back)
+	return fmt.Errorf("too late: the %s by %s passed the point of no return, and the cluster continues as %s; --abort "+
+		"does not undo it; %s", p.Title(), p.By, record.Token(), back)
 }

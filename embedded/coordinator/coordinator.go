@@ -193,8 +193,8 @@ func (c *Coordinator) AskStore() { c.generations.ask() }
 
 // Run lives the node's life until ctx ends, the volume is lost, or etcd ends for a reason that a restart
 // of the process has to cure. It stops etcd and gives up the volume before it returns. When the volume is
-// lost it returns at once: whatever still hangs on the dead disk ends only with the process. The cause of ctx, if another
-// one than [context.Canceled], is why the process ends by itself.
+// lost it returns at once: whatever still hangs on the dead disk ends only with the process. The cause of ctx, if it is
+// another one than [context.Canceled], is why the process ends by itself.
 func (c *Coordinator) Run(ctx context.Context) error {
 	c.observer.begin()
 	inner, cancel := context.WithCancel(ctx)

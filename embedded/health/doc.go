@@ -11,9 +11,9 @@
 // # Where to look
 //
 //   - table.go has each code with its severity and its cure.
-//   - judge.go, node.go, disks.go, cluster.go, rotation.go and vote.go decide when there is a finding, and word it. What
-//     a node finds on its own (names, gossip, stores) comes worded from cmd/node/findings.go and the package that it is
-//     about.
+//   - judge.go, node.go, disks.go, cluster.go, rotation.go and vote.go decide when there is a finding, and word it.
+//     What a node finds on its own (names, gossip, stores) comes worded from cmd/node/findings.go and the package that
+//     it is about.
 //   - explain.go has what stops a node, for `status --why`. The sentence of a decision is made with the decision, in
 //     embedded/plan.
 //   - release.go, takeover.go, downgrade.go and restore.go judge one operation each, for its command and for status.

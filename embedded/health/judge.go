@@ -74,8 +74,8 @@ func (f *Facts) kubernetes(out *findings) {
 			}
 		}
 		if len(serve) > 0 {
-			out.unexamined(areaKubernetes, self.Node, "%s stands by and runs no member, so it cannot read the keys of Kubernetes",
-				self.Node).as(Info).then("`holdfast doctor` on %s checks them.", strings.Join(serve, " or "))
+			out.unexamined(areaKubernetes, self.Node, "%s stands by and runs no member, so it cannot read the keys of "+
+				"Kubernetes", self.Node).as(Info).then("`holdfast doctor` on %s checks them.", strings.Join(serve, " or "))
 			return
 		}
 	}

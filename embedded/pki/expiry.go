@@ -120,8 +120,9 @@ func (k *Keeper) Expiries() []Expiry {
 	return all
 }
 
-// Problems are what is wrong, in sentences for an operator: what expires soon, what could not be renewed and why. The end
-// of an operator's file is not among them: health judges the files that the configuration names. They hold no secret.
+// Problems are what is wrong, in sentences for an operator: what expires soon, what could not be renewed and why. The
+// end of an operator's file is not among them: health judges the files that the configuration names. They hold no
+// secret.
 func (k *Keeper) Problems() []string {
 	have, now := k.now(), time.Now()
 	var all []string

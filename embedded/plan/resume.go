@@ -211,8 +211,8 @@ func (o resuming) cramped() string {
 	if r.Size == 0 || r.Free >= segment {
 		return ""
 	}
-	return fmt.Sprintf("slot %s does not start: its volume has %s, which etcd's log takes at once: make room there, or make "+
-		"it larger", o.Claim.Slot, r.needs(segment))
+	return fmt.Sprintf("slot %s does not start: its volume has %s, which etcd's log takes at once: make room there, or "+
+		"make it larger", o.Claim.Slot, r.needs(segment))
 }
 
 // replacedAs says whether the founder that this disk was to be is no longer a member.
