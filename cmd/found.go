@@ -7,12 +7,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/backups"
+	"holdfast/cmd/config"
 	"holdfast/cmd/control"
+	"holdfast/cmd/proposal"
 	"holdfast/cmd/show"
 )
 
 func newFoundCommand() *cobra.Command {
 	var abandon, anew, dryRun bool
+	var overrule []string
 	c := &cobra.Command{
 		Use:   "found {--abandon | --new}",
 		Short: "Make founding decisions that only an operator may make",
@@ -22,11 +26,21 @@ func newFoundCommand() *cobra.Command {
 			"           good: one that still runs elsewhere may found a second cluster with the same name.\n" +
 			"--new      like --abandon, and also moves the backup store's record of the former cluster aside (it is kept).\n" +
 			"           If etcd-manager keeps a cluster in the store, it allows founding one beside it. Use it when you give\n" +
-			"           up the former cluster. Its backups stay.",
+			"           up the former cluster. Its backups stay. It is refused while a leader of that cluster writes\n" +
+			"           into the store that it lives, which takes 12 s to see.",
 		Args: cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			if abandon == anew {
 				return errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)")
+			}
+			cfg, client, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			if anew {
+				if err := mayGiveUp(c, cfg, client, overrule); err != nil {
+					return err
+				}
 			}
 			if err := client.Do(c.Context(), http.MethodPost,
 				fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun)); err != nil {
@@ -42,11 +56,23 @@ func newFoundCommand() *cobra.Command {
 			}
 			fmt.Fprintln(c.OutOrStdout(), "ordered; `holdfast status` shows what the node does now")
 			return nil
-		}),
+		},
 	}
-	addClientFlags(c.Flags())
+	addClientFlags(c.Flags(), shownForStores...)
+	c.Flags().StringSliceVar(&overrule, "overrule", nil, "`disks` whose leaders may write into the store all the same")
 	c.Flags().BoolVar(&abandon, "abandon", false, "forget what this blank disk has promised")
 	c.Flags().BoolVar(&anew, "new", false, "give up the former cluster")
 	addDryRun(c.Flags(), &dryRun)
 	return c
+}
+
+// mayGiveUp returns an error if the cluster that the store knows lives, out of sight of this node.
+func mayGiveUp(c *cobra.Command, cfg config.Config, client *control.Client, overrule []string) error {
+	o := proposal.Operator{Name: operator(), Config: cfg, Node: client, Options: proposal.Options{Overrule: overrule},
+		Terminal: proposal.Terminal{Out: c.OutOrStdout(), Err: c.ErrOrStderr()}}
+	var err error
+	if o.Backups, err = backups.Open(c.Context(), cfg, o.Name, o.Err); err != nil {
+		return err
+	}
+	return o.MayGiveUp(c.Context())
 }

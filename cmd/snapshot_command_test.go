@@ -2,11 +2,15 @@ package cmd
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"holdfast/snapshot"
 	"holdfast/snapshot/snapshottest"
@@ -17,6 +21,7 @@ type atStore struct {
 	t   *testing.T
 	dir string // of the store
 	db  *snapshottest.DB
+	ctx context.Context
 }
 
 func newAtStore(t *testing.T) *atStore {
@@ -26,7 +31,7 @@ func newAtStore(t *testing.T) *atStore {
 	t.Setenv("HOLDFAST_CONFIG", "")
 	db := snapshottest.NewDB(t)
 	db.Put("a", "1")
-	return &atStore{t, t.TempDir(), db}
+	return &atStore{t, t.TempDir(), db, t.Context()}
 }
 
 // save saves a backup of cluster main and returns its name.
@@ -55,7 +60,7 @@ func (a *atStore) runBoth(args ...string) (out, said string, err error) {
 	c.SetOut(&b)
 	c.SetErr(&e)
 	c.SetArgs(append(args, "--snapshot.store", a.dir, "--cluster.name", "main"))
-	err = c.ExecuteContext(a.t.Context())
+	err = c.ExecuteContext(a.ctx)
 	return b.String(), e.String(), err
 }
 
@@ -120,5 +125,26 @@ func TestListWithoutTheStore(t *testing.T) {
 	}
 	if out, err := a.run("list"); err == nil || out != "" {
 		t.Errorf("without a spool: got %q, %v, want an error alone", out, err)
+	}
+}
+
+// A command on a store that hangs ends at the first signal, and says which store that was.
+func TestCommandsOnAStoreThatHangs(t *testing.T) {
+	a := newAtStore(t)
+	a.dir = filepath.Join(a.dir, "pipe") // to open it hangs until somebody writes
+	if err := syscall.Mkfifo(a.dir, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"list"}, {"verify"}, {"drill"}, {"prune"}, {"pin", "x", "--why", "y"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		a.ctx = ctx
+		if _, err := a.run(args...); err == nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), a.dir) {
+			t.Errorf("%v: got %v", args, err)
+		}
+		cancel()
+		f, err := os.OpenFile(a.dir, os.O_WRONLY|syscall.O_NONBLOCK, 0) // lets go who was left behind
+		if err == nil {
+			f.Close()
+		}
 	}
 }

@@ -133,7 +133,7 @@ func (s *seeker) seeds(ctx context.Context) []target {
 
 // resolve asks the ordinary resolver; memberlist's own lookup takes no context and bypasses ours.
 func (s *seeker) resolve(ctx context.Context, seed string, told bool) []target {
-	key := "resolve/" + seed
+	key := "seed/name/" + seed // not that of an address
 	host, port, err := splitSeed(seed, cmp.Or(s.port, s.here.Address().Port()))
 	var ips []netip.Addr
 	if err == nil {

@@ -430,6 +430,12 @@ func TestSeedThatIsNotThere(t *testing.T) {
 	gone.stop()
 	a := start(t, "main", node("a"), func(c *Config) { c.Seeds = []string{seed, "nowhere.invalid"} })
 	await(t, "the seed among the problems", 5*time.Second, complains(a, "seed "+seed))
+	await(t, "the seed that has no address", 5*time.Second, complains(a, "seed nowhere.invalid: "))
+	for _, p := range a.Problems() {
+		if p.Kind != ProblemSeed {
+			t.Errorf("got %+v, want it to be about a seed", p)
+		}
+	}
 	for _, entry := range a.logs.All() {
 		if entry.Level > zapcore.InfoLevel {
 			t.Errorf("a lone node is normal, but it logged %q", entry.Message)

@@ -59,12 +59,13 @@ const (
 )
 
 var (
-	errCertificate = errors.New("its certificate is not one of this mesh")
+	errCertificate = errors.New("its certificate is not one of this mesh, or has expired")
 	errNoTLS       = errors.New("it does not speak TLS as this node does (tls.mode off, a holdfast " +
 		"of before, or no holdfast)")
-	errRefusesUs = errors.New("it refuses the certificate of this node (other authorities, or another clock)")
-	errOther     = errors.New("its certificate is for another node than the one that is known at its address")
-	errSlow      = errors.New("it connected and completed no handshake in time")
+	errRefusesUs = errors.New("it refuses the certificate of this node (which has expired or is of other authorities, or " +
+		"a clock is wrong)")
+	errOther = errors.New("its certificate is for another node than the one that is known at its address")
+	errSlow  = errors.New("it connected and completed no handshake in time")
 )
 
 // config is that of one side of a connection. Go's own verification asks for a host name, of which members have none

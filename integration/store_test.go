@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -177,8 +176,8 @@ func flip(t *testing.T, path string) {
 	must(t, os.WriteFile(path, data, 0o600))
 }
 
-// A changed configuration is applied as far as possible, automatically and on SIGHUP. For the rest, the log says that
-// it needs a restart.
+// A changed configuration is applied as far as possible, automatically and on SIGHUP. For the rest, the log and the
+// status say that it needs a restart, until there is one. The status also says that the file is wrong, or gone.
 func TestReload(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
@@ -203,19 +202,31 @@ func TestReload(t *testing.T) {
 	n.Configure()
 	n.Logs("the changed configuration is wrong and was not taken over", "log.level")
 	c.Healthy()
-	found := func() bool {
-		s, err := n.Self()
-		return err == nil && slices.ContainsFunc(s.Found, func(f health.Finding) bool { return f.Code == health.ConfigWrong })
+	only := func(want health.Code, text string) { // of the configuration
+		t.Helper()
+		c.Until(patience, fmt.Sprintf("the status says %q", want), func() error {
+			s, err := n.Self()
+			if err != nil {
+				return err
+			}
+			for _, code := range []health.Code{health.ConfigWrong, health.RestartNeeded} {
+				i := slices.IndexFunc(s.Found, func(f health.Finding) bool { return f.Code == code })
+				if (i >= 0) != (code == want) || i >= 0 && !strings.Contains(s.Found[i].Text, text) {
+					return fmt.Errorf("%+v", s.Found)
+				}
+			}
+			return nil
+		})
 	}
-	if !found() {
-		t.Error("the status says nothing of the wrong configuration")
-	}
+	only(health.ConfigWrong, "log.level")
 	c.Set("log.level", "warn") // commands read the file, too
 	n.Configure()
-	c.Until(patience, "the configuration is right again", func() error {
-		if found() {
-			return errors.New("it is still said to be wrong")
-		}
-		return nil
-	})
+	only(health.RestartNeeded, "the old values of stop.wait until")
+	must(t, os.Rename(n.File(), n.File()+".gone"))
+	only(health.ConfigWrong, "no such file")
+	must(t, os.Rename(n.File()+".gone", n.File()))
+	only(health.RestartNeeded, "stop.wait")
+	n.Stop()
+	n.Start()
+	only("", "")
 }

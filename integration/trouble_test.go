@@ -248,7 +248,7 @@ func TestStoreHangs(t *testing.T) {
 	n := c.Nodes[0]
 	release := hang(t, c.Store)
 	n.Start()
-	n.Says("the backup store does not answer", "no answer within")
+	n.Says("the backup store does not answer", "the store "+c.Store+" does not answer")
 	stopWithin(t, n, bound)
 	release()
 	n.Start()

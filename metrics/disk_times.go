@@ -1,57 +1,125 @@
 package metrics
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
-// Quantile is the 99th percentile, in seconds, of a histogram with Count samples.
+// Quantile is the 99th percentile and the mean, in seconds, of Count samples of a histogram: those of the last Over
+// seconds, or all Total samples if Over is 0.
 type Quantile struct {
 	Seconds float64
+	Mean    float64
 	Count   uint64
+	Over    float64
+	Total   uint64
 }
 
 // DiskTimes caches etcd's own figures of the disk for diskEvery. Gathering them costs as much as the rest of a status,
-// because the registry gathers everything.
+// because the registry gathers everything. The figures cover the last ten minutes, or longer if nobody asked meanwhile:
+// a disk that has become slow must not hide behind the days when it was fast.
 type DiskTimes struct {
 	mu            sync.Mutex
 	taken         time.Time
 	fsync, commit *Quantile
+	marks         []diskMark // the oldest first
 }
 
-const diskEvery = 5 * time.Second
+const (
+	diskEvery  = 5 * time.Second
+	diskWindow = 10 * time.Minute
+	diskMarks  = time.Minute // between two marks
+	leastDisk  = 10          // the samples that a window must have
+)
 
-// Times returns the figures over the life of this process, or nil if there are none.
+// diskMark has the content of the histograms at a time.
+type diskMark struct {
+	at            time.Time
+	fsync, commit *histogram
+}
+
+// Times returns the figures, or nil if there are none.
 func (d *DiskTimes) Times(from prometheus.Gatherer) (fsync, commit *Quantile) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if time.Since(d.taken) > diskEvery {
-		d.fsync, d.commit = diskTimes(from)
-		d.taken = time.Now()
+	if now := time.Now(); now.Sub(d.taken) > diskEvery {
+		d.take(diskTimes(from, now))
 	}
 	return d.fsync, d.commit
 }
 
-// diskTimes gathers the figures for Times.
-func diskTimes(from prometheus.Gatherer) (fsync, commit *Quantile) {
+// take computes the figures from the difference between now and the oldest mark of the window.
+func (d *DiskTimes) take(now diskMark) {
+	d.taken = now.at
+	old := func(m diskMark) bool { return now.at.Sub(m.at) >= diskWindow }
+	for len(d.marks) > 1 && old(d.marks[1]) {
+		d.marks = slices.Delete(d.marks, 0, 1)
+	}
+	var base diskMark
+	if len(d.marks) > 0 && old(d.marks[0]) {
+		base = d.marks[0]
+	}
+	over := now.at.Sub(base.at)
+	d.fsync, d.commit = now.fsync.recent(base.fsync, over), now.commit.recent(base.commit, over)
+	if n := len(d.marks); n == 0 || now.at.Sub(d.marks[n-1].at) >= diskMarks {
+		d.marks = append(d.marks, now)
+	}
+}
+
+// diskTimes gathers the histograms for Times; nil ones do not exist yet.
+func diskTimes(from prometheus.Gatherer, now time.Time) diskMark {
+	m := diskMark{at: now}
 	families, _ := from.Gather() // in spite of an error it returns what could be gathered
 	for _, f := range families {
-		of := map[string]**Quantile{"etcd_disk_wal_fsync_duration_seconds": &fsync,
-			"etcd_disk_backend_commit_duration_seconds": &commit}[f.GetName()]
-		if of == nil || len(f.GetMetric()) == 0 {
-			continue
+		of := map[string]**histogram{"etcd_disk_wal_fsync_duration_seconds": &m.fsync,
+			"etcd_disk_backend_commit_duration_seconds": &m.commit}[f.GetName()]
+		if of != nil && len(f.GetMetric()) > 0 {
+			*of = histogramOf(f.GetMetric()[0].GetHistogram())
 		}
-		h := f.GetMetric()[0].GetHistogram()
-		var bounds []float64
-		var below []uint64
-		for _, b := range h.GetBucket() {
-			bounds, below = append(bounds, b.GetUpperBound()), append(below, b.GetCumulativeCount())
-		}
-		*of = &Quantile{Seconds: percentile99(bounds, below, h.GetSampleCount()), Count: h.GetSampleCount()}
 	}
-	return fsync, commit
+	return m
+}
+
+// histogram is the content of a histogram: below has the number of samples up to each of the bounds.
+type histogram struct {
+	bounds []float64
+	below  []uint64
+	count  uint64
+	sum    float64
+}
+
+func histogramOf(from *dto.Histogram) *histogram {
+	h := &histogram{count: from.GetSampleCount(), sum: from.GetSampleSum()}
+	for _, b := range from.GetBucket() {
+		h.bounds, h.below = append(h.bounds, b.GetUpperBound()), append(h.below, b.GetCumulativeCount())
+	}
+	return h
+}
+
+// recent returns the figures of the samples since base, or of all if those are too few; nil without a histogram.
+func (h *histogram) recent(base *histogram, over time.Duration) *Quantile {
+	if h == nil {
+		return nil
+	}
+	of := *h
+	if base != nil && h.count >= base.count+leastDisk {
+		of.count, of.sum, of.below = h.count-base.count, h.sum-base.sum, slices.Clone(h.below)
+		for i := range of.below {
+			of.below[i] -= base.below[i]
+		}
+	} else {
+		over = 0
+	}
+	q := &Quantile{Seconds: percentile99(of.bounds, of.below, of.count), Count: of.count, Over: over.Seconds(),
+		Total: h.count}
+	if of.count > 0 {
+		q.Mean = of.sum / float64(of.count)
+	}
+	return q
 }
 
 // percentile99 returns the 99th percentile as Prometheus' histogram_quantile computes it: samples are evenly spread

@@ -68,12 +68,16 @@ type switched struct {
 	snapshot.Store
 	off, locked atomic.Bool
 	full        atomic.Bool
-	hangs       atomic.Pointer[chan struct{}] // until it is closed, ignoring the context, as in a system call
+	hangs       atomic.Pointer[chan struct{}] // until it is closed or the context ends
 }
 
-func (s *switched) fault() error {
+func (s *switched) fault(ctx context.Context) error {
 	if until := s.hangs.Load(); until != nil {
-		<-*until
+		select {
+		case <-*until:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	if s.off.Load() {
 		return errors.New("no route to host")
@@ -82,21 +86,21 @@ func (s *switched) fault() error {
 }
 
 func (s *switched) List(ctx context.Context, prefix string) ([]snapshot.Object, error) {
-	if err := s.fault(); err != nil {
+	if err := s.fault(ctx); err != nil {
 		return nil, err
 	}
 	return s.Store.List(ctx, prefix)
 }
 
 func (s *switched) Get(ctx context.Context, name string) (io.ReadCloser, error) {
-	if err := s.fault(); err != nil {
+	if err := s.fault(ctx); err != nil {
 		return nil, err
 	}
 	return s.Store.Get(ctx, name)
 }
 
 func (s *switched) Put(ctx context.Context, name string, r io.Reader) error {
-	if err := s.fault(); err != nil {
+	if err := s.fault(ctx); err != nil {
 		return err
 	}
 	if s.full.Load() {
@@ -107,7 +111,7 @@ func (s *switched) Put(ctx context.Context, name string, r io.Reader) error {
 }
 
 func (s *switched) PutIfAbsent(ctx context.Context, name string, data []byte) error {
-	if err := s.fault(); err != nil {
+	if err := s.fault(ctx); err != nil {
 		return err
 	}
 	return s.Store.PutIfAbsent(ctx, name, data)

@@ -24,7 +24,7 @@ import (
 // Objects are files of mode 0600, because a backup holds every secret of the cluster. Each is written below a hidden
 // directory and moved into place, so that it appears whole or not at all.
 type Dir struct {
-	path string
+	patience
 
 	mu    sync.Mutex
 	seen  bool // the mark was seen: if it is now absent, the store is gone
@@ -37,7 +37,7 @@ const mark = ".holdfast"
 
 // NewDir returns the store in the directory path, which must exist when the store is used: it is never created,
 // because a missing directory may be a missing mount.
-func NewDir(path string) *Dir { return &Dir{path: path} }
+func NewDir(path string) *Dir { return &Dir{patience: patience{path: path}} }
 
 // open returns the root of the store, or an error if it is not there.
 func (d *Dir) open(write bool) (*os.Root, error) {
@@ -130,9 +130,22 @@ func (d *Dir) PutIfAbsent(ctx context.Context, name string, data []byte) error {
 	})
 }
 
-// write writes r durably to an unfinished file, and calls place to give the file its name.
-func (d *Dir) write(ctx context.Context, name string, r io.Reader,
-	place func(root *os.Root, temp, name string) error) error {
+// placing moves an unfinished file to its name.
+type placing func(root *os.Root, temp, name string) error
+
+// write writes r durably to an unfinished file, and calls place to give the file its name. After it has returned, r is
+// no longer read.
+func (d *Dir) write(ctx context.Context, name string, r io.Reader, place placing) error {
+	source := &lent{r: r}
+	defer source.takeBack()
+	_, err := answered(ctx, &d.patience, func() (struct{}, error) {
+		return struct{}{}, d.writeNow(ctx, name, source, place)
+	})
+	return err
+}
+
+// writeNow does the work of write, and may hang.
+func (d *Dir) writeNow(ctx context.Context, name string, r io.Reader, place placing) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
@@ -174,9 +187,15 @@ func (d *Dir) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	f, err := answered(ctx, &d.patience, func() (*os.File, error) { return d.get(name) })
+	if err != nil {
+		return nil, err
 	}
+	return &patient{ctx: ctx, p: &d.patience, f: f}, nil
+}
+
+// get opens the file of an object.
+func (d *Dir) get(name string) (*os.File, error) {
 	root, err := d.open(false)
 	if err != nil {
 		return nil, err
@@ -193,14 +212,15 @@ func (d *Dir) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 		f.Close()
 		return nil, fmt.Errorf("open object %s: %w", name, cmp.Or(err, ErrNotFound))
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{ctxReader{ctx, f}, f}, nil
+	return f, nil
 }
 
 // List implements Store.
 func (d *Dir) List(ctx context.Context, prefix string) ([]Object, error) {
+	return answered(ctx, &d.patience, func() ([]Object, error) { return d.list(ctx, prefix) })
+}
+
+func (d *Dir) list(ctx context.Context, prefix string) ([]Object, error) {
 	root, err := d.open(false)
 	if err != nil {
 		return nil, err
@@ -254,9 +274,11 @@ func (d *Dir) Delete(ctx context.Context, name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+	_, err := answered(ctx, &d.patience, func() (struct{}, error) { return struct{}{}, d.remove(name) })
+	return err
+}
+
+func (d *Dir) remove(name string) error {
 	root, err := d.open(true)
 	if err != nil {
 		return err

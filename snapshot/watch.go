@@ -35,15 +35,11 @@ func (k *Keeper) watch(ctx context.Context) {
 
 // lookAtStore reads the main store. told has the bad backups that were already logged.
 func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]bool) {
-	late := fmt.Errorf("no answer within %s", watchTime)
-	ctx, cancel := context.WithTimeoutCause(ctx, watchTime, late)
+	ctx, cancel := context.WithTimeoutCause(ctx, watchTime, fmt.Errorf("no answer within %s", watchTime))
 	defer cancel()
 	k.mu.Lock()
 	before := k.state.learned
 	k.mu.Unlock()
-	// A directory whose server is gone ignores the context. Then this function hangs, and the timer records it.
-	hangs := time.AfterFunc(watchTime, func() { k.silent(late) })
-	defer hangs.Stop()
 	start := time.Now()
 	backups, err := seen.list(ctx, k.stores.Main, k.source.Identity())
 	if err == nil {

@@ -34,10 +34,11 @@ func Open(ctx context.Context, cfg config.Config, by string, said io.Writer) (*B
 		return dir != "" && !errors.Is(err, os.ErrNotExist)
 	}
 	b := &Backups{Config: cfg, said: said}
-	var err error
-	if b.Store, err = node.OpenStore(ctx, cfg); err != nil {
+	store, err := node.OpenStore(ctx, cfg)
+	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", cfg.Snapshot.Store, err)
 	}
+	b.Store = &audible{Store: store, at: cfg.Snapshot.Store, said: said}
 	if there(cfg.Snapshot.Spool) {
 		b.spool = node.OpenSpool(cfg)
 	}

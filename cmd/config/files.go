@@ -143,16 +143,16 @@ func (c *fileCheck) unused(cfg Config) bool {
 // answers limits how long a look at the directories of backups or volumes may take.
 const answers = 3 * time.Second
 
-// ifAnswered returns what look finds, or nothing if that takes longer than limit. Access to a directory of a dead
-// server may hang forever, and a member can start without it.
-func ifAnswered(limit time.Duration, look func() []error) []error {
+// ifAnswered returns what look finds, or silent if that takes longer than limit. Access to a directory of a dead server
+// may hang forever, and a member can start without it.
+func ifAnswered(limit time.Duration, look func() []error, silent ...error) []error {
 	found := make(chan []error, 1)
 	go func() { found <- look() }()
 	select {
 	case errs := <-found:
 		return errs
 	case <-time.After(limit):
-		return nil
+		return silent
 	}
 }
 

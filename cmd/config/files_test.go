@@ -166,10 +166,11 @@ func TestEverySecretKeyIsKnown(t *testing.T) {
 func TestStoreThatHangsIsNotLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := make(chan struct{})
-		found := ifAnswered(answers, func() []error { <-dead; return []error{os.ErrPermission} })
+		hangs := func() []error { <-dead; return []error{os.ErrPermission} }
+		found, told := ifAnswered(answers, hangs), ifAnswered(answers, hangs, silent("/dead"))
 		close(dead)
-		if found != nil {
-			t.Errorf("got %v", found)
+		if found != nil || len(told) != 1 || told[0].Error() != "/dead has not answered for 3s" {
+			t.Errorf("got %v and %v", found, told)
 		}
 		if found = ifAnswered(answers, func() []error { return []error{os.ErrPermission} }); len(found) != 1 {
 			t.Errorf("of one that answers: got %v", found)

@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -34,10 +36,16 @@ func Lacking(l *Loaded) []string {
 			add(key, err)
 		}
 	}
+	// A directory may be a dead mount.
 	if c.Volume.Provider == volume.ProviderLocal {
-		// The directory may be a dead mount.
-		for _, err := range ifAnswered(answers, func() []error { return []error{c.Volume.Local.Missing()} }) {
+		_, path := c.VolumeDirectory()
+		for _, err := range ifAnswered(answers, func() []error { return []error{c.Volume.Local.Missing()} }, silent(path)) {
 			add("volume.local", err)
+		}
+	}
+	if store := c.Snapshot.Store; !c.Snapshot.InBucket() && !slices.Contains(c.OwnBackupDirectories(), store) {
+		for _, err := range ifAnswered(answers, func() []error { return []error{noDirectory(store)} }, silent(store)) {
+			add("snapshot.store", err)
 		}
 	}
 	for _, w := range l.elsewhere(true) {
@@ -45,6 +53,21 @@ func Lacking(l *Loaded) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+func silent(path string) error { return fmt.Errorf("%s has not answered for %s", path, answers) }
+
+// noDirectory returns an error unless there is a directory at path. Nobody creates it, because it may be a mount point.
+func noDirectory(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no directory %s: create it or mount it; until then no backup is made and no cluster "+
+			"founded", path)
+	}
+	return err
 }
 
 // elsewhere finds the keys with a listen address that this machine does not have: those of etcd, or all others. A node

@@ -89,9 +89,9 @@ func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel,
 }
 
 // Watch calls changed after each SIGHUP and each change of the file's content, until ctx is done; then it returns nil.
-// The first call comes at the start, because the file may have changed since it was loaded. Calls are never
-// concurrent. Without a file, only SIGHUP counts. The same holds, with a logged warning, if the file cannot be
-// watched: other processes may have used up inotify's limits.
+// If the file becomes unreadable, that is a change too. The first call comes at the start, because the file may have
+// changed since it was loaded. Calls are never concurrent. Without a file, only SIGHUP counts. The same holds, with a
+// logged warning, if the file cannot be watched: other processes may have used up inotify's limits.
 func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) error {
 	w := newFileWatch(file, lg)
 	defer w.close()
@@ -104,8 +104,7 @@ func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) err
 // may change all the time.
 const settleTime = 100 * time.Millisecond
 
-// digest identifies the content of a file. The zero digest means that the file cannot be read, such as between the two
-// renames of some editors.
+// digest identifies the content of a file. The zero digest means that the file cannot be read.
 type digest [sha256.Size]byte
 
 // fileWatch watches directories, not the file: editors replace the file by a rename, and Kubernetes replaces a symbolic
@@ -182,7 +181,7 @@ func (w *fileWatch) run(ctx context.Context, changed func()) {
 func (w *fileWatch) look() (isNew, again bool) {
 	now := contentOf(w.file)
 	switch {
-	case now == w.last || now == digest{}:
+	case now == w.last:
 		return false, false
 	case now != w.seen:
 		w.seen = now

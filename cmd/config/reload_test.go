@@ -98,7 +98,8 @@ func TestWatchSeesEachWayToChangeAFile(t *testing.T) {
 	must(os.Rename(filepath.Join(dir, "new"), file))
 	expect("2")
 
-	must(os.Remove(file)) // a file that is gone is not reloaded, one that comes back is
+	must(os.Remove(file)) // the process would not start again
+	expect("open " + file + ": no such file or directory")
 	write("config.yaml", "3")
 	expect("3")
 
@@ -120,7 +121,7 @@ func TestWatchSeesEachWayToChangeAFile(t *testing.T) {
 	expect("6")
 }
 
-// A change counts when two looks saw it; a file that is gone is no change.
+// A change counts when two looks saw it: also that the file is gone, but not between two renames.
 func TestLook(t *testing.T) {
 	file := writeFile(t, "0")
 	w := newFileWatch(file, zaptest.NewLogger(t))
@@ -130,9 +131,9 @@ func TestLook(t *testing.T) {
 		content      string
 		isNew, again bool
 	}{
-		{"0", false, true}, {"0", true, false}, {"0", false, false}, {gone, false, false}, {"0", false, false},
-		{"1", false, true}, {"2", false, true}, {gone, false, false}, {"2", true, false},
-		{"3", false, true}, {"2", false, false}, {gone, false, false}, {gone, false, false},
+		{"0", false, true}, {"0", true, false}, {"0", false, false}, {gone, false, true}, {"0", false, false},
+		{"1", false, true}, {"2", false, true}, {gone, false, true}, {"2", false, true}, {"2", true, false},
+		{"3", false, true}, {"2", false, false}, {gone, false, true}, {gone, true, false}, {gone, false, false},
 	} {
 		var err error
 		if step.content == gone {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"time"
@@ -66,6 +67,9 @@ func (c *Client) Call(ctx context.Context, method, path string) (io.ReadCloser, 
 	switch {
 	case errors.Is(err, context.Canceled): // the caller gave up, which says nothing about the node
 		return nil, fmt.Errorf("interrupted before the node on %s had answered: %w", c.At, context.Canceled)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w you on %s: %w; run the command as root, or as the user that runs holdfast", ErrUnreachable,
+			c.At, errors.Unwrap(err))
 	case err != nil:
 		return nil, fmt.Errorf("%w on %s: %w; %s", ErrUnreachable, c.At, errors.Unwrap(err), c.hint)
 	}

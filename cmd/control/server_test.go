@@ -505,6 +505,23 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// A user who may not use the socket is not sent to look for a node that runs.
+func TestDenied(t *testing.T) {
+	c := Local("/run/holdfast.sock")
+	c.wakes = 0
+	c.HTTP.Transport = denied{}
+	err := c.Get(t.Context(), "GET", "/status", new(string))
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "run the command as root") || strings.Contains(err.Error(), "is holdfast running here") {
+		t.Errorf("got %v", err)
+	}
+}
+
+type denied struct{}
+
+func (denied) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
+}
+
 // The kernel accepts connections for a process that is suspended: a command says so, and does not wait forever.
 func TestSuspended(t *testing.T) {
 	socket, _ := listening(t)

@@ -48,8 +48,7 @@ func (n *node) collect(ctx context.Context) health.Facts {
 	wg.Go(func() { f.Endpoints = n.unleasedIn(ctx, endpointsPrefix, mostEndpoints) })
 	wg.Go(func() { f.Events = n.unleasedIn(ctx, eventsPrefix, mostEvents) })
 	wg.Go(func() {
-		all, unread := backupsIn(ctx, n.store, n.source.Identity())
-		f.Store = show.Holdings(all, unread, time.Now())
+		f.Store = holdingsOf(ctx, n.store, n.source.Identity(), time.Now())
 	})
 	wg.Wait()
 	f.Now = f.Status.Time
@@ -75,28 +74,6 @@ func (n *node) unleasedIn(ctx context.Context, prefix string, limit int64) *plan
 	}
 }
 
-// backupsIn lists the backups in a store. It returns when ctx ends, even if the store hangs.
-func backupsIn(ctx context.Context, store snapshot.Store, id snapshot.Identity) ([]snapshot.Backup, string) {
-	type listing struct {
-		all []snapshot.Backup
-		err error
-	}
-	done := make(chan listing, 1)
-	go func() {
-		all, err := snapshot.List(ctx, store, id)
-		done <- listing{all, err}
-	}()
-	select {
-	case l := <-done:
-		if l.err != nil {
-			return nil, l.err.Error()
-		}
-		return l.all, ""
-	case <-ctx.Done():
-		return nil, "the store does not answer: " + context.Cause(ctx).Error()
-	}
-}
-
 // FactsAlone gathers the facts that need no node: the files and the store. why is the error of asking the node.
 func FactsAlone(ctx context.Context, cfg config.Config, why error) health.Facts {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
@@ -118,6 +95,11 @@ func storeAlone(ctx context.Context, cfg config.Config, now time.Time) *health.H
 	if err != nil {
 		return &health.Holdings{Err: err.Error()}
 	}
-	all, unread := backupsIn(ctx, store, id)
-	return show.Holdings(all, unread, now)
+	return holdingsOf(ctx, store, id, now)
+}
+
+// holdingsOf lists a store.
+func holdingsOf(ctx context.Context, store snapshot.Store, id snapshot.Identity, now time.Time) *health.Holdings {
+	all, err := snapshot.List(ctx, store, id)
+	return show.Holdings(all, err, now)
 }

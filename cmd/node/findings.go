@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -34,7 +34,7 @@ func (n *node) found() []health.Finding {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	all = append(all, nameFindings(ctx, n.names)...)
-	all = append(all, n.misread.findings(n.cfg.Node.Name)...)
+	all = append(all, n.pending.Load().findings(n.cfg.Node.Name)...)
 	o := now.Observation
 	if d := o.Disagreement(); d != "" {
 		all = append(all, health.New(health.SlotsDiffer, "", "%s: %s", n.cfg.Node.Name, d)) // the text says "here"
@@ -42,25 +42,35 @@ func (n *node) found() []health.Finding {
 	return append(all, peerURLFindings(o)...)
 }
 
-// misread keeps the error of the last reload of the configuration. With such a configuration, the process would not
-// start.
-type misread struct{ why atomic.Value }
-
-func (m *misread) is(err error) {
-	text := ""
-	if err != nil {
-		text = strings.ReplaceAll(err.Error(), "\n", "; ")
-	}
-	m.why.Store(text)
+// pending describes what a restart would change: the process would not start, or keys would get new values.
+type pending struct {
+	wrong string   // why the changed configuration could not be applied
+	keys  []string // the changed keys that need a restart
 }
 
-func (m *misread) findings(node string) []health.Finding {
-	why, _ := m.why.Load().(string)
-	if why == "" {
-		return nil
+// pendingOf describes the result of the last reload.
+func pendingOf(restart []config.Change, err error) *pending {
+	p := new(pending)
+	if err != nil {
+		p.wrong = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	return []health.Finding{health.New(health.ConfigWrong, "",
-		"the configuration of %s is wrong since it was changed, and the process would not start with it: %s", node, why)}
+	for _, c := range restart {
+		p.keys = append(p.keys, c.Key)
+	}
+	return p
+}
+
+func (p *pending) findings(node string) []health.Finding {
+	switch {
+	case p == nil:
+	case p.wrong != "":
+		return []health.Finding{health.New(health.ConfigWrong, "", "the configuration of %s is wrong since it was changed, "+
+			"and the process would not start with it: %s", node, p.wrong)}
+	case len(p.keys) > 0:
+		return []health.Finding{health.New(health.RestartNeeded, "", "the configuration of %s has changed, and %s runs with "+
+			"the old values of %s until it is restarted", node, node, strings.Join(p.keys, ", "))}
+	}
+	return nil
 }
 
 // peerURLFindings compares the peer URLs of the configuration with those that the cluster was founded with.

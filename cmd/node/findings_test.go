@@ -6,19 +6,30 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/gossip"
 )
 
-// A configuration that is wrong after a change is one line until it is right again.
-func TestMisreadConfiguration(t *testing.T) {
-	var m misread
-	for _, err := range []error{nil, errors.New("a: wrong\nb: wrong, too"), nil} {
-		m.is(err)
-		got := m.findings("n1")
-		if (len(got) > 0) != (err != nil) || len(got) > 0 && !strings.HasSuffix(got[0].Text, "start with it: a: wrong; b: wrong, too") {
-			t.Errorf("of %v: got %+v", err, got)
+// A configuration that is wrong, or that needs a restart, is one line until a later change has ended that.
+func TestPendingConfiguration(t *testing.T) {
+	for _, c := range []struct {
+		restart []config.Change
+		err     error
+		code    health.Code
+		ends    string
+	}{
+		{nil, nil, "", ""},
+		{nil, errors.New("a: wrong\nb: wrong, too"), health.ConfigWrong, "start with it: a: wrong; b: wrong, too"},
+		{[]config.Change{{Key: "a", Old: "1", New: "2"}, {Key: "b"}}, nil, health.RestartNeeded, "n1 runs with the old values of a, b until it is restarted"},
+	} {
+		got := pendingOf(c.restart, c.err).findings("n1")
+		if c.code == "" && len(got) > 0 || c.code != "" && (len(got) != 1 || got[0].Code != c.code || !strings.HasSuffix(got[0].Text, c.ends)) {
+			t.Errorf("of %+v: got %+v", c, got)
 		}
+	}
+	if got := (*pending)(nil).findings("n1"); len(got) > 0 {
+		t.Errorf("before the first look: got %+v", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,17 +32,35 @@ func lastEndFile(cfg config.Config) string { return filepath.Join(cfg.Node.DataD
 // noteEnd returns a function that writes why the process ends. It ignores errors.
 func noteEnd(cfg config.Config) func(reason string) {
 	return func(reason string) {
-		written := make(chan struct{})
-		go func() {
-			defer close(written)
+		briefly(func() {
 			if data, err := json.Marshal(lastEnd{reason, time.Now().UTC()}); err == nil {
 				_ = os.WriteFile(lastEndFile(cfg), data, 0o600) // the log has the reason as well
 			}
-		}()
-		select {
-		case <-written:
-		case <-time.After(noteWait):
-		}
+		})
+	}
+}
+
+// briefly runs do, which uses the disk of node.data-dir, and waits at most noteWait for it.
+func briefly(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(noteWait):
+	}
+}
+
+// settleEnd writes why the process cannot continue. If the process ends on request, it removes what an earlier one
+// wrote. A note about a lost volume stays.
+func settleEnd(cfg config.Config, err error) {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		briefly(func() { _ = os.Remove(lastEndFile(cfg)) }) // there rarely is one
+	case !errors.Is(err, coordinator.ErrVolumeLost):
+		noteEnd(cfg)(err.Error())
 	}
 }
 

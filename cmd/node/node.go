@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,7 +52,7 @@ type node struct {
 	ebs     *ebs.Provider // the same as volumes; nil with another provider
 
 	given        released
-	misread      misread
+	pending      atomic.Pointer[pending]
 	certificates *pki.Keeper
 	editions     *authorities.Keeper // nil unless tls.mode is auto
 	step         func(string)        // is called before each step of an action, where tests kill the process

@@ -24,7 +24,7 @@ import (
 
 // Run starts all parts of the node, and returns when all have ended.
 func Run(ctx context.Context, version string, loaded *config.Loaded, reload func() (*config.Loaded, error),
-	lg *zap.Logger, level zap.AtomicLevel) error {
+	lg *zap.Logger, level zap.AtomicLevel) (err error) {
 	cfg := loaded.Config
 	lg.Info("starting", zap.String("version", version), zap.String("etcd", etcdversion.Version),
 		zap.String("node", cfg.Node.Name),
@@ -38,7 +38,8 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	if err := config.CloseDataDir(cfg); err != nil {
 		return err
 	}
-	cfg, err := knownSlots(ctx, cfg, lg)
+	defer func() { settleEnd(cfg, err) }()
+	cfg, err = knownSlots(ctx, cfg, lg)
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func NewLogger(cfg config.Log) (*zap.Logger, zap.AtomicLevel, error) {
 // changes need a restart.
 func (n *node) reload(now *config.Loaded, load func() (*config.Loaded, error), level zap.AtomicLevel) {
 	taken, restart, err := now.Reload(load, level, n.lg)
-	n.misread.is(err)
+	n.pending.Store(pendingOf(restart, err))
 	if err != nil {
 		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: "not taken over", Outcome: coordinator.Failed,
 			Error: err.Error()})

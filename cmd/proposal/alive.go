@@ -3,6 +3,7 @@ package proposal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -63,6 +64,21 @@ func (l lookout) lives(ctx context.Context, v *view) (*living, error) {
 		return nil, err
 	}
 	return &living{again.Stand, "the beacon in the store, which changes", true}, nil
+}
+
+// MayGiveUp returns an error if the cluster in the store has a leader. Such a cluster must not be given up only because
+// this node does not hear it.
+func (o Operator) MayGiveUp(ctx context.Context) error {
+	alive, err := o.lookout(o.cluster()).lives(ctx, new(view))
+	switch {
+	case err != nil:
+		return fmt.Errorf("look whether the cluster lives: %w; nothing was changed", err)
+	case alive != nil:
+		return fmt.Errorf("the cluster lives: %s leads it (according to %s), and nothing was changed; if this node does not "+
+			"hear it, check gossip.seeds, gossip.listen and tls.mode here; if that is not this cluster, set another "+
+			"snapshot.store or cluster.name, or say --overrule %s", alive.Stand, alive.from, alive.Disk)
+	}
+	return nil
 }
 
 // sees waits until the node here shows a leader: after an election, or when the nodes have found each other.

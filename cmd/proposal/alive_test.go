@@ -221,6 +221,44 @@ func TestInsteadOfALeaderNotFoundYet(t *testing.T) {
 	}
 }
 
+// A cluster is not given up while its leader writes into the store, however little of it this node hears.
+func TestMayGiveUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		lit, again bool
+		overrule   []string
+		want       string
+	}{
+		"no beacon":             {false, false, nil, ""},
+		"a beacon that is old":  {true, false, nil, ""},
+		"a living cluster":      {true, true, nil, "the cluster lives: "},
+		"one that is overruled": {true, true, []string{shining.Disk}, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o, _, _ := restoring(t, nil)
+			o.Node.HTTP.Transport = roundTrip(func(*http.Request) (any, error) { return health.ClusterStatus{}, nil })
+			o.Overrule = c.overrule
+			o.Backups.Store = snapshottest.Dated{Store: o.Backups.Store, Times: map[string]time.Time{"beacon.json": snapshottest.Epoch, filepath.Base(o.cluster().records.HereName("a command of " + o.Name)): snapshottest.Epoch}}
+			if c.again {
+				o.Backups.Store = relit{o.Backups.Store, time.Now()}
+			}
+			if c.lit {
+				if err := o.cluster().records.Shine(t.Context(), shining); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := o.MayGiveUp(t.Context())
+			if (err == nil) != (c.want == "") || err != nil && !(strings.HasPrefix(err.Error(), c.want) && strings.Contains(err.Error(), "gossip.seeds")) {
+				t.Errorf("%s: got %v, want %q", name, err, c.want)
+			}
+		})
+	}
+	o, _, _ := restoring(t, nil)
+	o.Backups.Store = broken{o.Backups.Store}
+	if err := o.MayGiveUp(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("with a store that is away: got %v", err)
+	}
+}
+
 // A store that does not answer is no dead leader.
 func TestLivesNobodyKnows(t *testing.T) {
 	o, _, _ := restoring(t, nil)

@@ -62,6 +62,9 @@ func (o Operator) Abort(ctx context.Context) error {
 		if err := doubted(known, known.Record.Generation); err != nil {
 			return err
 		}
+		if known.Record.Restore != nil {
+			return fmt.Errorf("no restore or recovery of cluster %s is under way: %w", c.name, tooLate(*known.Record))
+		}
 		return fmt.Errorf("no restore or recovery of cluster %s is under way; the store knows it as %s", c.name,
 			known.Record.Token())
 	}
@@ -75,12 +78,22 @@ func (o Operator) Abort(ctx context.Context) error {
 	}
 	c.poke(ctx)
 	if record != nil {
-		return fmt.Errorf("too late: the %s passed the point of no return, and the cluster continues as %s",
-			known.Restore.Title(), record.Token())
+		return tooLate(*record)
 	}
 	if o.JSON {
 		return show.JSON(o.Out, map[string]string{"aborted": known.Restore.Title()})
 	}
 	fmt.Fprintf(o.Out, "aborted the %s; the cluster continues as it was\n", known.Restore.Title())
 	return nil
+}
+
+// tooLate says that what began a generation cannot be aborted any more, and what can be done instead.
+func tooLate(record plan.Record) error {
+	p := record.Restore
+	back := "what the members held before is set aside on their volumes (`holdfast status`)"
+	if p.Survivor == "" {
+		back = "to return to what was before, restore the backup that was made just before it (`holdfast snapshot list`)"
+	}
+	return fmt.Errorf("too late: the %s by %s passed the point of no return, and the cluster continues as %s; --abort "+
+		"does not undo it; %s", p.Title(), p.By, record.Token(), back)
 }

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/cmd/backups"
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
@@ -129,6 +130,38 @@ func TestNothingIsRestoredIntoNothing(t *testing.T) {
 	}
 	if err := o.Abort(t.Context()); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("abort: got %v", err)
+	}
+}
+
+// An abort that comes too late says so, and what leads back, whether the restore is still under way or done.
+func TestAbortTooLate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		survivor string
+		way      string
+	}{
+		"a restore":  {"", "--abort does not undo it; to return to what was before, restore the backup that was made just before it"},
+		"a recovery": {"a", "--abort does not undo it; what the members held before is set aside"},
+	} {
+		_, r, founding := shelved(t)
+		p := proposed(founding, 0)
+		p.By, p.Survivor = "bob@n1", tc.survivor
+		if tc.survivor != "" {
+			p.Backup, p.Digest, p.Disk = "", "", "d"
+		}
+		record := concludedOf(p, founding)
+		if tc.survivor != "" {
+			record.Cause = plan.Recovered
+		}
+		if err := errors.Join(r.Propose(t.Context(), p), r.Conclude(t.Context(), record)); err != nil {
+			t.Fatal(err)
+		}
+		o := Operator{Config: config.Default(), Backups: &backups.Backups{Store: r.Store}, Node: control.Local(t.TempDir() + "/none")}
+		o.Config.Cluster.Name = "main"
+		err := o.Abort(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "is under way: too late: the "+p.Title()+" by bob@n1 passed the point of no return, and the cluster continues as "+record.Token()) ||
+			!strings.Contains(err.Error(), tc.way) {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 

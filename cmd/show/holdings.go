@@ -49,10 +49,10 @@ func ifTime(t time.Time) *time.Time {
 	return &t
 }
 
-// Holdings summarizes the backups in the store. unread is why the store could not be read, or "".
-func Holdings(all []snapshot.Backup, unread string, now time.Time) *health.Holdings {
-	if unread != "" {
-		return &health.Holdings{Err: unread}
+// Holdings summarizes the backups in the store. err is why the store could not be read, or nil.
+func Holdings(all []snapshot.Backup, err error, now time.Time) *health.Holdings {
+	if err != nil {
+		return &health.Holdings{Err: err.Error()}
 	}
 	h := new(health.Holdings)
 	for _, b := range all {

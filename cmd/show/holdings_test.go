@@ -1,6 +1,7 @@
 package show
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -57,16 +58,16 @@ func TestHoldings(t *testing.T) {
 		"unknown proof": {[]snapshot.Backup{{Meta: good.Meta, Proofs: []snapshot.Proof{{Kind: "verify", Unknown: "a newer holdfast wrote it"}}}},
 			health.Holdings{Good: 1, Unproven: health.Sample{Count: 1, Example: "b1: a newer holdfast wrote it"}}},
 	} {
-		if got := Holdings(tc.all, "", now); !reflect.DeepEqual(*got, tc.want) {
+		if got := Holdings(tc.all, nil, now); !reflect.DeepEqual(*got, tc.want) {
 			t.Errorf("%s: got %+v, want %+v", name, *got, tc.want)
 		}
 	}
 	bad := good
 	bad.Failed = &snapshot.Proof{Kind: "drill", By: "n2", Error: "HashKV: want 1, got 2"}
-	if got := Holdings([]snapshot.Backup{bad}, "", now); got.Good != 0 || got.Broken.Count != 1 || len(got.Skipped) == 0 {
+	if got := Holdings([]snapshot.Backup{bad}, nil, now); got.Good != 0 || got.Broken.Count != 1 || len(got.Skipped) == 0 {
 		t.Errorf("bad by a drill: got %+v", got)
 	}
-	if got := Holdings(nil, "access denied", now); got.Err != "access denied" {
+	if got := Holdings(nil, errors.New("access denied"), now); got.Err != "access denied" {
 		t.Errorf("unread: got %+v", got)
 	}
 }

@@ -194,7 +194,8 @@ func (c *Coordinator) AskStore() { c.generations.ask() }
 
 // Run lives the node's life until ctx ends, the volume is lost, or etcd ends for a reason that only a restart of the
 // process cures. It stops etcd and releases the volume before it returns. If the volume is lost, it returns at once:
-// what hangs on the dead disk ends only with the process.
+// what hangs on the dead disk ends only with the process. If ctx has a cause other than [context.Canceled], the process
+// ends by itself, and the history shows the cause.
 func (c *Coordinator) Run(ctx context.Context) error {
 	c.observer.begin()
 	inner, cancel := context.WithCancel(ctx)
@@ -219,7 +220,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	go func() {
 		err := c.loop.live(inner, watching)
 		cancel()
-		c.history.remember(Entry{Kind: EntryStop, Why: "the process was told to stop", Error: text(err)})
+		c.history.remember(lastEntry(err, context.Cause(ctx)))
 		ended <- errors.Join(err, c.loop.leave())
 	}()
 	select {
@@ -229,6 +230,17 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		beside.Wait()
 		return err
 	}
+}
+
+// lastEntry returns the history's last entry of a process: err is how its life ended, cause why its context did.
+func lastEntry(err, cause error) Entry {
+	if errors.Is(cause, context.Canceled) {
+		cause = nil
+	}
+	if err = errors.Join(err, cause); err == nil {
+		return Entry{Kind: EntryStop, Why: "the process was told to stop"}
+	}
+	return Entry{Kind: EntryStop, Why: "the process cannot continue", Outcome: Failed, Error: err.Error()}
 }
 
 // text is an error's message, "" without an error.

@@ -19,7 +19,7 @@ import (
 // Kinds of entries that are not actions.
 const (
 	EntryStart   = "start"   // of the process
-	EntryStop    = "stop"    // of the process, after an orderly stop
+	EntryStop    = "stop"    // of the process, after it stopped its member
 	EntryEnd     = "end"     // of the previous process, on its own
 	EntryReload  = "reload"  // of the configuration
 	EntryCommand = "command" // by an operator, on this node
@@ -73,7 +73,7 @@ type history struct {
 	writing []Entry
 	dropped int // since the last entry
 	last    Entry
-	waits   map[string]time.Time // recent decisions to wait
+	waits   map[string]time.Time // decisions to wait since the last other action
 	problem string
 }
 
@@ -115,6 +115,9 @@ func (h *history) stale(e Entry) bool {
 	l := h.last
 	if e.Kind != EntryCommand && e.Kind == l.Kind && e.Why == l.Why && e.Outcome == l.Outcome && e.Error == l.Error {
 		return true
+	}
+	if e.Outcome == Done { // what is waited for after it is news, even if it is as before
+		clear(h.waits)
 	}
 	if e.Kind != string(plan.Wait) {
 		return false

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -162,6 +163,36 @@ func TestHistoryRepeats(t *testing.T) {
 			t.Errorf("%d waits of %d entries, want 4 of 6", waits, len(h.pending))
 		}
 	})
+}
+
+// The last line says what a node waits for, even if it waited for the same a moment ago and acted in between.
+func TestHistoryEndsWithTheWait(t *testing.T) {
+	h := newHistory(zaptest.NewLogger(t), "n1")
+	serving := Entry{Kind: string(plan.Wait), Why: "serving"}
+	for _, e := range []Entry{serving, {Kind: string(plan.Swap), Outcome: Done}, {Kind: string(plan.Wait), Why: "no quorum"}, {Kind: EntryCampaign, Outcome: Done}, serving} {
+		h.add(e)
+	}
+	if last := h.pending[len(h.pending)-1]; last.Why != serving.Why {
+		t.Errorf("the history ends with %+v", last)
+	}
+}
+
+// The last entry of a process says that it was told to stop, or why it could not continue.
+func TestLastEntry(t *testing.T) {
+	part := errors.New("port taken")
+	for _, c := range []struct {
+		err, cause error
+		why, text  string
+	}{
+		{nil, context.Canceled, "the process was told to stop", ""},
+		{nil, part, "the process cannot continue", "port taken"},
+		{errors.New("etcd ended"), nil, "the process cannot continue", "etcd ended"},
+		{errors.New("etcd ended"), context.Canceled, "the process cannot continue", "etcd ended"},
+	} {
+		if e := lastEntry(c.err, c.cause); e.Kind != EntryStop || e.Why != c.why || e.Error != c.text || (e.Outcome == Failed) != (c.text != "") {
+			t.Errorf("%v, %v: got %+v", c.err, c.cause, e)
+		}
+	}
 }
 
 // A node's life is recorded: in memory while the volume is blank, and then on the volume.

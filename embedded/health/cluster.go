@@ -158,6 +158,10 @@ func (s judged) judgeVersions(out *findings) {
 	if downgrade != "" {
 		out.add(DowngradeOpen, "", "the cluster is being downgraded to etcd %s", downgrade)
 	}
+	unheard := func(slot string) bool { n := s.holder(slot); return n == nil || n.Etcd == nil }
+	if slices.ContainsFunc(s.slots, unheard) { // etcd raises it only when it has heard of every member
+		return
+	}
 	for v, nodes := range agreed {
 		if v.Older(lowest) && downgrade == "" {
 			out.add(ClusterVersion, "",
@@ -249,16 +253,21 @@ func PauseText(p plan.Pause, now time.Time) string {
 	return text + "; `holdfast resume` ends it"
 }
 
-// judge reports what is wrong with the content of a store.
-func (h *Holdings) judge(out *findings) {
+// judge reports what is wrong with the content of a store. elsewhere names other nodes' backups in other stores.
+func (h *Holdings) judge(out *findings, elsewhere string) {
 	if h.Err != "" {
 		out.unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).
 			then("`holdfast snapshot list` shows whether it can be read now; check snapshot.store and the access to it.")
 		return
 	}
-	if h.Good == 0 {
+	switch {
+	case h.Good == 0 && elsewhere != "":
+		out.add(BackupNone, "", "the store of this node holds no verified backup of this cluster; others hold some (%s), "+
+			"because the nodes do not share a store", elsewhere).as(Warning).
+			then("Set snapshot.store to the same place on every node: a restore needs that.")
+	case h.Good == 0:
 		out.add(BackupNone, "", "there is no verified backup of this cluster in the store: if a majority of the disks is "+
-			"lost, nothing can be restored")
+			"lost, nothing can be restored from it")
 	}
 	if len(h.Skipped) > 0 {
 		out.add(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; "))

@@ -12,8 +12,9 @@
 // # Where to look
 //
 //   - table.go has each code with its severity and its cure.
-//   - judge.go, node.go, cluster.go, rotation.go and vote.go decide when there is a finding, and word it. Findings of a
-//     node itself (names, gossip, stores) come already worded from cmd/node/findings.go and the package concerned.
+//   - judge.go, node.go, disks.go, cluster.go, rotation.go and vote.go decide when there is a finding, and word it.
+//     Findings of a node itself (names, gossip, stores) come already worded from cmd/node/findings.go and the package
+//     concerned.
 //   - explain.go says what stops a node, for `status --why`. The sentence of a decision is made with the decision, in
 //     embedded/plan.
 //   - release.go, takeover.go, downgrade.go and restore.go judge one operation each, for its command and for status.

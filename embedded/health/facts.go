@@ -61,10 +61,14 @@ func (c *Checkup) reaches(m plan.MemberInfo) bool {
 	return m.Connected || slices.Contains(c.Near, m.ID)
 }
 
-// Quantile is the 99th percentile, in seconds, of a histogram with Count samples.
+// Quantile is the 99th percentile and the mean, in seconds, of Count samples of a histogram: those of the last Over
+// seconds, or all Total samples if Over is 0.
 type Quantile struct {
 	Seconds float64 `json:"seconds"`
+	Mean    float64 `json:"mean_seconds"`
 	Count   uint64  `json:"count"`
+	Over    float64 `json:"over_seconds,omitempty"`
+	Total   uint64  `json:"total"`
 }
 
 // VolumeRoom is the room on a volume, with the limits by which its node decides. etcd needs Reserve free to keep

@@ -58,15 +58,48 @@ func (f *Facts) Judge(wanted []string) []Finding {
 		all.judgeOperator(&found)
 	}
 	if f.Store != nil {
-		f.Store.judge(&found)
+		f.Store.judge(&found, f.elsewhere())
+	}
+	f.kubernetes(&found)
+	return ordered(found)
+}
+
+// kubernetes judges Kubernetes' keys, which only a node with a member can read.
+func (f *Facts) kubernetes(out *findings) {
+	if self := f.Status.Self(); self != nil && self.State == Standby {
+		var serve []string
+		for _, n := range f.Status.Nodes {
+			if n.serves() {
+				serve = append(serve, n.Node)
+			}
+		}
+		if len(serve) > 0 {
+			out.unexamined(areaKubernetes, self.Node, "%s stands by and runs no member, so it cannot read the keys of "+
+				"Kubernetes", self.Node).as(Info).then("`holdfast doctor` on %s checks them.", strings.Join(serve, " or "))
+			return
+		}
 	}
 	if f.Endpoints != nil {
-		judgeEndpoints(&found, f.Endpoints)
+		judgeEndpoints(out, f.Endpoints)
 	}
 	if f.Events != nil {
-		judgeEvents(&found, f.Events)
+		judgeEvents(out, f.Events)
 	}
-	return ordered(found)
+}
+
+// elsewhere names the nodes that have backups in other stores than the asked node, or "" if there is none.
+func (f *Facts) elsewhere() string {
+	self := f.Status.Self()
+	if self == nil || self.Store == "" {
+		return ""
+	}
+	var others []string
+	for _, n := range f.Status.Nodes {
+		if b := n.Backup; n.Reached && b != nil && b.Count > 0 && n.Store != "" && n.Store != self.Store {
+			others = append(others, fmt.Sprintf("%s of %s", Count(int64(b.Count), "backup"), n.Node))
+		}
+	}
+	return strings.Join(others, ", ")
 }
 
 // offline reports that no node answers on this machine. That is no problem unless a process is there and hangs.
@@ -77,7 +110,7 @@ func (f *Facts) offline(out *findings) {
 		return
 	}
 	out.unexamined(areaNodes, "", "no node was asked: %s", f.Offline).
-		then("Start holdfast here, or run the command on a machine where it runs.")
+		then("Start holdfast here, or run the command on a machine where it runs, as its user or as root.")
 	if f.Ended != "" {
 		out.add(NodeEnded, "", "%s", f.Ended)
 	}
@@ -258,8 +291,11 @@ func (s judged) missing(out *findings, n NodeStatus) {
 	case !n.Live && n.Volume != nil && s.elsewhere(n.Volume.Slot): // reported with the slot
 	case !n.Live && n.Volume != nil && !slices.Contains(s.slots, n.Volume.Slot): // the cluster has given this slot up
 	case !n.Live && n.Volume != nil && s.holder(n.Volume.Slot) == nil:
-		out.add(NodeLost, n.Node, "%s, which holds slot %s, has not been heard of since %s", n.Node, n.Volume.Slot,
+		f := out.add(NodeLost, n.Node, "%s, which holds slot %s, has not been heard of since %s", n.Node, n.Volume.Slot,
 			n.Since.UTC().Format(timeFormat))
+		if s.confirmed() == nil {
+			f.then("Start it again, or give its volume to another machine.")
+		}
 	}
 }
 
@@ -308,7 +344,10 @@ func (s judged) judgeSlots(out *findings) {
 				"slot %s: raft is connected to its member, and according to the gossip %s holds it", slot, who)
 		case n == nil && s.begins() && s.confirmed() == nil: // the quorum is not known either
 		case n == nil:
-			out.add(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot))
+			f := out.add(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot))
+			if s.confirmed() == nil {
+				f.then("Start its node, with its disk: without a quorum, a blank disk cannot be filled.")
+			}
 		case n.Stall != nil: // its own finding explains it
 			out.add(SlotDown, subject, "slot %s is stalled on %s", slot, n.Node).
 				then("See the finding about the member of %s.", n.Node)

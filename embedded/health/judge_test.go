@@ -30,7 +30,7 @@ func sound() *Facts {
 			Record: &r, Volume: &plan.Volume{Slot: slot}, Upkeep: &UpkeepStatus{}, Backup: &BackupStatus{Leading: i == 0, Due: &due},
 			Etcd: &EtcdStatus{Status: plan.Status{Version: "3.7.3", ClusterVersion: "3.7.0", Space: plan.Space{Size: 1 << 20, InUse: 1 << 20, Quota: 2 << 30}, Leader: i == 0, HasLead: true, Confirmed: true, Term: 2}},
 			Checkup: &Checkup{Time: now, Member: uint64(i + 1), Leader: i == 0, Members: members, Names: map[uint64]string{1: "a", 2: "b", 3: "c"}, Cures: true,
-				Fsync: &Quantile{0.002, 1000}, Commit: &Quantile{0.004, 1000}, Room: &VolumeRoom{Room: plan.Room{Free: 50 << 30, Size: 100 << 30}}},
+				Fsync: &Quantile{Seconds: 0.002, Count: 1000, Total: 1000}, Commit: &Quantile{Seconds: 0.004, Count: 1000, Total: 1000}, Room: &VolumeRoom{Room: plan.Room{Free: 50 << 30, Size: 100 << 30}}},
 			Asked: now.Add(-time.Millisecond), Answered: now.Add(time.Millisecond)})
 	}
 	return f
@@ -116,6 +116,13 @@ func (f *Facts) apart(i int) {
 		}
 		n.Checkup.Near = slices.DeleteFunc(n.Checkup.Near, func(id uint64) bool { return id == uint64(i+1) })
 	}
+}
+
+// standby asks a node without a slot.
+func (f *Facts) standby() {
+	f.Status.Asked = "n4"
+	f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", Live: true, Reached: true, State: Standby, Version: "1.0", Since: now})
+	f.Endpoints, f.Events = &plan.Unleased{Err: "no member runs"}, &plan.Unleased{Err: "no member runs"}
 }
 
 // found makes it a cluster that holdfast has founded.
@@ -329,8 +336,20 @@ func TestSituations(t *testing.T) {
 
 		// Disks and databases.
 		{"a slow log", func(f *Facts) { f.node(1).Checkup.Fsync.Seconds = 0.0123 }, DiskSlow, Warning, "wal fsync) takes up to 12 ms", Healthy},
+		{"a log that has become slow", func(f *Facts) {
+			f.node(1).Checkup.Fsync = &Quantile{Seconds: 0.0123, Count: 100, Over: 600, Total: 1e6}
+		}, DiskSlow, Warning, "takes up to 12 ms (99th percentile of 100 in the last 10m)", Healthy},
+		{"a log so slow that it gives few samples", func(f *Facts) {
+			f.node(1).Checkup.Fsync = &Quantile{Seconds: 8, Mean: 0.392, Count: 30, Total: 30}
+		}, DiskSlow, Warning, "takes 392 ms on average (of 30 since the process started)", Healthy},
+		{"a log that is somewhat slow in the beginning", func(f *Facts) {
+			f.node(1).Checkup.Fsync = &Quantile{Seconds: 8, Mean: 0.011, Count: 30, Total: 30}
+		}, DiskUnmeasured, Info, "fewer than 100 times", Healthy},
+		{"a few slow writes", func(f *Facts) {
+			f.node(1).Checkup.Fsync = &Quantile{Seconds: 8, Mean: 0.392, Count: 9, Over: 600, Total: 1000}
+		}, "", "", "", Healthy},
 		{"a slow commit", func(f *Facts) { f.node(1).Checkup.Commit.Seconds = 0.03 }, DiskSlow, Warning, "backend commit) takes up to 30 ms", Healthy},
-		{"a young process", func(f *Facts) { f.node(1).Checkup.Fsync.Count = 99 }, DiskUnmeasured, Info, "fewer than 100 times", Healthy},
+		{"a young process", func(f *Facts) { f.node(1).Checkup.Fsync.Total = 99 }, DiskUnmeasured, Info, "fewer than 100 times", Healthy},
 		{"a disk that is nearly full", func(f *Facts) { f.node(1).Checkup.Room.Free = 4 << 30 }, DiskFull, Degrading, "4.0 GiB of 100.0 GiB are free on the volume of n2", Degraded},
 		{"a disk that is rather full", func(f *Facts) { f.node(1).Checkup.Room.Free = 9 << 30 }, DiskLow, Warning, "9.0 GiB of 100.0 GiB are free", Healthy},
 		{"no room to defragment", func(f *Facts) {
@@ -399,6 +418,14 @@ func TestSituations(t *testing.T) {
 
 		// Backups.
 		{"no backup", func(f *Facts) { f.Store.Good = 0 }, BackupNone, Degrading, "no verified backup", Healthy},
+		{"no backup in this node's own store", func(f *Facts) {
+			f.Store.Good = 0
+			f.node(0).Store, f.node(1).Store, f.node(1).Backup.Count = "x", "y", 3
+		}, BackupNone, Warning, "others hold some (3 backups of n2), because the nodes do not share a store", Healthy},
+		{"no backup in the store of all", func(f *Facts) {
+			f.Store.Good = 0
+			f.node(0).Store, f.node(1).Store, f.node(1).Backup.Count = "x", "x", 3
+		}, BackupNone, Degrading, "nothing can be restored", Healthy},
 		{"the newest is bad", func(f *Facts) { f.node(0).Backup.Skipped, f.node(0).Backup.Name = "x", "w" }, BackupBad, Degrading, "the newest backup, x, is bad: the newest good one is w", Degraded},
 		{"none is good", func(f *Facts) { f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "x, is bad, and the store holds NO good one", Degraded},
 		{"a damaged one", func(f *Facts) { f.Store.Broken = Sample{1, "b2: torn"} }, BackupBroken, Warning, "never verified, such as b2: torn", Healthy},
@@ -456,6 +483,7 @@ func TestSituations(t *testing.T) {
 			f.Endpoints = &plan.Unleased{Prefix: "/l/", Keys: []plan.UnleasedKey{{Key: "/l/10.0.0.3", Lease: 0xab}}}
 		}, EndpointStale, Degrading, "bound to lease ab, which is gone", Healthy},
 		{"unread endpoints", func(f *Facts) { f.Endpoints = &plan.Unleased{Err: "no member runs"} }, NotExamined, Warning, "no member runs", Healthy},
+		{"unread by a standby", func(f *Facts) { f.standby() }, NotExamined, Info, "n4 stands by and runs no member", Healthy},
 		{"too many endpoints", func(f *Facts) { f.Endpoints = &plan.Unleased{Read: 1, Total: 2} }, NotExamined, Warning, "only 1 of 2", Healthy},
 		{"events", func(f *Facts) { f.Events = &plan.Unleased{Keys: []plan.UnleasedKey{{Key: "x"}}, Read: 10, Total: 20} }, EventsStale, Warning, "of the first 10 of 20 events 1 are bound to no living lease", Healthy},
 
@@ -501,6 +529,53 @@ func TestSituations(t *testing.T) {
 				t.Errorf("got %s because %q, want %s", status.Health, status.Reasons(), c.verdict)
 			}
 		})
+	}
+}
+
+// On a standby of a healthy cluster, doctor has one note and no warning. If no member serves, the note is a warning.
+func TestStandby(t *testing.T) {
+	f := sound()
+	f.standby()
+	if got := f.Judge([]string{"a", "b", "c"}); len(got) != 1 || got[0].Severity != Info || got[0].Do != "`holdfast doctor` on n1 or n2 or n3 checks them." {
+		t.Errorf("got %+v", got)
+	}
+	f = sound()
+	f.standby()
+	for i := range 3 {
+		f.lose(i)
+	}
+	if got := f.Judge([]string{"a", "b", "c"}); !slices.ContainsFunc(got, func(f Finding) bool { return f.Code == NotExamined && f.Severity == Warning }) {
+		t.Errorf("got %q, want that Kubernetes' keys were not examined", Texts(got))
+	}
+}
+
+// Nobody is told to provide a blank disk while there is no quorum that could fill it.
+func TestNoBlankDisksWithoutQuorum(t *testing.T) {
+	for _, lost := range [][]int{{2}, {1, 2}} {
+		f := sound()
+		for _, i := range lost {
+			f.lose(i)
+		}
+		if len(lost) > 1 {
+			f.leaderless(60)
+		}
+		for _, found := range f.Judge([]string{"a", "b", "c"}) {
+			if (found.Code == SlotDown && !strings.Contains(found.Do, "what n1 waits for") || found.Code == NodeLost) && strings.Contains(found.Do, "filled by the others") != (len(lost) == 1) {
+				t.Errorf("%d lost: %+v", len(lost), found)
+			}
+		}
+	}
+}
+
+// The cluster version is not judged before every member has run.
+func TestClusterVersionOfAll(t *testing.T) {
+	f := sound()
+	for i := range 3 {
+		f.node(i).Etcd.ClusterVersion = "3.0.0"
+	}
+	f.node(2).Etcd = nil
+	if got := f.Judge([]string{"a", "b", "c"}); slices.ContainsFunc(got, func(f Finding) bool { return f.Code == ClusterVersion }) {
+		t.Errorf("got %q", Texts(got))
 	}
 }
 

@@ -99,8 +99,7 @@ var (
 	ClockStore = local("clock-off-store", areaClocks, Warning, "Have the node follow a time server (chrony).")
 
 	DiskSlow = wide("disk-slow", areaDisks, Warning,
-		"Give etcd a faster disk, or one that it does not share; `etcd_disk_*` of /metrics shows whether it is so at "+
-			"present.")
+		"Give etcd a faster disk, or one that it does not share; `etcd_disk_*` of /metrics has the figures.")
 	DiskUnmeasured = wide("disk-unmeasured", areaDisks, Info, "Check again when etcd has been written to for a while.")
 	DiskLow        = local("disk-space-low", areaDisks, Warning,
 		"Make the volume larger, or delete what is not etcd's.")
@@ -180,7 +179,7 @@ var (
 		"Fix what the text names; `holdfast snapshot drill` tries at once.")
 	PruneFails = local("prune-fails", areaBackups, Warning, "Fix what the text names.")
 
-	GossipSeed = local("gossip-seed", areaGossip, Warning, "Bring it back, or remove it from gossip.seeds.")
+	GossipSeed = local("gossip-seed", areaGossip, Warning, "Bring it back, or correct or remove it in gossip.seeds.")
 	GossipKey  = local("gossip-key", areaGossip, Warning,
 		"Give both the same authorities (without TLS: the same gossip.key-file), or keep the stranger away.")
 	GossipStranger = local("gossip-stranger", areaGossip, Warning,
@@ -194,6 +193,8 @@ var (
 
 	ConfigWrong = local("configuration-wrong", areaConfig, Warning,
 		"Correct the file before the next restart; `holdfast config check FILE` reports all errors at once.")
+	RestartNeeded = local("restart-needed", areaConfig, Warning,
+		"Restart the node, or take the change back. Its log has the old and the new values.")
 	SlotsDiffer = local("slots-differ", areaConfig, Warning,
 		"Give all nodes the same cluster.slots (docs/resize.md).")
 	PeerURLDiffer = local("peer-url-differs", areaConfig, Warning,

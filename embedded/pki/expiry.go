@@ -121,7 +121,8 @@ func (k *Keeper) Expiries() []Expiry {
 }
 
 // Problems returns what is wrong, in sentences for an operator: what expires soon, and what could not be renewed and
-// why. They contain no secret.
+// why. The expiry of an operator's own files is not among them, because package health judges those. They contain no
+// secret.
 func (k *Keeper) Problems() []string {
 	have, now := k.now(), time.Now()
 	var all []string
@@ -133,6 +134,7 @@ func (k *Keeper) Problems() []string {
 			all = append(all, fmt.Sprintf("certificate %s could not be read: %v", w.Name, w.err))
 		}
 	}
+	have.watched = nil
 	for _, e := range have.endings(k.cfg.Files()) {
 		if p := e.problem(now); p != "" {
 			all = append(all, p)

@@ -130,8 +130,9 @@ func (o founding) shared(c *Charter) (shared bool, unknown string) {
 // storeKnows says that only the store knows the cluster, and names every way out.
 func (o founding) storeKnows() Said {
 	r := o.Store.Record
-	return say("the backup store knows the cluster as %s, but no disk here does: if its disks are only away, bring them "+
-		"back; if they are lost for good, run %s; to give the cluster up and found a new one, run %s",
+	return say("the backup store knows the cluster as %s, but no disk here does: if it lives, this node does not hear it "+
+		"(check gossip.seeds); if its disks are only away, bring them back; if they are lost for good, run %s; to give the "+
+		"cluster up and found a new one, run %s",
 		r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ",")), Command("found --new"))
 }
 

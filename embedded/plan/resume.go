@@ -197,10 +197,23 @@ func (o resuming) enter() Action {
 			Why: fmt.Sprintf("%s; slot %s joins again", o.begunBefore(o.Disk.Founder), o.Claim.Slot)}
 	case o.urlConflict(r) != "":
 		return wait("%s", o.urlConflict(r))
+	case o.noRoom() != "":
+		return wait("%s", o.noRoom())
 	default:
 		return Action{Kind: Start, Record: r, Member: o.Disk.Founder, Peers: r.Charter.Peers(),
 			Why: fmt.Sprintf("every disk has promised: slot %s starts as a founder of %s", o.Claim.Slot, r.Token())}
 	}
+}
+
+// noRoom says that a blank volume has no room for the first file of etcd's log, "" if it has. Without that room, etcd
+// ends the process.
+func (o resuming) noRoom() string {
+	r := o.Claim.Room
+	if r.Size == 0 || r.Free >= segment {
+		return ""
+	}
+	return fmt.Sprintf("slot %s does not start: its volume has %s, which etcd's log takes at once: make room there, or "+
+		"make it larger", o.Claim.Slot, r.needs(segment))
 }
 
 // replacedAs says why the founder that this disk was to be is no longer a member, "" if it still is.
@@ -281,6 +294,9 @@ func (o resuming) join(r *Record, id uint64) Action {
 	}
 	if !listed {
 		return wait("slot %s is admitted as learner %x, which leader %s does not list yet", o.Claim.Slot, id, leader.Node)
+	}
+	if why := o.noRoom(); why != "" {
+		return wait("%s", why)
 	}
 	return Action{Kind: Start, Record: r, Member: id, Join: true, Peers: peers,
 		Why: fmt.Sprintf("slot %s joins %s as learner %x", o.Claim.Slot, r.Token(), id)}

@@ -1,0 +1,117 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// tidyTime is how long a call whose context has ended may still take, to remove what it has begun.
+	tidyTime = 500 * time.Millisecond
+	// mostBehind is how many calls may be left behind. Each may hold a thread of the process.
+	mostBehind = 16
+)
+
+// patience is with the file system of a store at path, which may hang as a network mount or a disk does.
+type patience struct {
+	path   string
+	behind atomic.Int32 // calls that were left behind and have not ended
+}
+
+// answered runs f, which uses the file system. It returns soon after ctx ends, also where that hangs: f is left behind
+// then, and its result is lost. While many are, no other call is begun.
+func answered[T any](ctx context.Context, p *patience, f func() (T, error)) (result T, err error) {
+	if ctx.Err() != nil {
+		return result, context.Cause(ctx)
+	}
+	if n := p.behind.Load(); n >= mostBehind {
+		return result, fmt.Errorf("the store %s does not answer: %d calls have not ended", p.path, n)
+	}
+	type answer struct {
+		result T
+		err    error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		result, err := f()
+		done <- answer{result, err}
+	}()
+	select {
+	case a := <-done:
+		return a.result, a.err
+	case <-ctx.Done():
+	}
+	select {
+	case a := <-done:
+		return a.result, a.err
+	case <-time.After(tidyTime):
+		p.behind.Add(1)
+		go func() {
+			<-done
+			p.behind.Add(-1)
+		}()
+		return result, fmt.Errorf("the store %s does not answer: %w", p.path, context.Cause(ctx))
+	}
+}
+
+// lent is a reader that a call may still hold when it was left behind.
+type lent struct {
+	mu   sync.Mutex
+	r    io.Reader
+	back bool
+}
+
+func (l *lent) Read(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.back {
+		return 0, os.ErrClosed
+	}
+	return l.r.Read(p)
+}
+
+// takeBack returns when nobody reads any more, and nobody will.
+func (l *lent) takeBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.back = true
+}
+
+// patient reads a file for as long as ctx lasts. A read that is left behind has a buffer of its own.
+type patient struct {
+	ctx  context.Context
+	p    *patience
+	f    io.ReadCloser
+	buf  []byte
+	rest []byte // of buf, read and not handed out yet
+	err  error  // after rest
+}
+
+// Read implements io.Reader.
+func (r *patient) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	if len(r.rest) == 0 && r.err == nil && len(p) > 0 {
+		if len(r.buf) < len(p) && len(r.buf) < chunkSize {
+			r.buf = make([]byte, min(len(p), chunkSize))
+		}
+		var n int
+		n, r.err = answered(r.ctx, r.p, func() (int, error) { return r.f.Read(r.buf) })
+		r.rest = r.buf[:n]
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	if n > 0 {
+		return n, nil
+	}
+	return 0, r.err
+}
+
+// Close implements io.Closer.
+func (r *patient) Close() error { return r.f.Close() }

@@ -1,0 +1,109 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+// awaited is a context that ends when it is waited for.
+type awaited struct {
+	context.Context
+	cancel func()
+}
+
+func (a awaited) Done() <-chan struct{} {
+	a.cancel()
+	return a.Context.Done()
+}
+
+func await(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	return awaited{ctx, cancel}
+}
+
+// hanging is a file on a disk that hangs, until it goes on.
+type hanging struct{ goOn, over chan struct{} }
+
+func (h hanging) Read(p []byte) (int, error) {
+	defer close(h.over)
+	<-h.goOn
+	return copy(p, "late"), nil
+}
+
+func (h hanging) Close() error { return nil }
+
+// A store whose file system hangs lets its caller go soon after the context ends, and names itself. What is left behind
+// touches nothing that is the caller's.
+func TestDirWhoseFileSystemHangs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none") // in which nothing can be written in the end
+	d := NewDir(dir)
+	d.mu.Lock() // every call waits here, as for a disk
+	defer d.mu.Unlock()
+	source := strings.NewReader("all of it")
+	f := hanging{make(chan struct{}), make(chan struct{})}
+	buffer := []byte("mine")
+	var calls sync.WaitGroup
+	for name, call := range map[string]func(ctx context.Context) error{
+		"put":           func(ctx context.Context) error { return d.Put(ctx, "a", source) },
+		"put if absent": func(ctx context.Context) error { return d.PutIfAbsent(ctx, "a", []byte("x")) },
+		"get":           func(ctx context.Context) error { _, err := d.Get(ctx, "a"); return err },
+		"list":          func(ctx context.Context) error { _, err := d.List(ctx, ""); return err },
+		"delete":        func(ctx context.Context) error { return d.Delete(ctx, "a") },
+		"read": func(ctx context.Context) error {
+			_, err := (&patient{ctx: ctx, p: &d.patience, f: f}).Read(buffer)
+			return err
+		},
+	} {
+		calls.Go(func() {
+			err := call(await(t))
+			if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the store "+dir+" does not answer") {
+				t.Errorf("%s: got %v, want that the store does not answer", name, err)
+			}
+		})
+	}
+	calls.Wait()
+	close(f.goOn)
+	<-f.over
+	if source.Len() != len("all of it") || string(buffer) != "mine" {
+		t.Errorf("what was left behind has read of the source, or written %q", buffer)
+	}
+}
+
+// No more calls are begun while many that were left behind have not ended.
+func TestAnsweredIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, goOn, begun := &patience{path: "/dead"}, make(chan struct{}), new(atomic.Int32)
+		call := func() error {
+			_, err := answered(await(t), p, func() (int, error) { begun.Add(1); <-goOn; return 0, nil })
+			return err
+		}
+		for range mostBehind {
+			if err := call(); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+		}
+		if err := call(); err == nil || err.Error() != "the store /dead does not answer: 16 calls have not ended" {
+			t.Errorf("got %v", err)
+		}
+		close(goOn)
+		synctest.Wait()
+		if err := call(); err != nil || begun.Load() != mostBehind+1 {
+			t.Errorf("when it answers again: got %v, and %d calls in all", err, begun.Load())
+		}
+	})
+}
+
+// What was lent is not read after it was taken back.
+func TestLentIsTakenBack(t *testing.T) {
+	l := &lent{r: strings.NewReader("x")}
+	l.takeBack()
+	if n, err := l.Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Errorf("got %d bytes and %v", n, err)
+	}
+}
