@@ -21,26 +21,27 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// dialWait bounds one look at a peer port. A refusal comes within a round trip; what does not answer is no evidence.
+// dialWait limits one dial of a peer port. A refusal takes one round trip. A port that does not answer proves nothing.
 const dialWait = 200 * time.Millisecond
 
-// Glance tells what may make a look at this member's Standing worth it; the zero value where it does not run. It is
-// cheap: it asks neither raft's loop nor a disk.
-func (c Cluster) Glance() plan.Glance {
+// Glance shows whether to look at this member's Standing; the zero value if it does not run. It is cheap: it asks
+// neither raft's loop nor a disk. There is nothing new to see before rest is over.
+func (c Cluster) Glance() (g plan.Glance, rest time.Duration) {
 	l, err := c.running()
 	if err != nil {
-		return plan.Glance{}
+		return g, 0
 	}
 	srv := l.etcd.Server
 	lead := srv.Leader()
-	g := plan.Glance{Lead: uint64(lead), Term: srv.Term(), Leads: lead == srv.MemberID()}
+	g = plan.Glance{Lead: uint64(lead), Term: srv.Term(), Leads: lead == srv.MemberID()}
 	if g.Leads {
-		return g
+		return g, 0
 	}
 	_, connected := connectedSince(srv, lead)
-	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead)), Beat: beat(srv)}
+	late := plan.Standing{Beat: beat(srv)}
+	late.Silence, rest = l.pulse.silence(lead, received(lead), time.Duration(srv.Cfg.TickMs)*time.Millisecond)
 	g.Doubtful = lead == 0 || !connected || late.Late()
-	return g
+	return g, rest
 }
 
 func beat(srv *etcdserver.EtcdServer) time.Duration {
@@ -48,7 +49,7 @@ func beat(srv *etcdserver.EtcdServer) time.Duration {
 	return plan.Beat(heartbeat, time.Duration(srv.Cfg.ElectionTicks)*heartbeat)
 }
 
-// Standing is what raft shows of itself and of its log just now. It asks raft's own loop, which waits for no disk.
+// Standing is the current state of raft and of its log. It asks raft's own loop, which never waits for a disk.
 func (c Cluster) Standing() plan.Standing {
 	l, err := c.running()
 	if err != nil {
@@ -77,15 +78,15 @@ func (c Cluster) Standing() plan.Standing {
 	s.Voter = slices.Contains(s.Voters, s.ID)
 	switch lead := types.ID(s.Lead); {
 	case status.RaftState == raft.StateLeader:
-		s.Silence = l.pulse.silence(lead, hanging(status))
+		s.Silence, _ = l.pulse.silence(lead, hanging(status), 0)
 	case s.Lead != 0:
-		s.Silence = l.pulse.silence(lead, received(lead))
+		s.Silence, _ = l.pulse.silence(lead, received(lead), 0)
 	}
 	return s
 }
 
-// hanging is up to where a leader's own disk has written its log while another's has written more, in vain here: that
-// disk hangs. Otherwise it is unknown, so that nothing is ever silent.
+// hanging returns the last index that the leader's own disk has written, if another member's disk has written more: then
+// the leader's disk may hang. Otherwise it returns unknown, which never counts as silence.
 func hanging(status raft.Status) float64 {
 	mine := status.Progress[status.ID].Match
 	for _, p := range status.Progress {
@@ -96,29 +97,28 @@ func hanging(status raft.Status) float64 {
 	return unknown
 }
 
-// unknown differs from itself.
+// unknown is not equal to itself, so it always counts as a change.
 var unknown = math.NaN()
 
-// logEnd is the last entry that is on the disk.
+// logEnd returns the last entry that is on the disk.
 func logEnd(log *raft.MemoryStorage) (end plan.LogEnd) {
 	index, err := log.LastIndex()
 	if err != nil {
 		return end
 	}
 	term, err := log.Term(index)
-	if err != nil { // compacted meanwhile: it is asked again
+	if err != nil { // compacted meanwhile; the next look sees the new end
 		return end
 	}
 	return plan.LogEnd{Term: term, Index: index}
 }
 
-// raftLog is what raft has written to its log; nil if a later etcd moves it: then nobody campaigns early, and
+// raftLog returns the log that raft has written, or nil if a later etcd moves it: then no member campaigns early, and
 // TestCampaign fails. Its methods lock.
 var raftLog = dig[*raft.MemoryStorage]("raftStorage")
 
-// Refused reports whether the member's peer port refuses a new connection, at each address of each of its URLs: no
-// process listens there, or what is asked is not the member. A timeout is no evidence, nor is a name that does not
-// resolve.
+// Refused reports whether the member's peer port refuses a new connection at each address of each of its URLs: no
+// process listens there. A timeout or a name that does not resolve proves nothing, so Refused returns false.
 func (c Cluster) Refused(ctx context.Context, id uint64) bool {
 	l, err := c.running()
 	if err != nil {
@@ -139,7 +139,7 @@ func (c Cluster) Refused(ctx context.Context, id uint64) bool {
 		if err != nil || len(addresses) == 0 {
 			return false
 		}
-		for _, a := range addresses { // a dialer that tries all of them tells only of the first
+		for _, a := range addresses { // one dial of all addresses would return only the first error
 			if !refused(ctx, net.JoinHostPort(a, u.Port())) {
 				return false
 			}
@@ -156,8 +156,8 @@ func refused(ctx context.Context, address string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// Campaign has the member start an election at once, unless its term has changed since the standing was taken. It is
-// the message by which a leader hands over: a candidate or leader ignores it, and so does raft where it has no vote.
+// Campaign makes the member start an election at once, unless its term has changed since the standing was taken. It
+// sends the message with which a leader hands over. A candidate, a leader and a member without a vote ignore it.
 func (c Cluster) Campaign(ctx context.Context, s plan.Standing) error {
 	l, err := c.running()
 	if err != nil {
@@ -172,25 +172,29 @@ func (c Cluster) Campaign(ctx context.Context, s plan.Standing) error {
 		Term: field(s.Term)}))
 }
 
-// starved is how long nobody looks at the pulse when this process itself does not run as it should: it was stopped, or
-// gets too little of the processor. That it hears nothing meanwhile is no evidence. The campaigner looks every 20 ms or
-// more often; a leader is asked so often by those that its heartbeats reach late, and counts from then on.
+// starved limits how much of the time between two looks counts as silence, beyond a rest. A longer gap means that this
+// process was stopped or gets too little CPU, so it proves nothing about the leader. Unless it rests, the campaigner
+// looks every 20 ms or more often. A leader's own silence counts from when the followers begin to ask it.
 const starved = 40 * time.Millisecond
 
-// pulse knows since when nothing has come from the leader: from the counter of the bytes that raft's messages had, for
-// etcd tells of no heartbeat. The counter is the process's. Of a leader it knows since when its disk hangs, and of each
-// how long ago it followed another.
+// heartbeats limits the bytes that come between two looks if they are heartbeats alone. A busy member gets more.
+const heartbeats = 128
+
+// pulse measures how long nothing has come from the leader. etcd does not report heartbeats, so pulse reads the counter
+// of bytes in raft messages, which is one for the process. On a leader, pulse measures how long its disk hangs. It also
+// knows when a leader last followed another.
 type pulse struct {
 	mu    sync.Mutex
 	of    types.ID
 	still still
+	rest  time.Duration // after the last look
 
-	term     uint64 // of the leader that raft showed last
+	term     uint64 // the term of the leader that raft showed last
 	followed time.Time
 }
 
-// elected is how long ago a leader followed the one before, 0 if none has. Each election has a term of its own, and may
-// have the same leader.
+// elected returns how long ago a leader followed the previous one, or 0 if none has. Each election has its own term. The
+// same leader may win again.
 func (p *pulse) elected(lead, term uint64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,25 +210,31 @@ func (p *pulse) elected(lead, term uint64) time.Duration {
 	return time.Since(p.followed)
 }
 
-// silence is for how long a member's mark was seen not to change.
-func (p *pulse) silence(of types.ID, mark float64) time.Duration {
+// silence returns how long a member's mark has not changed. After a heartbeat alone, the next look may rest until
+// shortly before the next heartbeat is due. So a rest delays no look at a missing heartbeat.
+func (p *pulse) silence(of types.ID, mark float64, heartbeat time.Duration) (silence, rest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if of != p.of {
-		p.of, p.still = of, still{mark: unknown}
+		p.of, p.still, p.rest = of, still{mark: unknown}, 0
 	}
-	return p.still.look(mark, starved)
+	came := mark - p.still.mark
+	silence = p.still.look(mark, starved+p.rest)
+	if p.rest = 0; came > 0 && came < heartbeats {
+		p.rest = heartbeat * 19 / 20
+	}
+	return silence, p.rest
 }
 
-// still knows for how long a mark was seen not to change.
+// still measures how long a mark has not changed.
 type still struct {
 	mark   float64
 	lasted time.Duration
 	looked time.Time
 }
 
-// look returns for how long. A gap between two looks counts for so much at most: this process may have been suspended,
-// or starved, meanwhile.
+// look returns how long the mark has not changed. Of the time between two looks, at most this much counts, because this
+// process may have been suspended or starved meanwhile.
 func (s *still) look(mark float64, most time.Duration) time.Duration {
 	now := time.Now()
 	if mark != s.mark {
@@ -236,8 +246,8 @@ func (s *still) look(mark float64, most time.Duration) time.Duration {
 	return s.lasted
 }
 
-// receivedBytes is etcd's own counter, of which only the registry tells. Without it nothing is ever silent: every look
-// hears something. TestPulse fails if a later etcd renames it.
+// receivedBytes is etcd's own counter, which only the registry gives access to. Without it, no leader ever counts as
+// silent. TestPulse fails if a later etcd renames it.
 var receivedBytes = sync.OnceValue(func() *prometheus.CounterVec {
 	mine := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "etcd", Subsystem: "network",
 		Name: "peer_received_bytes_total", Help: "The total number of bytes received from peers."}, []string{"From"})
@@ -250,7 +260,7 @@ var receivedBytes = sync.OnceValue(func() *prometheus.CounterVec {
 	return found
 })
 
-// received is how many bytes have come from a member. To ask for those of none would begin a series.
+// received returns how many bytes have come from a member. For no member it must not ask: that would create a series.
 func received(from types.ID) float64 {
 	var m dto.Metric
 	vec := receivedBytes()

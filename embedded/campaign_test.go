@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
 
@@ -20,7 +21,7 @@ func TestPulse(t *testing.T) {
 		look := func(mark float64, pause, want time.Duration) {
 			t.Helper()
 			time.Sleep(pause)
-			if got := p.silence(1, mark); got != want {
+			if got, _ := p.silence(1, mark, 0); got != want {
 				t.Errorf("pulse: silent for %s, want %s", got, want)
 			}
 		}
@@ -30,9 +31,38 @@ func TestPulse(t *testing.T) {
 		look(1, time.Hour, 85*time.Millisecond)
 		look(2, 5*time.Millisecond, 0)
 		look(2, 5*time.Millisecond, 5*time.Millisecond)
-		if got := p.silence(2, 2); got != 0 {
+		if got, _ := p.silence(2, 2, 0); got != 0 {
 			t.Errorf("pulse: another leader is silent for %s", got)
 		}
+	})
+}
+
+// A look rests after a heartbeat, until shortly before the next, and only then: not while more comes, nor while nothing
+// does. The rest counts as silence, and no other pause does.
+func TestRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulse
+		look := func(of types.ID, mark float64, pause, silence, rest time.Duration) {
+			t.Helper()
+			time.Sleep(pause)
+			if s, r := p.silence(of, mark, 100*time.Millisecond); s != silence || r != rest {
+				t.Errorf("rest: silent for %s, rests for %s; want %s and %s", s, r, silence, rest)
+			}
+		}
+		const most = 95 * time.Millisecond
+		look(1, 1000, 0, 0, 0)
+		look(1, 1030, time.Millisecond, 0, most)
+		look(1, 1030, most, most, 0)
+		look(1, 1030, time.Hour, most+starved, 0)
+		look(1, 1060, time.Millisecond, 0, most)
+		look(1, 1060, time.Hour, most+starved, 0)
+		look(1, 1060+heartbeats, time.Millisecond, 0, 0)
+		look(1, math.NaN(), time.Millisecond, 0, 0)
+		look(1, math.NaN(), time.Millisecond, 0, 0)
+		look(1, 1000, time.Millisecond, 0, 0)
+		look(1, 1030, time.Millisecond, 0, most)
+		look(2, 1030, most, 0, 0)
+		look(2, 1030, time.Hour, starved, 0)
 	})
 }
 

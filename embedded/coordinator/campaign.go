@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// glanceEvery is how often the campaigner checks the leader's streams and heartbeats. A leader has nobody to wait
-	// for, and checks every leadEvery.
+	// glanceEvery is how often the campaigner checks the leader's streams and heartbeats, unless it may rest. A leader has
+	// nobody to wait for, and checks every leadEvery.
 	glanceEvery = 20 * time.Millisecond
-	leadEvery   = 100 * time.Millisecond
+	leadEvery   = 300 * time.Millisecond
 	// lookEvery is the shortest time between two looks while nothing is suspicious.
 	lookEvery = 200 * time.Millisecond
 	// doubtEvery is the shortest time between two looks while something is: only many wakeups are costly.
@@ -80,15 +80,15 @@ func (v *schedule) due(g plan.Glance) bool {
 	return ago >= min(time.Since(v.began)/16, restEvery)
 }
 
-// pauseAfter is the pause after a glance.
-func pauseAfter(g plan.Glance) time.Duration {
+// pauseAfter is the pause after a glance that may be followed by a rest.
+func pauseAfter(g plan.Glance, rest time.Duration) time.Duration {
 	switch {
 	case g.Doubtful:
 		return doubtEvery
 	case g.Leads:
 		return leadEvery
 	}
-	return glanceEvery
+	return max(glanceEvery, rest)
 }
 
 // run looks until ctx ends. It keeps glancing while a look waits for answers, because silence counts only while it
@@ -113,8 +113,8 @@ func (c *campaigner) run(ctx context.Context) {
 			continue
 		case <-ticker.C:
 		}
-		g := c.world.Etcd.Glance()
-		if now := pauseAfter(g); now != pause {
+		g, rest := c.world.Etcd.Glance()
+		if now := pauseAfter(g, rest); now != pause {
 			pause = now
 			ticker.Reset(pause)
 		}

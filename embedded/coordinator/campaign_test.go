@@ -116,3 +116,46 @@ func TestLooks(t *testing.T) {
 		running.Wait()
 	})
 }
+
+// A follower that may rest glances when the rest is over.
+func TestGlances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a").campaigner
+		follows := plan.Standing{Running: true, Voter: true, ID: 1, Term: 5, Lead: 2, Voters: []uint64{1, 2, 3}, Near: []uint64{2, 3}}
+		leads, alone := follows, follows
+		leads.Lead, alone.Near = 1, []uint64{3}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.run(ctx) })
+		glances := func() int {
+			synctest.Wait()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.glances
+		}
+		for _, stage := range []struct {
+			name        string
+			shown       plan.Standing
+			rest        time.Duration
+			least, most int // in 10 s
+		}{
+			{"no member", plan.Standing{}, 0, 499, 501},
+			{"no rest", follows, 0, 499, 501},
+			{"a rest", follows, 100 * time.Millisecond, 100, 102},
+			{"in doubt", alone, 100 * time.Millisecond, 1950, 2001},
+			{"it leads", leads, 0, 32, 35},
+		} {
+			w.mu.Lock()
+			w.standing, w.rest = stage.shown, stage.rest
+			w.mu.Unlock()
+			before := glances()
+			time.Sleep(10 * time.Second)
+			if got := glances() - before; got < stage.least || got > stage.most {
+				t.Errorf("%s: it glanced %d times, want %d to %d", stage.name, got, stage.least, stage.most)
+			}
+		}
+		cancel()
+		running.Wait()
+	})
+}

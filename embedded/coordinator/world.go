@@ -188,8 +188,9 @@ type Locks interface {
 
 // Elections is what the member needs to elect early (R23). None of it waits for a disk.
 type Elections interface {
-	// Glance is a cheap look, at the cost of a few locks, that shows whether to look at Standing.
-	Glance() plan.Glance
+	// Glance is a cheap look, at the cost of a few locks, that shows whether to look at Standing. There is nothing new to
+	// see before rest is over.
+	Glance() (g plan.Glance, rest time.Duration)
 	Standing() plan.Standing
 	// Refused dials a member's peer port, and reports whether the connection is definitely refused.
 	Refused(ctx context.Context, id uint64) bool

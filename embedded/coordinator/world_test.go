@@ -90,7 +90,9 @@ type world struct {
 	campaigns  []plan.Standing
 	campaigned []string
 	says       map[string][]byte // answers of single nodes, before answer
-	looks      int               // of the standing
+	looks      int               // at the standing
+	glances    int
+	rest       time.Duration // after a glance
 }
 
 func newWorld(t *testing.T) *world {
@@ -251,15 +253,16 @@ func (w *world) Unmark(_ context.Context, mark uint64) error {
 	w.mark()
 	return nil
 }
-func (w *world) Glance() plan.Glance {
+func (w *world) Glance() (plan.Glance, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.glances++
 	s := w.standing
 	if !s.Running {
-		return plan.Glance{}
+		return plan.Glance{}, 0
 	}
 	return plan.Glance{Lead: s.Lead, Term: s.Term, Leads: s.Lead == s.ID,
-		Doubtful: s.Lead != s.ID && (s.Lead == 0 || !slices.Contains(s.Near, s.Lead))}
+		Doubtful: s.Lead != s.ID && (s.Lead == 0 || !slices.Contains(s.Near, s.Lead))}, w.rest
 }
 func (w *world) Standing() plan.Standing {
 	w.mu.Lock()
