@@ -57,8 +57,6 @@ func (l *loop) live(ctx, watching context.Context) error {
 			<-doing.done
 		}
 	}()
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
 	for {
 		if doing == nil {
 			l.holding.recheckUnfit()
@@ -100,7 +98,7 @@ func (l *loop) live(ctx, watching context.Context) error {
 		case <-l.world.Etcd.Changed():
 		case <-l.again:
 		case <-rested:
-		case <-ticker.C:
+		case <-time.After(together(tick)):
 		}
 	}
 }

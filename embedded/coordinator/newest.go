@@ -43,8 +43,6 @@ func (n *newest) watch(ctx context.Context) {
 	answers := make(chan answer, 1)
 	asking := false
 	var next time.Time
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
 	for {
 		lineage, led, wanted := n.wants()
 		switch {
@@ -68,7 +66,7 @@ func (n *newest) watch(ctx context.Context) {
 				next = time.Now().Add(storeAge)
 			}
 			n.learn(&a.newest)
-		case <-ticker.C:
+		case <-time.After(together(tick)):
 		}
 	}
 }

@@ -66,7 +66,17 @@ func every(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(d):
+	case <-time.After(together(d)):
 		return true
 	}
+}
+
+// together is a pause of about d, at most, after which all that look again now and then do so at the same moment: to
+// wake an idle process costs more than a look.
+func together(d time.Duration) time.Duration {
+	if d < tick {
+		return d
+	}
+	now := time.Now()
+	return now.Add(d).Truncate(tick / 2).Sub(now)
 }
