@@ -71,8 +71,8 @@ func every(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// together is a pause of about d, at most, after which all that look again now and then do so at the same moment: to
-// wake an idle process costs more than a look.
+// together returns a pause of at most d. All such pauses end at the same moments, because waking an idle process costs
+// more than a look does.
 func together(d time.Duration) time.Duration {
 	if d < tick {
 		return d

@@ -451,6 +451,24 @@ func TestReplaceGoesOnWithoutABackup(t *testing.T) {
 	})
 }
 
+// Long pauses end at the same moments, whenever they began; short ones are as long as was asked for.
+func TestTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // at a whole second
+		for _, c := range []struct{ after, pause, want time.Duration }{
+			{0, time.Second, time.Second},
+			{300 * time.Millisecond, time.Second, 700 * time.Millisecond},
+			{300 * time.Millisecond, 2 * time.Second, 1900 * time.Millisecond},
+			{300 * time.Millisecond, time.Second, 600 * time.Millisecond},
+			{0, 999 * time.Millisecond, 999 * time.Millisecond},
+		} {
+			time.Sleep(c.after)
+			if got := together(c.pause); got != c.want {
+				t.Errorf("a pause of %s takes %s, want %s", c.pause, got, c.want)
+			}
+		}
+	})
+}
+
 func TestPaceOfAFailedFetchHoldsUpNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p pace
