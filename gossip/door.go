@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"net/netip"
@@ -18,18 +19,26 @@ const (
 
 // How many connections of others may be open after their handshake.
 const (
-	maxConns = 4 * maxNodes
-	maxOfOne = 2 * maxStreams // of which those of one address
+	maxConns     = 4 * maxNodes
+	maxOfOne     = 2 * maxStreams // of which those of one address
+	maxObservers = 512            // observers; a larger fleet asks a few of them by DNS
+	maxOfAddress = 8              // of which those of one address
 )
 
-var errStreams = errors.New("it, or all that are not of this mesh together, have too many streams open")
+var (
+	errStreams   = errors.New("it, or all that are not of this mesh together, have too many streams open")
+	errObservers = fmt.Errorf("a node tells %d observers, %d of them at one address", maxObservers, maxOfAddress)
+)
 
 // doors are where connections come in.
-type doors struct{ mesh, strangers, inside *door }
+type doors struct{ mesh, strangers, inside, observers *door }
 
 func newDoors() doors {
-	new := func(each, all int) *door { return &door{each: each, all: all, open: map[netip.Addr]int{}} }
-	return doors{mesh: new(maxStreams, math.MaxInt), strangers: new(maxFew, maxStrangers), inside: new(maxOfOne, maxConns)}
+	new := func(each, all int, full error) *door {
+		return &door{each: each, all: all, full: full, open: map[netip.Addr]int{}}
+	}
+	return doors{new(maxStreams, math.MaxInt, errStreams), new(maxFew, maxStrangers, errStreams),
+		new(maxOfOne, maxConns, errStreams), new(maxOfAddress, maxObservers, errObservers)}
 }
 
 // door returns that of an address of the mesh, or of another one, and how many bytes a stream of its may have.
@@ -43,6 +52,7 @@ func (d doors) door(known bool) (at *door, limit int) {
 // door counts what has come in and not left.
 type door struct {
 	each, all int // how many may be in, of one address and together
+	full      error
 
 	mu    sync.Mutex
 	open  map[netip.Addr]int

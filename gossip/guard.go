@@ -57,9 +57,11 @@ func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, errVersion):
 		return reasonVersion
-	case errors.Is(err, errPadding):
+	case errors.Is(err, errPadding), errors.Is(err, errKeys):
 		return reasonKey
-	case errors.Is(err, errStreams):
+	case errors.Is(err, errCluster):
+		return reasonCluster
+	case errors.Is(err, errStreams), errors.Is(err, errObservers):
 		return reasonFull
 	case errors.Is(err, errCertificate), errors.Is(err, errRefusesUs), errors.Is(err, errSpeaks), errors.Is(err, errProof):
 		return reasonCertificate

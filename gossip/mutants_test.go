@@ -40,12 +40,6 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestLargeValuesTakeNoMemory", Says: "of a word: "},
 	{Name: "a process of any size", File: "guard.go", Old: `min(v.rest, maxListing)`, New: `v.rest`,
 		Test: "TestLargeValuesTakeNoMemory", Says: "of a process: "},
-	{Name: "observers without end at one address", File: "processes.go", Old: ` && here < maxOfAddress`, New: ``,
-		Test: "TestObserversLeaveRoom", Says: "observers at one address: got"},
-	{Name: "observers take the room of nodes", File: "processes.go", Old: `if p.meta.Observer == observer {`, New: `if true {`,
-		Test: "TestObserversLeaveRoom", Says: "nodes beside them: got"},
-	{Name: "observers that come and go keep nodes out", File: "processes.go", Old: `maxGone+maxNodes, 0`, New: `maxGone, 0`,
-		Test: "TestProcessesThatComeAndGoAreBounded", Says: "crowded with"},
 }
 
 func TestMutants(t *testing.T) { mutanttest.Check(t, mutants) }

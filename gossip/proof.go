@@ -73,8 +73,7 @@ func (t TLS) proves(label string, e entry) error {
 
 // prover signs this process's words, and decides which words that others pass on count. Without TLS all do.
 type prover struct {
-	tls   *TLS // nil: as Config.KeyFile says; not changed after Run has begun
-	label string
+	tls *TLS // nil: as Config.KeyFile says; not changed after Run has begun
 	parts
 }
 
@@ -95,12 +94,15 @@ func (p *prover) sign() {
 	p.settle(ProblemTLS)
 }
 
+// UseTLS has every byte of the gossip go over TLS, and only facts of a node count that its certificate tells. Call it
+// before Run.
+func (p *prover) UseTLS(t TLS) { p.tls, p.known.view.strict = &t, true }
+
 // authentic returns which words of a message count. A word that is no news is not checked.
 func (p *prover) authentic(entries []entry, from Speaker) (counts []entry) {
 	forged := 0
 	for _, e := range entries {
 		switch {
-		case e.Observer:
 		case p.tls == nil:
 			counts = append(counts, e)
 		case e.Proof == nil || forged == maxForged || !p.known.news(e):

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 	"unicode/utf8"
 
@@ -20,11 +21,6 @@ const (
 	maxAround = 4 << 10
 
 	maxNodes = 256 // live nodes; and known ones
-	// maxObservers is how many may be live. Each of them has all probe one process more, so that a dead node is noticed
-	// later, and a published state is sent to each of them over a connection of its own. A larger fleet asks a few of
-	// them by DNS. One address has few, or a stolen certificate could have all others probe what is not there.
-	maxObservers = 512
-	maxOfAddress = 8
 )
 
 // codecVersion is the first byte of everything this package sends. Another one is refused whole. Fields that a message
@@ -43,6 +39,7 @@ const (
 	kindWords  kind = 2 // words
 	kindAsk    kind = 3 // ask
 	kindAnswer kind = 4 // answer
+	kindHello  kind = 5 // hello
 )
 
 var msgpack = &codec.MsgpackHandle{}
@@ -54,6 +51,8 @@ type entry struct {
 	State []byte
 	Proof []byte        // that this is the speaker's word (proof.go)
 	Lost  time.Duration // for how long the teller has lost the process, 0 if it has not
+	// Gossip is where the teller heard it last; only observers are told.
+	Gossip netip.AddrPort
 }
 
 // forgetting is a command that was given this long ago.
@@ -71,6 +70,12 @@ type words struct {
 // lengths go before the words, so that no length is believed before it was looked at.
 type lengths struct{ Entries, Forgotten int }
 
+// hello is the first and only thing that an observer says: who it is, and which mesh it wants to hear.
+type hello struct {
+	Meta
+	Label string
+}
+
 // ask is a question. Node and Boot name the process that waits for the answer.
 type ask struct {
 	ID       uint64
@@ -86,7 +91,7 @@ type answer struct {
 	Body   []byte
 }
 
-// encode writes a Meta, words, an ask or an answer.
+// encode writes a Meta, words, an ask, an answer or a hello.
 func encode(msg any) []byte {
 	values := []any{msg}
 	var k kind
@@ -97,6 +102,8 @@ func encode(msg any) []byte {
 		k = kindAsk
 	case answer:
 		k = kindAnswer
+	case hello:
+		k = kindHello
 	case words:
 		k, values = kindWords, []any{lengths{len(msg.entries), len(msg.forgotten)}}
 		for _, e := range msg.entries {
@@ -133,6 +140,8 @@ func decode(b []byte) (msg any, err error) {
 			func(a ask) error { return fits("question", a.Question, maxMessage, a.Node) })
 	case kindAnswer:
 		msg, err = read(&rest, maxMessage+maxAround, func(a answer) error { return fits("answer", a.Body, maxMessage) })
+	case kindHello:
+		msg, err = read(&rest, maxAround, func(h hello) error { return h.check() })
 	default:
 		err = fmt.Errorf("kind %d: %w", k, errVersion)
 	}

@@ -44,6 +44,8 @@ type NodeStatus struct {
 	Blocks string `json:"blocks,omitempty"`
 
 	Version string `json:"version,omitempty"`
+	// Observers are the processes that only hear what nodes say, and are connected to this one, as name and address.
+	Observers []string `json:"observers,omitempty"`
 	// Found is what the parts of the node complain of: gossip, names, volumes, certificates, configuration.
 	// [NodeStatus.Judge] has all that is wrong with the node.
 	Found   []Finding `json:"found,omitempty"`
@@ -241,7 +243,7 @@ type ClusterStatus struct {
 	Rotation *RotationStatus `json:"rotation,omitempty"`
 
 	Nodes []NodeStatus `json:"nodes"`
-	// Observers are the live processes that only listen, as name and address. They count for nothing.
+	// Observers are those of all nodes.
 	Observers []string `json:"observers,omitempty"`
 
 	Asked string    `json:"asked"` // the node that answered

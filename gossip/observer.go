@@ -1,0 +1,248 @@
+package gossip
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+const (
+	unheardFor = 5 * time.Second        // without a node that tells it, after which an observer takes all for lost
+	dialEvery  = 200 * time.Millisecond // between the dials to nodes that are tried together
+)
+
+// Observer hears what the nodes of a cluster say, and says nothing. It is connected to one node, which tells it what it
+// knows, and goes to another one when that ends. With TLS only what a node's certificate proves counts.
+type Observer struct {
+	parts
+	*knowledge
+	*prover
+	*seeker
+
+	self   Meta
+	dialer net.Dialer
+	keys   keyring
+	papers TLS // what is shown, and must be shown
+}
+
+// NewObserver prepares an observer of the named cluster. Of cfg.Listen it takes the address that it dials from, and the
+// port of seeds that name none. The error names what is wrong in cfg, cluster or self.
+func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prometheus.Registerer) (*Observer, error) {
+	label, err := labelOf(cfg, cluster, self)
+	if err != nil {
+		return nil, err
+	}
+	at := netip.MustParseAddrPort(cfg.Listen) // check has parsed it
+	o := &Observer{self: self, keys: keyring{path: cfg.KeyFile},
+		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}}
+	var s *series
+	o.parts, s = newParts(Meta{}, label, cfg, lg, reg)
+	o.knowledge = o.known
+	o.prover = &prover{parts: o.parts}
+	o.seeker = &seeker{parts: o.parts, cfg: cfg, joins: s.joins, port: at.Port()}
+	return o, nil
+}
+
+// Run hears the nodes until ctx ends, and returns nil then. It returns an error only if it cannot begin: the key file is
+// not usable. Run may be called once.
+func (o *Observer) Run(ctx context.Context) error {
+	var work sync.WaitGroup
+	defer work.Wait()
+	if o.tls != nil {
+		if !o.tls.await(ctx, o.notices) {
+			return nil
+		}
+		o.papers = *o.tls
+	} else {
+		if err := o.keys.open(); err != nil {
+			return err
+		}
+		o.papers = o.keys.tls()
+		if o.cfg.KeyFile != "" {
+			work.Go(func() { o.keys.follow(ctx, o.notices, o.lg) })
+		}
+	}
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = joinFirst, joinAlone
+	for heard := time.Now(); ctx.Err() == nil; {
+		next := o.connect(ctx, o.live(), 0)
+		if next == nil {
+			next = o.connect(ctx, o.missing(ctx), 0)
+		}
+		for next != nil {
+			next = o.hear(ctx, next)
+			heard = time.Now()
+			pause.Reset()
+		}
+		if time.Since(heard) >= unheardFor {
+			o.known.follow(words{}, nil)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause.NextBackOff()): // which has the observers of a lost node not come all at once
+		}
+	}
+	return nil
+}
+
+// live are the nodes that count as live, in any order.
+func (o *Observer) live() (all []target) {
+	heard, _ := o.known.addresses()
+	for at := range heard { // a map's order is any
+		all = append(all, target{at: at})
+	}
+	return all[:min(len(all), joinTargets)]
+}
+
+// line is a connection to a node.
+type line struct {
+	*tls.Conn
+	from Speaker
+	told words // what the node has told last
+	live int   // of which so many nodes are live
+}
+
+// Read takes no longer than silence.
+func (l *line) Read(p []byte) (int, error) {
+	_ = l.SetReadDeadline(time.Now().Add(silence)) // if it cannot be set the read fails
+	return l.Conn.Read(p)
+}
+
+// next waits for what the node tells next.
+func (l *line) next() error {
+	for {
+		msg, err := readFrame(l, maxStream)
+		told, ok := msg.(words)
+		switch {
+		case err != nil:
+			return err
+		case ok:
+			l.told, l.live = told, 0
+			for _, e := range told.entries {
+				if e.Lost == 0 {
+					l.live++
+				}
+			}
+			return nil
+		}
+	}
+}
+
+// connect returns the first of some nodes that hears more live ones than atLeast, nil if none does. Each is dialled a
+// moment after the one before it, so that one that is silent costs little time.
+func (o *Observer) connect(ctx context.Context, targets []target, atLeast int) *line {
+	ctx, cancel := context.WithCancel(ctx)
+	found := make(chan *line, len(targets))
+	var tries sync.WaitGroup
+	for i, t := range targets {
+		tries.Go(func() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Duration(i) * dialEvery):
+			}
+			l, err := o.dial(ctx, t)
+			switch {
+			case err == nil && l.live > atLeast:
+				found <- l
+				cancel()
+			case err == nil:
+				_ = l.NetConn().Close()
+			case ctx.Err() == nil:
+				o.joins.WithLabelValues("failed").Inc()
+				o.unjoined(t, err)
+			}
+		})
+	}
+	tries.Wait()
+	cancel()
+	close(found)
+	first := <-found
+	for l := range found {
+		_ = l.NetConn().Close()
+	}
+	return first
+}
+
+// dial asks one node to be told, and returns when it has told what it knows.
+func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
+	conn, from, err := o.papers.dial(ctx, o.dialer, t.at.String(), forObserver, streamTimeout)
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
+	l := &line{Conn: conn, from: from}
+	if err = errCertificate; from.Role == RoleNode {
+		_ = writeFrame(conn, encode(hello{o.self, o.label}), streamTimeout) // if it fails so does what follows
+		err = l.next()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = o.papers.whyNot(err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.NetConn().Close())
+	}
+	o.settle(t.key())
+	return l, nil
+}
+
+// hear takes in what a node tells, until the connection ends or another node hears more live ones, which is returned.
+func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
+	o.joins.WithLabelValues("joined").Inc()
+	o.lg.Info("joined gossip", zap.Stringer("through", l.RemoteAddr()))
+	ctx, cancel := context.WithCancel(ctx)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		defer cancel()
+		for err := error(nil); err == nil; err = l.next() {
+			o.known.follow(l.told, o.authentic(l.told.entries, l.from))
+		}
+	})
+	defer reader.Wait()
+	defer func() { _ = l.NetConn().Close() }()
+	for better == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(joinSlow/2 + rand.N(joinSlow)):
+			if _, err := o.papers.check(l.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
+				o.warn(ProblemCertificate, err.Error())
+				return nil
+			}
+			better = o.connect(ctx, o.missing(ctx), int(o.known.count(true)))
+		}
+	}
+	return better
+}
+
+// follow takes in all that a node knows, of which the entries in counts are their speakers' own words. Which processes
+// are live is known by its word alone.
+func (k *knowledge) follow(told words, counts []entry) {
+	live := map[string]bool{}
+	for _, e := range told.entries {
+		live[e.process()] = e.Lost == 0
+	}
+	peers := look(k, func(v *view) map[string]*peer { return maps.Clone(v.peers) })
+	for name, p := range peers {
+		if !live[name] {
+			k.left(p.meta, false)
+		}
+	}
+	k.merge(told, counts)
+	for _, e := range told.entries {
+		if p := peers[e.process()]; e.Lost == 0 && (p == nil || p.gossip != e.Gossip) && k.room(e.Meta) {
+			k.joined(e.Meta, e.Gossip)
+		}
+	}
+}
