@@ -32,7 +32,7 @@ var (
 // audience are the observers that are connected to this node. Each one says hello, and then only hears: all that the
 // node knows, at once and whenever it changes.
 type audience struct {
-	parts
+	*prover
 
 	mu    sync.Mutex
 	there map[*tls.Conn]Meta
@@ -48,7 +48,7 @@ func (a *audience) Observers() []Meta {
 }
 
 // serve tells an observer until its connection, or this node, ends. The error says why it is not heard.
-func (a *audience) serve(conn *tls.Conn, papers TLS, done <-chan struct{}) error {
+func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
 	msg, err := readFrame(conn, maxAround)
 	who, ok := msg.(hello)
@@ -92,7 +92,7 @@ func (a *audience) serve(conn *tls.Conn, papers TLS, done <-chan struct{}) error
 		case now := <-tick.C:
 			frame = nil
 			if now.Sub(checked) >= recheck {
-				if _, err := papers.check(conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageClientAuth); err != nil {
+				if _, err := a.papers().check(conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageClientAuth); err != nil {
 					return err
 				}
 				checked = now

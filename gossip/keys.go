@@ -89,23 +89,6 @@ func (r *keyring) tls() TLS {
 	}
 }
 
-// open reads the file, if there is one.
-func (r *keyring) open() (err error) {
-	if r.path != "" {
-		_, err = r.refresh()
-		return err
-	}
-	return r.show(nil)
-}
-
-func (r *keyring) show(keys [][]byte) error {
-	d, err := derive(keys)
-	if err == nil {
-		r.shown.Store(d)
-	}
-	return err
-}
-
 // CheckKeyFile returns why a gossip.key-file cannot be used, nil if it can.
 func CheckKeyFile(path string) error {
 	_, err := readKeys(path)
@@ -152,16 +135,24 @@ func readKeys(path string) (keys [][]byte, err error) {
 // refresh takes over the keys of the file, and reports whether they changed. An error leaves the keys as they are.
 // memberlist removes a key from a slice that others are reading, except for the last one: so keys that differ are
 // removed from the end and added there.
-func (r *keyring) refresh() (bool, error) {
-	keys, err := readKeys(r.path)
-	if err != nil || slices.EqualFunc(keys, r.keys, bytes.Equal) {
+func (r *keyring) refresh() (changed bool, err error) {
+	var keys [][]byte
+	if r.path != "" {
+		keys, err = readKeys(r.path)
+	}
+	if err != nil || r.shown.Load() != nil && slices.EqualFunc(keys, r.keys, bytes.Equal) {
 		return false, err
 	}
-	if err := r.show(keys); err != nil {
+	d, err := derive(keys)
+	if err != nil {
 		return false, err
 	}
 	r.keys = keys
-	// Their lengths were looked at when they were read, and only such that are there are used or removed.
+	r.shown.Store(d)
+	if len(keys) == 0 {
+		return true, nil
+	}
+	// Their lengths were checked when they were read, and only keys that are there are used or removed.
 	_ = r.ring.AddKey(keys[0])
 	_ = r.ring.UseKey(keys[0])
 	for {

@@ -45,7 +45,6 @@ type Mesh struct {
 	series  *series
 	started chan struct{} // closed once bound; what follows is there then
 	streams *transport
-	keys    keyring
 }
 
 // parts are what all others need.
@@ -65,11 +64,11 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	m := &Mesh{cfg: cfg, self: self, started: make(chan struct{}), keys: keyring{path: cfg.KeyFile}}
+	m := &Mesh{cfg: cfg, self: self, started: make(chan struct{})}
 	m.parts, m.series = newParts(self, label, cfg, lg, reg)
 	m.knowledge, m.endpoint = m.known, m.here
-	m.prover = &prover{parts: m.parts}
-	m.audience = &audience{parts: m.parts, there: map[*tls.Conn]Meta{}}
+	m.prover = &prover{parts: m.parts, keys: keyring{path: cfg.KeyFile}}
+	m.audience = &audience{prover: m.prover, there: map[*tls.Conn]Meta{}}
 	m.asking = newAsking(m.parts, self, func(ctx context.Context, question []byte) ([]byte, error) {
 		if a, ok, err := m.ordered(question); ok {
 			return a, err
@@ -111,15 +110,8 @@ func newParts(self Meta, label string, cfg Config, lg *zap.Logger, reg prometheu
 // usable, or the address is taken. Run may be called once.
 func (m *Mesh) Run(ctx context.Context) error {
 	defer close(m.ended)
-	switch {
-	case m.tls != nil:
-		if !m.tls.await(ctx, m.notices) {
-			return nil
-		}
-	default:
-		if err := m.keys.open(); err != nil {
-			return err
-		}
+	if ready, err := m.ready(ctx); !ready {
+		return err
 	}
 	m.sign()
 	if err := m.bind(ctx); err != nil {
@@ -158,7 +150,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 func (m *Mesh) bind(ctx context.Context) (err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
 	r := rules{label: m.label, keyed: m.keyed(), known: m.knows, process: m.process, refused: m.refused,
-		keys: m.keys.tls(), observed: m.serve}
+		papers: m.papers(), observed: m.serve}
 	if m.streams, err = listen(ctx, at, r, m.tls); err != nil {
 		return fmt.Errorf("listen for gossip on %s: %w", at, err)
 	}
@@ -170,9 +162,6 @@ func (m *Mesh) bind(ctx context.Context) (err error) {
 	m.at.Store(&here)
 	return nil
 }
-
-// keyed reports whether the gossip is under the keys of a file.
-func (m *Mesh) keyed() bool { return m.tls == nil && m.cfg.KeyFile != "" }
 
 // knows reports whether an address is our own, or that of a process that is or was in the mesh.
 func (m *Mesh) knows(ip netip.Addr) bool {

@@ -40,6 +40,22 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestLargeValuesTakeNoMemory", Says: "of a word: "},
 	{Name: "a process of any size", File: "guard.go", Old: `min(v.rest, maxListing)`, New: `v.rest`,
 		Test: "TestLargeValuesTakeNoMemory", Says: "of a process: "},
+	{Name: "an observer speaks as a node does", File: "transport.go", Old: `case speaker.Role != RoleNode:`, New: `case false:`,
+		Test: "TestStolenObserverCertificate", Says: "in vain: packets are refused"},
+	{Name: "an observer's certificate answers as a node", File: "observer.go", Old: `from.Role == RoleNode {`, New: `true {`,
+		Test: "TestForeignObserversHearNothing", Says: "in vain: it shows an observer's certificate"},
+	{Name: "an observer of another cluster", File: "audience.go", Old: `case who.Label != a.label:`, New: `case false:`,
+		Test: "TestForeignObserversHearNothing", Says: "in vain: another cluster"},
+	{Name: "an observer with other keys", File: "keys.go", Old: `hkdf.Key(sha256.New, secret,`, New: `hkdf.Key(sha256.New, nil,`,
+		Test: "TestForeignObserversHearNothing", Says: "key: the observer says why"},
+	{Name: "observers without end at one address", File: "transport.go", Old: `				inside = t.observers`, New: ``,
+		Test: "TestObserversAreBounded", Says: "one more: got"},
+	{Name: "a node that stands still is heard", File: "observer.go", Old: `	_ = l.SetReadDeadline(time.Now().Add(silence)) // if it cannot be set the read fails`,
+		New: ``, Test: "TestObserverChangesItsNode", Says: "in vain: the observer is connected to a"},
+	{Name: "a lonely node is heard forever", File: "observer.go", Old: `o.connect(ctx, o.missing(ctx), int(o.known.count(true)))`, New: `nil`,
+		Test: "TestObserverLeavesALonelyNode", Says: "in vain: it sees b"},
+	{Name: "who is no longer told is live", File: "observer.go", Old: `		if !live[name] {`, New: `		if false {`,
+		Test: "TestObserverFollowsProcesses", Says: "lost: got"},
 }
 
 func TestMutants(t *testing.T) { mutanttest.Check(t, mutants) }

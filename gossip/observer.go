@@ -33,8 +33,6 @@ type Observer struct {
 
 	self   Meta
 	dialer net.Dialer
-	keys   keyring
-	papers TLS // what is shown, and must be shown
 }
 
 // NewObserver prepares an observer of the named cluster. Of cfg.Listen it takes the address that it dials from, and the
@@ -45,12 +43,11 @@ func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prom
 		return nil, err
 	}
 	at := netip.MustParseAddrPort(cfg.Listen) // check has parsed it
-	o := &Observer{self: self, keys: keyring{path: cfg.KeyFile},
-		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}}
+	o := &Observer{self: self, dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}}
 	var s *series
 	o.parts, s = newParts(Meta{}, label, cfg, lg, reg)
 	o.knowledge = o.known
-	o.prover = &prover{parts: o.parts}
+	o.prover = &prover{parts: o.parts, keys: keyring{path: cfg.KeyFile}}
 	o.seeker = &seeker{parts: o.parts, cfg: cfg, joins: s.joins, port: at.Port()}
 	return o, nil
 }
@@ -60,19 +57,11 @@ func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prom
 func (o *Observer) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
-	if o.tls != nil {
-		if !o.tls.await(ctx, o.notices) {
-			return nil
-		}
-		o.papers = *o.tls
-	} else {
-		if err := o.keys.open(); err != nil {
-			return err
-		}
-		o.papers = o.keys.tls()
-		if o.cfg.KeyFile != "" {
-			work.Go(func() { o.keys.follow(ctx, o.notices, o.lg) })
-		}
+	if ready, err := o.ready(ctx); !ready {
+		return err
+	}
+	if o.keyed() {
+		work.Go(func() { o.keys.follow(ctx, o.notices, o.lg) })
 	}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = joinFirst, joinAlone
@@ -178,7 +167,7 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int) *
 
 // dial asks one node to be told, and returns when it has told what it knows.
 func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
-	conn, from, err := o.papers.dial(ctx, o.dialer, t.at.String(), forObserver, streamTimeout)
+	conn, from, err := o.papers().dial(ctx, o.dialer, t.at.String(), forObserver, streamTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +178,7 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 		err = l.next()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = o.papers.whyNot(err)
+		err = o.papers().whyNot(err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, conn.NetConn().Close())
@@ -216,7 +205,7 @@ func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(joinSlow/2 + rand.N(joinSlow)):
-			if _, err := o.papers.check(l.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
+			if _, err := o.papers().check(l.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
 				o.warn(ProblemCertificate, err.Error())
 				return nil
 			}

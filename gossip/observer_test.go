@@ -276,6 +276,9 @@ func TestForeignObserversHearNothing(t *testing.T) {
 		}
 		o.stop()
 	}
+	fake := startTLS(t, node("fake"), papersOf(t, ca, watcherName))
+	o := observe(t, "main", "o", papersOf(t, ca, watcherName), nil, fake)
+	await(t, "it shows an observer's certificate", 5*time.Second, complains(o, errCertificate.Error()))
 }
 
 // Keys that change are taken over by both, and an observer keeps hearing.

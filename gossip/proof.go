@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"context"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
@@ -73,7 +74,8 @@ func (t TLS) proves(label string, e entry) error {
 
 // prover signs this process's words, and decides which words that others pass on count. Without TLS all do.
 type prover struct {
-	tls *TLS // nil: as Config.KeyFile says; not changed after Run has begun
+	tls  *TLS    // nil: as Config.KeyFile says; not changed after Run has begun
+	keys keyring // without TLS
 	parts
 }
 
@@ -93,6 +95,26 @@ func (p *prover) sign() {
 	}
 	p.settle(ProblemTLS)
 }
+
+// ready waits until there is what this process shows to others, or returns false when ctx ends.
+func (p *prover) ready(ctx context.Context) (bool, error) {
+	if p.tls != nil {
+		return p.tls.await(ctx, p.notices), nil
+	}
+	_, err := p.keys.refresh()
+	return err == nil, err
+}
+
+// papers are what this process shows to an observer, or as one.
+func (p *prover) papers() TLS {
+	if p.tls != nil {
+		return *p.tls
+	}
+	return p.keys.tls()
+}
+
+// keyed reports whether the gossip is under the keys of a file.
+func (p *prover) keyed() bool { return p.tls == nil && p.keys.path != "" }
 
 // UseTLS has every byte of the gossip go over TLS, and only facts of a node count that its certificate tells. Call it
 // before Run.

@@ -54,15 +54,15 @@ type rules struct {
 	label string
 	keyed bool // encrypted by memberlist
 	plain bool // without TLS: nobody knows who speaks
-	keys  TLS  // what observers are shown where there is no TLS (keys.go)
 	// known reports whether an address is one of the mesh, or was.
 	known func(netip.Addr) bool
 	// process describes a live process, or this one; false if it is not known.
 	process func(name string) (Meta, bool)
 	// refused hears of what was refused, and why.
 	refused func(from net.Addr, err error)
-	// observed serves an observer until its connection, or this node, ends.
-	observed func(conn *tls.Conn, papers TLS, done <-chan struct{}) error
+	// observed serves an observer until its connection, or this node, ends. papers are what both show.
+	observed func(conn *tls.Conn, done <-chan struct{}) error
+	papers   TLS
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
@@ -177,11 +177,11 @@ func (s stream) Close() error {
 
 // accept takes connections until the listener is closed.
 func (t *transport) accept(ctx context.Context) {
-	papers, protocols := t.keys, []string{forObserver}
+	protocols := []string{forObserver}
 	if t.tls != nil {
-		papers, protocols = *t.tls, []string{forObserver, forPackets, forStream}
+		protocols = append(protocols, forPackets, forStream)
 	}
-	server := papers.config(x509.ExtKeyUsageClientAuth, protocols...)
+	server := t.papers.config(x509.ExtKeyUsageClientAuth, protocols...)
 	for {
 		raw, err := t.listener.Accept()
 		if err != nil {
@@ -206,7 +206,7 @@ func (t *transport) accept(ctx context.Context) {
 				return
 			}
 			conn := tls.Server(begun, server)
-			speaker, err := papers.shake(ctx, conn, handshakeTime)
+			speaker, err := t.papers.shake(ctx, conn, handshakeTime)
 			entrance.leave(from)
 			inside := t.inside
 			switch observes := conn.ConnectionState().NegotiatedProtocol == forObserver; {
@@ -225,7 +225,7 @@ func (t *transport) accept(ctx context.Context) {
 				t.told(raw.RemoteAddr(), err)
 				return
 			}
-			t.serve(conn, papers, hearing{t.rules, speaker}, limit, leave(inside))
+			t.serve(conn, hearing{t.rules, speaker}, limit, leave(inside))
 		})
 	}
 }
@@ -281,13 +281,13 @@ func (t *transport) handOn(s stream) {
 }
 
 // serve hands a stream on, takes the packets of a connection, or tells an observer.
-func (t *transport) serve(conn *tls.Conn, papers TLS, heard hearing, limit int, leave func()) {
+func (t *transport) serve(conn *tls.Conn, heard hearing, limit int, leave func()) {
 	switch conn.ConnectionState().NegotiatedProtocol {
 	case forStream:
 		t.handOn(stream{guard(conn, t.head(), heard, limit), leave})
 		return
 	case forObserver:
-		t.told(conn.RemoteAddr(), t.observed(conn, papers, t.done))
+		t.told(conn.RemoteAddr(), t.observed(conn, t.done))
 	default:
 		t.told(conn.RemoteAddr(), t.receive(conn))
 	}
