@@ -36,7 +36,7 @@ type audience struct {
 
 	mu    sync.Mutex
 	there map[*tls.Conn]Meta
-	frame []byte          // what is known, for all of them
+	frame []byte          // all that is known
 	stale <-chan struct{} // closed when more is known
 }
 
@@ -81,7 +81,7 @@ func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 	defer tick.Stop()
 	checked := time.Now()
 	frame, stale := a.edition()
-	for writeFrame(conn, frame, writeTime) == nil {
+	for write(conn, frame, writeTime) == nil {
 		select {
 		case <-gone:
 			return nil
@@ -90,7 +90,7 @@ func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 		case <-stale:
 			frame, stale = a.edition()
 		case now := <-tick.C:
-			frame = nil
+			frame = framed(nil)
 			if now.Sub(checked) >= recheck {
 				if _, err := a.papers().check(conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageClientAuth); err != nil {
 					return err
@@ -114,7 +114,7 @@ func (a *audience) edition() (frame []byte, stale <-chan struct{}) {
 		}
 	}
 	all, stale := a.known.edition(a.here.Address())
-	a.frame, a.stale = encode(all), stale
+	a.frame, a.stale = framed(encode(all)), stale
 	return a.frame, a.stale
 }
 
@@ -133,10 +133,14 @@ func (k *knowledge) edition(here netip.AddrPort) (all words, stale <-chan struct
 	return all, stale
 }
 
-// writeFrame writes a message behind its length.
-func writeFrame(conn net.Conn, msg []byte, limit time.Duration) error {
+// framed puts the length of a message before it.
+func framed(msg []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(msg)), uint32(len(msg))), msg...)
+}
+
+func write(conn net.Conn, frame []byte, limit time.Duration) error {
 	_ = conn.SetWriteDeadline(time.Now().Add(limit)) // if it cannot be set the write fails
-	_, err := conn.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(msg)), uint32(len(msg))), msg...))
+	_, err := conn.Write(frame)
 	return err
 }
 

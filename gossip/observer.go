@@ -10,7 +10,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -42,7 +44,7 @@ func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prom
 	if err != nil {
 		return nil, err
 	}
-	at := netip.MustParseAddrPort(cfg.Listen) // check has parsed it
+	at := netip.MustParseAddrPort(cfg.Listen) // labelOf has parsed it
 	o := &Observer{self: self, dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}}
 	var s *series
 	o.parts, s = newParts(Meta{}, label, cfg, lg, reg)
@@ -86,10 +88,10 @@ func (o *Observer) Run(ctx context.Context) error {
 	return nil
 }
 
-// live are the nodes that count as live, in any order.
+// live are the nodes that count as live, in random order.
 func (o *Observer) live() (all []target) {
 	heard, _ := o.known.addresses()
-	for at := range heard { // a map's order is any
+	for at := range heard { // in random order
 		all = append(all, target{at: at})
 	}
 	return all[:min(len(all), joinTargets)]
@@ -99,8 +101,8 @@ func (o *Observer) live() (all []target) {
 type line struct {
 	*tls.Conn
 	from Speaker
-	told words // what the node has told last
-	live int   // of which so many nodes are live
+	told words        // what the node has told last
+	live atomic.Int32 // of which so many nodes are live
 }
 
 // Read takes no longer than silence.
@@ -118,12 +120,9 @@ func (l *line) next() error {
 		case err != nil:
 			return err
 		case ok:
-			l.told, l.live = told, 0
-			for _, e := range told.entries {
-				if e.Lost == 0 {
-					l.live++
-				}
-			}
+			lost := slices.DeleteFunc(slices.Clone(told.entries), func(e entry) bool { return e.Lost == 0 })
+			l.told = told
+			l.live.Store(int32(len(told.entries) - len(lost)))
 			return nil
 		}
 	}
@@ -131,7 +130,7 @@ func (l *line) next() error {
 
 // connect returns the first of some nodes that hears more live ones than atLeast, nil if none does. Each is dialled a
 // moment after the one before it, so that one that is silent costs little time.
-func (o *Observer) connect(ctx context.Context, targets []target, atLeast int) *line {
+func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32) *line {
 	ctx, cancel := context.WithCancel(ctx)
 	found := make(chan *line, len(targets))
 	var tries sync.WaitGroup
@@ -144,7 +143,7 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int) *
 			}
 			l, err := o.dial(ctx, t)
 			switch {
-			case err == nil && l.live > atLeast:
+			case err == nil && l.live.Load() > atLeast:
 				found <- l
 				cancel()
 			case err == nil:
@@ -174,7 +173,7 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
 	l := &line{Conn: conn, from: from}
 	if err = errCertificate; from.Role == RoleNode {
-		_ = writeFrame(conn, encode(hello{o.self, o.label}), streamTimeout) // if it fails so does what follows
+		_ = write(conn, framed(encode(hello{o.self, o.label})), streamTimeout) // if it fails so does what follows
 		err = l.next()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -198,6 +197,7 @@ func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
 		for err := error(nil); err == nil; err = l.next() {
 			o.known.follow(l.told, o.authentic(l.told.entries, l.from))
 		}
+		o.lg.Info("gossip ended", zap.Stringer("through", l.RemoteAddr()))
 	})
 	defer reader.Wait()
 	defer func() { _ = l.NetConn().Close() }()
@@ -209,7 +209,7 @@ func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
 				o.warn(ProblemCertificate, err.Error())
 				return nil
 			}
-			better = o.connect(ctx, o.missing(ctx), int(o.known.count(true)))
+			better = o.connect(ctx, o.missing(ctx), l.live.Load())
 		}
 	}
 	return better

@@ -61,11 +61,6 @@ func observe(t testing.TB, cluster, name string, p *papers, change func(*Config)
 	return &watching{o, logs, stop}
 }
 
-// framed puts its length before a message.
-func framed(msg []byte) []byte {
-	return append([]byte{0, 0, byte(len(msg) >> 8), byte(len(msg))}, msg...)
-}
-
 // Observers come, are told what nodes say, and go, and no node has ever heard of another node.
 func TestObserversDisturbNobody(t *testing.T) {
 	t.Parallel()
@@ -207,7 +202,7 @@ func TestObserversAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.NetConn().Close() })
-		_ = writeFrame(conn, encode(hello{watcher("o"), a.label}), time.Second) // it may be refused already
+		_ = write(conn, framed(encode(hello{watcher("o"), a.label})), time.Second) // it may be refused already
 		return conn, (&line{Conn: conn}).next()
 	}
 	var first net.Conn
