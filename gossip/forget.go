@@ -108,16 +108,13 @@ func (v *view) fade(now time.Time) {
 	for name, rec := range v.nodes {
 		was := rec.faded
 		over := v.forgetAfter > 0 && now.Sub(rec.Since) >= v.forgetAfter
-		rec.faded = over && !rec.Live && !v.ours(name) && (v.settled || !v.bearsWitness(rec.State))
+		rec.faded = over && !rec.Live && !v.ours(name) && (v.settled || v.evidence != nil && !v.evidence(rec.State))
 		if rec.faded && !was {
 			v.dropped = append(v.dropped, name)
 		}
 	}
 	maps.DeleteFunc(v.forgotten, func(_ string, t tombstone) bool { return now.Sub(t.at) >= forgottenFor })
 }
-
-// bearsWitness reports whether a state is evidence of a cluster.
-func (v *view) bearsWitness(state []byte) bool { return v.evidence == nil || v.evidence(state) }
 
 // mayForget says what keeps a node from being forgotten.
 func (v *view) mayForget(f lastWord) forgetAnswer {

@@ -23,7 +23,7 @@ func (s said) Read(p []byte) (int, error) { return s.Reader.Read(p) }
 
 // unfiltered is a stream of cluster main in the clear, or under a key.
 func unfiltered(words []byte, keyed bool) *guarded {
-	r := rules{label: "main", keyed: keyed, plain: true}
+	r := rules{label: "main", keyed: keyed}
 	return guard(said{Reader: bytes.NewReader(words)}, r.head(), hearing{rules: r}, maxStranger)
 }
 
@@ -122,7 +122,7 @@ func FuzzPacket(f *testing.F) {
 	f.Add([]byte{typeLabel}, false)
 	f.Fuzz(func(t *testing.T, b []byte, keyed bool) {
 		before := bytes.Clone(b)
-		err := rules{label: "main", keyed: keyed, plain: true}.packet(b)
+		err := rules{label: "main", keyed: keyed}.packet(b)
 		if !bytes.Equal(b, before) {
 			t.Error("the packet was changed")
 		}

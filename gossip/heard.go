@@ -165,7 +165,7 @@ func (r hearing) write(out *bytes.Buffer, all []any, in *values, size int) error
 // speaker is the node that the speaker speaks for, which goes before what it says to the delegates; speakerOf reads it.
 // Without TLS nobody knows.
 func (r hearing) speaker() []byte {
-	if r.plain {
+	if r.from == (Speaker{}) {
 		return nil
 	}
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(r.from.Node))), r.from.Node...)

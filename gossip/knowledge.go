@@ -150,20 +150,6 @@ func (k *knowledge) room(meta Meta) bool {
 	return known || meta == k.view.self || k.view.fits(time.Now())
 }
 
-// process describes a live process, or this one.
-func (k *knowledge) process(name string) (Meta, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if name == k.view.self.process() {
-		return k.view.self, true
-	}
-	p := k.view.peers[name]
-	if p == nil {
-		return Meta{}, false
-	}
-	return p.meta, true
-}
-
 // twins names the live processes of other nodes that do not count.
 func (k *knowledge) twins() (names map[string]string) {
 	k.with(func(v *view, now time.Time) bool { names = v.twins(now); return false })

@@ -173,7 +173,7 @@ func diagnose(line string) (symptom, bool) {
 // listener turns memberlist's log into notices. What it does not know goes to the debug log.
 type listener struct {
 	*notices
-	udp bool // packets go over UDP
+	udp bool // packets go over UDP; over TLS nothing does, whatever memberlist says
 }
 
 const udpBlocked = "over TCP but UDP probes failed"

@@ -149,7 +149,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 // bind opens the listeners.
 func (m *Mesh) bind(ctx context.Context) (err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
-	r := rules{label: m.label, keyed: m.keyed(), known: m.knows, process: m.process, refused: m.refused,
+	r := rules{label: m.label, keyed: m.keyed(), known: m.knows, refused: m.refused,
 		papers: m.papers(), observed: m.serve}
 	if m.streams, err = listen(ctx, at, r, m.tls); err != nil {
 		return fmt.Errorf("listen for gossip on %s: %w", at, err)
@@ -181,7 +181,7 @@ func (m *Mesh) configure() *memberlist.Config {
 	conf.AdvertiseAddr, conf.AdvertisePort = at.Addr().String(), int(at.Port())
 	conf.BindPort = conf.AdvertisePort
 	conf.Delegate, conf.Events, conf.Alive, conf.Merge = d, d, d, d
-	conf.Logger = m.logger()
+	conf.Logger = log.New(listener{m.notices, m.tls == nil}, "", 0)
 	conf.ProbeInterval, conf.ProbeTimeout = probeInterval, probeTimeout
 	conf.SuspicionMult, conf.SuspicionMaxTimeoutMult = suspicionProbes, 1
 	conf.AwarenessMaxMultiplier = 2
@@ -189,11 +189,6 @@ func (m *Mesh) configure() *memberlist.Config {
 	conf.TCPTimeout = streamTimeout
 	conf.EnableCompression = false // a few KiB among a few nodes; it would only cost CPU
 	return conf
-}
-
-// logger takes memberlist's log. With TLS nothing goes over UDP, whatever it says.
-func (m *Mesh) logger() *log.Logger {
-	return log.New(listener{m.notices, m.tls == nil}, "", 0)
 }
 
 // Publish replaces what the other nodes see as our state, at most maxState bytes, and sends it to them

@@ -48,7 +48,7 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestForeignObserversHearNothing", Says: "in vain: another cluster"},
 	{Name: "an observer with other keys", File: "keys.go", Old: `hkdf.Key(sha256.New, secret,`, New: `hkdf.Key(sha256.New, nil,`,
 		Test: "TestForeignObserversHearNothing", Says: "key: the observer says why"},
-	{Name: "observers without end at one address", File: "transport.go", Old: `				inside = t.observers`, New: ``,
+	{Name: "observers without end at one address", File: "transport.go", Old: `		inside = t.observers`, New: ``,
 		Test: "TestObserversAreBounded", Says: "one more: got"},
 	{Name: "a node that stands still is heard", File: "observer.go", Old: `	_ = l.SetReadDeadline(time.Now().Add(silence)) // if it cannot be set the read fails`,
 		New: ``, Test: "TestObserverChangesItsNode", Says: "in vain: the observer is connected to a"},

@@ -100,7 +100,7 @@ func TestStolenNodeCertificate(t *testing.T) {
 			t.Error("packets were answered")
 		}
 		for _, process := range []Meta{later(b.self), lies[4].Meta} {
-			await(t, m.self.Node+" hears of "+process.Node, 5*time.Second, func() bool { _, ok := m.process(process.process()); return ok })
+			await(t, m.self.Node+" hears of "+process.Node, 5*time.Second, func() bool { return look(m.known, func(v *view) bool { return v.peers[process.process()] != nil }) })
 		}
 	}
 	if got := fmt.Sprint(a.Nodes()); got != want {

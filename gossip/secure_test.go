@@ -350,7 +350,7 @@ func TestSecureStreamsEnd(t *testing.T) {
 	t.Parallel()
 	papers := papersOf(t, newAuthority(t), nodeName).tls()
 	over := &papers
-	quiet := rules{known: func(netip.Addr) bool { return true }, process: func(string) (Meta, bool) { return Meta{}, false }, refused: func(net.Addr, error) {}, papers: papers}
+	quiet := rules{known: func(netip.Addr) bool { return true }, refused: func(net.Addr, error) {}, papers: papers}
 	ctx, cancel := context.WithCancel(t.Context())
 	client, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), quiet, over)
 	if err != nil {

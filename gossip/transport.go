@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,11 +54,8 @@ type transport struct {
 type rules struct {
 	label string
 	keyed bool // encrypted by memberlist
-	plain bool // without TLS: nobody knows who speaks
 	// known reports whether an address is one of the mesh, or was.
 	known func(netip.Addr) bool
-	// process describes a live process, or this one; false if it is not known.
-	process func(name string) (Meta, bool)
 	// refused hears of what was refused, and why.
 	refused func(from net.Addr, err error)
 	// observed serves an observer until its connection, or this node, ends. papers are what both show.
@@ -70,7 +68,6 @@ var _ memberlist.NodeAwareTransport = (*transport)(nil)
 // listen begins to take what comes. Streams that we open end with ctx; packets are carried until Shutdown, for the last
 // ones tell that we leave.
 func listen(ctx context.Context, at netip.AddrPort, r rules, over *TLS) (*transport, error) {
-	r.plain = over == nil
 	open, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t := &transport{rules: r, tls: over, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}, doors: newDoors(),
@@ -137,8 +134,8 @@ func (t *transport) open(ctx context.Context, to memberlist.Address, limit time.
 		if err != nil {
 			return nil, err
 		}
-		meant, known := t.process(to.Name) // of a seed it is not
-		if known && !speaker.speaksFor(meant.Node) {
+		node, _, known := strings.Cut(to.Name, "#") // the name of a process; of a seed there is none
+		if known && !speaker.speaksFor(node) {
 			return nil, errors.Join(errOther, over.Close())
 		}
 		conn, raw, from = translated{over, *t.tls}, over.NetConn(), speaker
@@ -197,37 +194,52 @@ func (t *transport) accept(ctx context.Context) {
 			_ = raw.Close()
 			continue
 		}
-		end := context.AfterFunc(ctx, func() { _ = raw.Close() })
-		leave := func(d *door) func() { return sync.OnceFunc(func() { end(); d.leave(from) }) }
-		t.work.Go(func() {
-			begun, over := t.begun(raw)
-			if !over {
-				t.handOn(stream{guard(begun, t.head(), hearing{rules: t.rules}, limit), leave(entrance)})
-				return
-			}
-			conn := tls.Server(begun, server)
-			speaker, err := t.papers.shake(ctx, conn, handshakeTime)
-			entrance.leave(from)
-			inside := t.inside
-			switch observes := conn.ConnectionState().NegotiatedProtocol == forObserver; {
-			case err != nil:
-			case observes:
-				inside = t.observers
-			case speaker.Role != RoleNode:
-				err = errSpeaks
-			}
-			if err == nil && !inside.enter(from) {
-				err = inside.full
-			}
-			if err != nil {
-				end()
-				_ = raw.Close()
-				t.told(raw.RemoteAddr(), err)
-				return
-			}
-			t.serve(conn, hearing{t.rules, speaker}, limit, leave(inside))
-		})
+		t.work.Go(func() { t.admit(ctx, raw, server, entrance, limit) })
 	}
+}
+
+// admit waits until it is known what a connection is for, and serves it.
+func (t *transport) admit(ctx context.Context, raw net.Conn, server *tls.Config, entrance *door, limit int) {
+	from := hostOf(raw.RemoteAddr())
+	end := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	leave := func(d *door) func() { return sync.OnceFunc(func() { end(); d.leave(from) }) }
+	begun, over := t.begun(raw)
+	if !over {
+		t.handOn(stream{guard(begun, t.head(), hearing{rules: t.rules}, limit), leave(entrance)})
+		return
+	}
+	conn := tls.Server(begun, server)
+	speaker, err := t.papers.shake(ctx, conn, handshakeTime)
+	entrance.leave(from)
+	protocol, inside := conn.ConnectionState().NegotiatedProtocol, t.inside
+	switch {
+	case err != nil:
+	case protocol == forObserver:
+		inside = t.observers
+	case speaker.Role != RoleNode:
+		err = errSpeaks
+	}
+	if err == nil && !inside.enter(from) {
+		err = inside.full
+	}
+	if err != nil {
+		end()
+		_ = raw.Close()
+		t.told(raw.RemoteAddr(), err)
+		return
+	}
+	switch protocol {
+	case forStream:
+		t.handOn(stream{guard(conn, t.head(), hearing{t.rules, speaker}, limit), leave(inside)})
+		return
+	case forObserver:
+		err = t.observed(conn, t.done)
+	default:
+		err = t.receive(conn)
+	}
+	t.told(raw.RemoteAddr(), err)
+	leave(inside)()
+	_ = raw.Close()
 }
 
 // begun waits for the first byte of a connection, and reports whether it is TLS's. With TLS nothing else is read.
@@ -278,21 +290,6 @@ func (t *transport) handOn(s stream) {
 	case <-t.done:
 		_ = s.Close()
 	}
-}
-
-// serve hands a stream on, takes the packets of a connection, or tells an observer.
-func (t *transport) serve(conn *tls.Conn, heard hearing, limit int, leave func()) {
-	switch conn.ConnectionState().NegotiatedProtocol {
-	case forStream:
-		t.handOn(stream{guard(conn, t.head(), heard, limit), leave})
-		return
-	case forObserver:
-		t.told(conn.RemoteAddr(), t.observed(conn, t.done))
-	default:
-		t.told(conn.RemoteAddr(), t.receive(conn))
-	}
-	leave()
-	_ = conn.NetConn().Close()
 }
 
 // receive takes packets off a connection until it ends, or is silent for longer than a dialler keeps it.
