@@ -88,6 +88,7 @@ func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 		case <-done:
 			return nil
 		case <-stale:
+			time.Sleep(gossipInterval) // what changes together is told together
 			frame, stale = a.edition()
 		case now := <-tick.C:
 			frame = framed(nil)

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -100,9 +101,10 @@ func (o *Observer) live() (all []target) {
 // line is a connection to a node.
 type line struct {
 	*tls.Conn
-	from Speaker
-	told words        // what the node has told last
-	live atomic.Int32 // of which so many nodes are live
+	from  Speaker
+	shown []byte       // our certificate, as it was shown
+	told  words        // what the node has told last
+	live  atomic.Int32 // of which so many nodes are live
 }
 
 // Read takes no longer than silence.
@@ -166,12 +168,16 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 
 // dial asks one node to be told, and returns when it has told what it knows.
 func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
+	own, err := o.papers().Certificate()
+	if err != nil {
+		return nil, err
+	}
 	conn, from, err := o.papers().dial(ctx, o.dialer, t.at.String(), forObserver, streamTimeout)
 	if err != nil {
 		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
-	l := &line{Conn: conn, from: from}
+	l := &line{Conn: conn, from: from, shown: own.Certificate[0]}
 	if err = errCertificate; from.Role == RoleNode {
 		_ = write(conn, framed(encode(hello{o.self, o.label})), streamTimeout) // if it fails so does what follows
 		err = l.next()
@@ -208,6 +214,10 @@ func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
 			if _, err := o.papers().check(l.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
 				o.warn(ProblemCertificate, err.Error())
 				return nil
+			}
+			own, err := o.papers().Certificate()
+			if err == nil && !bytes.Equal(own.Certificate[0], l.shown) {
+				return o.connect(ctx, o.live(), 0) // before the node sees the old one expire
 			}
 			better = o.connect(ctx, o.missing(ctx), l.live.Load())
 		}

@@ -327,3 +327,22 @@ func TestAcceptedConnectionsAreImpatient(t *testing.T) {
 		t.Errorf("got %d ms, %v", got, err)
 	}
 }
+
+// An observer whose certificate was renewed connects again with it, before a node sees the old one expire.
+func TestObserverShowsItsRenewedCertificate(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	ca := newAuthority(t)
+	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+	p := papersOf(t, ca, watcherName)
+	o := observe(t, "main", "o", p, nil, a)
+	await(t, "it sees a", 5*time.Second, sees(o, "a"))
+	p.set(ca.issue(t, watcherName, time.Now().Add(time.Hour)), ca)
+	await(t, "it connects again", 15*time.Second, func() bool { return o.logs.FilterMessage("joined gossip").Len() == 2 })
+	await(t, "one connection is left", 5*time.Second, func() bool { return len(a.Observers()) == 1 })
+	if n := o.logs.FilterMessage("lost node").Len(); n != 0 {
+		t.Errorf("nodes were lost %d times", n)
+	}
+}
