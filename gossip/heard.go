@@ -106,10 +106,10 @@ func (r hearing) pushPull(in *values, out *bytes.Buffer) error {
 	if err := in.next(&head); err != nil {
 		return err
 	}
-	if !within(head.Nodes, maxListed) || !within(head.UserStateLen, in.rest) {
+	if head.Nodes < 0 || head.Nodes > maxListed {
 		return errHeader
 	}
-	told := make([]any, 1, 1+head.Nodes)
+	told := []any{&head}
 	for range head.Nodes {
 		var p pushed
 		if err := in.next(&p); err != nil {
@@ -117,12 +117,7 @@ func (r hearing) pushPull(in *values, out *bytes.Buffer) error {
 		}
 		told = append(told, p)
 	}
-	state := head.UserStateLen
-	if state > 0 {
-		head.UserStateLen += len(r.speaker())
-	}
-	told[0] = head
-	return r.write(out, told, in, state)
+	return r.write(out, told, in, &head.UserStateLen, maxStream)
 }
 
 // message reads a message for the delegate, behind its first byte, and writes it with its speaker.
@@ -131,34 +126,28 @@ func (r hearing) message(in *values, out *bytes.Buffer) error {
 	if err := in.next(&head); err != nil {
 		return err
 	}
-	if !within(head.UserMsgLen, maxUserBytes) {
-		return errHeader
-	}
-	size := head.UserMsgLen
-	if size > 0 {
-		head.UserMsgLen += len(r.speaker())
-	}
-	return r.write(out, []any{head}, in, size)
+	return r.write(out, []any{&head}, in, &head.UserMsgLen, maxUserBytes)
 }
 
-func within(n, limit int) bool { return 0 <= n && n <= limit }
-
-// write writes all values, and behind them the next size bytes for the delegate, which begin with the speaker. They
-// take room only when they have come.
-func (r hearing) write(out *bytes.Buffer, all []any, in *values, size int) error {
+// write writes all values, and behind them the next size bytes for the delegate, at most limit, which then begin with
+// the speaker. They take room only when they have come.
+func (r hearing) write(out *bytes.Buffer, all []any, in *values, size *int, limit int) error {
+	n, speaker := *size, r.speaker()
+	if n < 0 || n > min(limit, in.rest) {
+		return errHeader
+	}
+	if n == 0 {
+		speaker = nil
+	}
+	*size += len(speaker)
 	enc := codec.NewEncoder(out, msgpack)
 	for _, v := range all {
 		if err := enc.Encode(v); err != nil {
 			return err
 		}
 	}
-	if size > in.rest {
-		return errHeader
-	}
-	if size > 0 {
-		out.Write(r.speaker())
-	}
-	_, err := io.CopyN(out, in.from, int64(size))
+	out.Write(speaker)
+	_, err := io.CopyN(out, in.from, int64(n))
 	return err
 }
 
