@@ -29,8 +29,8 @@ var (
 	errHello   = errors.New("it does not begin as an observer does")
 )
 
-// audience are the observers that are connected to this node. Each one says hello, and then only hears: all that the
-// node knows, at once and whenever it changes.
+// audience are the observers that are connected to this node. Each one says hello, and is then told all that the node
+// knows, at once and whenever it changes.
 type audience struct {
 	*prover
 

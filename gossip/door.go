@@ -9,15 +9,14 @@ import (
 	"sync"
 )
 
-// How many streams that others have opened, with TLS handshakes, may be under way at once. memberlist ends a stream
-// after some seconds.
+// Limits of inbound streams and TLS handshakes in progress. memberlist ends a stream after some seconds.
 const (
 	maxStreams   = 32 // of each address of the mesh
 	maxFew       = 8  // of each other address
 	maxStrangers = 32 // of all other addresses together
 )
 
-// How many connections of others may be open after their handshake.
+// Limits of inbound connections after the handshake.
 const (
 	maxConns     = 4 * maxNodes
 	maxOfOne     = 2 * maxStreams // of which those of one address
@@ -41,7 +40,7 @@ func newDoors() doors {
 		new(maxOfOne, maxConns, errStreams), new(maxOfAddress, maxObservers, errObservers)}
 }
 
-// door returns that of an address of the mesh, or of another one, and how many bytes a stream of its may have.
+// door returns the door for an address of the mesh or for any other, and how many bytes a stream from there may have.
 func (d doors) door(known bool) (at *door, limit int) {
 	if known {
 		return d.mesh, maxStream
@@ -49,10 +48,10 @@ func (d doors) door(known bool) (at *door, limit int) {
 	return d.strangers, maxStranger
 }
 
-// door counts what has come in and not left.
+// door counts open connections, by address.
 type door struct {
-	each, all int // how many may be in, of one address and together
-	full      error
+	each, all int   // how many may be open, from one address and together
+	full      error // for one more
 
 	mu    sync.Mutex
 	open  map[netip.Addr]int

@@ -136,7 +136,7 @@ func (g *guarded) check() error {
 	return nil
 }
 
-// sift replaces what comes by what the filter leaves of it.
+// sift replaces the rest of the stream by what the filter writes.
 func (g *guarded) sift(filter func(in *values, out *bytes.Buffer) error) error {
 	var out bytes.Buffer
 	if _, err := io.CopyN(&out, g.read, int64(len(g.label)+1)); err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// What memberlist is handed: only messages of the kinds that a holdfast sends, and none that has it reserve more room
-// than has come. With TLS, what is for the delegates begins with the node that the speaker speaks for, since memberlist
-// does not tell them who speaks.
+// memberlist is handed only kinds of messages that holdfast sends, and none that makes it reserve more memory than has
+// arrived. With TLS, a message for the delegates begins with the node that its speaker speaks for: memberlist does not
+// tell them who speaks.
 
 // Types of memberlist's messages, beside those of guard.go (net.go there).
 const (
@@ -38,7 +38,7 @@ type hearing struct {
 	from Speaker
 }
 
-// check returns why a message in a packet is refused. Those for the delegates come over streams.
+// check returns why a message in a packet is refused. Messages for the delegates come over streams.
 func check(msg []byte) error {
 	if len(msg) == 0 {
 		return errHeader

@@ -17,7 +17,7 @@ import (
 
 const (
 	maxProof  = 8 << 10 // bytes, of which a certificate of ours takes 600, and three of an operator's with RSA-4096 4,700
-	maxForged = 8       // proofs that do not hold, after which no more of a message are looked at: each costs CPU
+	maxForged = 8       // invalid proofs, after which the others of a message are not checked: each costs CPU
 )
 
 var errProof = errors.New("it tells of another node what that node's certificate has not signed: that does not count")

@@ -52,7 +52,7 @@ type TLS struct {
 	Sign  func(key crypto.Signer, text []byte) ([]byte, error)
 	Check func(by *x509.Certificate, text, signature []byte) error
 
-	// foreign is what a certificate means that does not hold; nil: errCertificate.
+	// foreign is the error for a certificate that is not one of ours; nil: errCertificate.
 	foreign error
 }
 
@@ -73,8 +73,8 @@ var (
 	errSlow      = errors.New("it connected and completed no handshake in time")
 )
 
-// config is that of one side of a connection. Go's own verification asks for a host name, of which members have none
-// that they keep; check does the rest of it.
+// config is the TLS configuration of one side of a connection. Go's own verification needs a host name, and members keep
+// none; check does the rest of it.
 func (t TLS) config(usage x509.ExtKeyUsage, protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: protocols, SessionTicketsDisabled: true,
@@ -116,7 +116,7 @@ func (t TLS) check(chain []*x509.Certificate, usage x509.ExtKeyUsage) (from Spea
 	return from, nil
 }
 
-// refusal says what is wrong with who shows no certificate of ours.
+// refusal is the error for a certificate that is not one of ours.
 func (t TLS) refusal() error { return cmp.Or(t.foreign, errCertificate) }
 
 // dial opens a connection to the end of its handshake, within limit, and returns who answers.
