@@ -11,7 +11,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -114,20 +113,17 @@ func (a *audience) edition() (frame []byte, stale <-chan struct{}) {
 			return a.frame, a.stale
 		}
 	}
-	all, stale := a.known.edition(a.here.Address())
+	all, stale := a.known.edition()
 	a.frame, a.stale = framed(encode(all)), stale
 	return a.frame, a.stale
 }
 
-// edition returns all words for observers, and a channel that is closed when there are others. here is where this node
-// gossips.
-func (k *knowledge) edition(here netip.AddrPort) (all words, stale <-chan struct{}) {
+// edition returns all words for observers, and a channel that is closed when there are others.
+func (k *knowledge) edition() (all words, stale <-chan struct{}) {
 	k.with(func(v *view, now time.Time) bool {
 		all, stale = v.words(now), k.stale
 		for i, e := range all.entries {
-			if all.entries[i].Gossip = v.nodes[e.Node].gossip; v.ours(e.Node) {
-				all.entries[i].Gossip = here
-			}
+			all.entries[i].Gossip = v.nodes[e.Node].gossip
 		}
 		return false
 	})

@@ -160,7 +160,6 @@ func (m *Mesh) bind(ctx context.Context) (err error) {
 	}
 	here := netip.AddrPortFrom(ip, uint16(m.streams.GetAutoBindPort()))
 	m.at.Store(&here)
-	m.with(func(*view, time.Time) bool { return true }) // who was told before was told no address
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,6 +100,7 @@ func (o *Observer) live() (all []target) {
 // line is a connection to a node.
 type line struct {
 	*tls.Conn
+	at    netip.AddrPort
 	from  Speaker
 	shown []byte       // our certificate, as it was shown
 	told  words        // what the node has told last
@@ -122,9 +122,18 @@ func (l *line) next() error {
 		case err != nil:
 			return err
 		case ok:
-			lost := slices.DeleteFunc(slices.Clone(told.entries), func(e entry) bool { return e.Lost == 0 })
+			live := int32(0)
+			for i, e := range told.entries {
+				if e.Lost > 0 {
+					continue
+				}
+				live++
+				if !e.Gossip.IsValid() { // it is the node itself
+					told.entries[i].Gossip = l.at
+				}
+			}
 			l.told = told
-			l.live.Store(int32(len(told.entries) - len(lost)))
+			l.live.Store(live)
 			return nil
 		}
 	}
@@ -177,7 +186,7 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
-	l := &line{Conn: conn, from: from, shown: own.Certificate[0]}
+	l := &line{Conn: conn, at: t.at, from: from, shown: own.Certificate[0]}
 	if err = errCertificate; from.Role == RoleNode {
 		_ = write(conn, framed(encode(hello{o.self, o.label})), streamTimeout) // if it fails so does what follows
 		err = l.next()
@@ -195,7 +204,7 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 // hear takes in what a node tells, until the connection ends or another node hears more live ones, which is returned.
 func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
 	o.joins.WithLabelValues("joined").Inc()
-	o.lg.Info("joined gossip", zap.Stringer("through", l.RemoteAddr()))
+	o.lg.Info("joined gossip", zap.Stringer("through", l.at))
 	ctx, cancel := context.WithCancel(ctx)
 	var reader sync.WaitGroup
 	reader.Go(func() {
@@ -203,7 +212,7 @@ func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
 		for err := error(nil); err == nil; err = l.next() {
 			o.known.follow(l.told, o.authentic(l.told.entries, l.from))
 		}
-		o.lg.Info("gossip ended", zap.Stringer("through", l.RemoteAddr()))
+		o.lg.Info("gossip ended", zap.Stringer("through", l.at))
 	})
 	defer reader.Wait()
 	defer func() { _ = l.NetConn().Close() }()

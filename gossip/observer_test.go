@@ -154,7 +154,7 @@ func TestObserverFollowsProcesses(t *testing.T) {
 	m := newKnowledge(process("self", 1), 0, zap.NewNop())
 	o := newKnowledge(Meta{}, 0, zap.NewNop())
 	tell := func() {
-		all, _ := m.edition(at)
+		all, _ := m.edition()
 		o.follow(all, all.entries)
 	}
 	expect := func(what string, boot uint64, live bool, state string) {

@@ -51,7 +51,7 @@ type entry struct {
 	State []byte
 	Proof []byte        // that this is the speaker's word (proof.go)
 	Lost  time.Duration // for how long the teller has lost the process, 0 if it has not
-	// Gossip is where the teller heard it last; only observers are told.
+	// Gossip is where the teller heard it last. Only observers are told, and not of the teller itself.
 	Gossip netip.AddrPort
 }
 
