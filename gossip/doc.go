@@ -71,11 +71,11 @@
 //
 // # Observers
 //
-// An observer (observer.go) is a client. It dials one node, over TLS in every mode, and says who it is and which cluster
-// it wants to hear. The node (audience.go) tells it all words, with their proofs, at once and whenever one changes, and
-// writes an empty frame every second. So the observer notices within 3 s that its node is dead, and goes to another one;
-// after 5 s without any it takes all nodes for lost. It checks the proofs itself. Who is live it knows only from its
-// node, so every 3 to 9 s it tries the nodes that its own does not hear, and goes to one that hears more.
+// An observer (observer.go) is a client. It dials one node, over TLS in every mode, and says who it is and which
+// cluster it wants to hear. The node (audience.go) tells it all words, with their proofs, at once and whenever one
+// changes, and writes an empty frame every second. So the observer notices within 3 s that its node is dead, and goes
+// to another one; after 5 s without any it takes all nodes for lost. It checks the proofs itself. Who is live it knows
+// only from its node, so every 3 to 9 s it tries the nodes that its own does not hear, and goes to one that hears more.
 //
 // Where the mesh has no TLS, observers and nodes show each other certificates that are derived from the keys of
 // Config.KeyFile: who has a key can make one. Without keys anyone can, and it protects nothing. A process with an
