@@ -1,16 +1,12 @@
 package gossip
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -49,7 +45,7 @@ func (a *audience) Observers() []Meta {
 // serve tells an observer until its connection, or this node, ends. The error says why it is not heard.
 func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
-	msg, err := readFrame(conn, maxAround)
+	msg, err := readMessage(conn, maxAround)
 	who, ok := msg.(hello)
 	switch {
 	case err != nil:
@@ -128,32 +124,4 @@ func (k *knowledge) edition() (all words, stale <-chan struct{}) {
 		return false
 	})
 	return all, stale
-}
-
-// framed puts the length of a message before it.
-func framed(msg []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(msg)), uint32(len(msg))), msg...)
-}
-
-func write(conn net.Conn, frame []byte, limit time.Duration) error {
-	_ = conn.SetWriteDeadline(time.Now().Add(limit)) // if it cannot be set the write fails
-	_, err := conn.Write(frame)
-	return err
-}
-
-// readFrame reads a message of at most limit bytes, nil for an empty frame. It takes room only when it has come.
-func readFrame(from io.Reader, limit int) (msg any, err error) {
-	var size [4]byte
-	if _, err := io.ReadFull(from, size[:]); err != nil {
-		return nil, err
-	}
-	n := int64(binary.BigEndian.Uint32(size[:]))
-	if n > int64(limit) {
-		return nil, errHeader
-	}
-	var b bytes.Buffer
-	if _, err := io.CopyN(&b, from, n); err != nil || n == 0 {
-		return nil, err
-	}
-	return decode(b.Bytes())
 }

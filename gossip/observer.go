@@ -116,7 +116,7 @@ func (l *line) Read(p []byte) (int, error) {
 // next waits for what the node tells next.
 func (l *line) next() error {
 	for {
-		msg, err := readFrame(l, maxStream)
+		msg, err := readMessage(l, maxStream)
 		told, ok := msg.(words)
 		switch {
 		case err != nil:

@@ -90,11 +90,11 @@ func TestStolenNodeCertificate(t *testing.T) {
 	defer port.Close()
 	var packets [][]byte
 	for _, m := range []Meta{later(b.self), later(c.self), lies[4].Meta} {
-		packets = append(packets, frame(labelled(a, message(t, typeAlive, map[string]any{"Incarnation": 1, "Node": m.process(),
+		packets = append(packets, framed(labelled(a, message(t, typeAlive, map[string]any{"Incarnation": 1, "Node": m.process(),
 			"Addr": net.IPv4(127, 0, 0, 66).To4(), "Port": port.Addr().(*net.TCPAddr).Port, "Meta": encode(m), "Vsn": vsn})...)))
 	}
 	user := append([]byte{typeUser}, append([]byte{0, 0, 0, 1, 'b'}, tells(lies[0])...)...) // as if it came from b
-	packets = append(packets, frame(labelled(a, user...)), []byte{0, 0})
+	packets = append(packets, framed(labelled(a, user...)), []byte{0, 0, 0, 0})
 	for _, m := range []*member{a, b} {
 		if err := attack(t, m, thief, forPackets, packets...); err == nil {
 			t.Error("packets were answered")

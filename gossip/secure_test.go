@@ -49,10 +49,6 @@ func attack(t *testing.T, a *member, p *papers, protocol string, words ...[]byte
 	return err
 }
 
-func frame(packet []byte) []byte {
-	return append(binary.BigEndian.AppendUint16(nil, uint16(len(packet))), packet...)
-}
-
 func rejected(t *testing.T, m *member, reason string) float64 {
 	t.Helper()
 	return count(t, m.series.rejected.WithLabelValues(reason))
@@ -136,19 +132,19 @@ func TestFramesAreBounded(t *testing.T) {
 	for name, words := range map[string][]byte{
 		"too large":        {0xff, 0xff, 1, 2, 3},
 		"empty":            {0, 0, 0, 0},
-		"just above":       binary.BigEndian.AppendUint16(nil, maxPacket+1),
+		"just above":       binary.BigEndian.AppendUint32(nil, maxPacket+1),
 		"a bomb in packet": nil,
 	} {
 		before := rejected(t, a, reasonUnreadable)
 		if words == nil {
-			words = append(frame(labelled(a, bomb(t, 30<<10)...)), 0, 0)
+			words = append(framed(labelled(a, bomb(t, 30<<10)...)), 0, 0, 0, 0)
 		}
 		if err := attack(t, a, p, forPackets, words); err == nil {
 			t.Errorf("%s: was answered", name)
 		}
 		await(t, name+" is counted", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before })
 	}
-	for _, cut := range [][]byte{{0}, {0, 9, 1}} { // it hangs up in the middle
+	for _, cut := range [][]byte{{0}, {0, 0, 0, 9, 1}} { // it hangs up in the middle
 		raw, err := tls.Dial("tcp", a.Address().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{forPackets},
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.tls().Certificate() }})
 		if err != nil {
@@ -210,7 +206,7 @@ func TestStolenObserverCertificate(t *testing.T) {
 	}
 	var frames [][]byte
 	for _, m := range append(forged, compound) {
-		frames = append(frames, frame(labelled(a, m...)))
+		frames = append(frames, framed(labelled(a, m...)))
 	}
 	for range 3 {
 		before := rejected(t, a, reasonCertificate)

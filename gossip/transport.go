@@ -6,9 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -32,7 +30,7 @@ const (
 // it sends a message, so a stopped peer could hold the sender forever.
 //
 // With TLS each stream is a connection of its own, and the packets to one address share one (link.go), in one
-// direction, each behind its length in two bytes. Without TLS packets go over UDP.
+// direction, each behind its length. Without TLS packets go over UDP.
 type transport struct {
 	rules
 	tls      *TLS // nil: in the clear, or under memberlist's keys
@@ -294,22 +292,17 @@ func (t *transport) handOn(s stream) {
 
 // receive takes packets off a connection until it ends, or is silent for longer than a dialler keeps it.
 func (t *transport) receive(conn *tls.Conn) error {
-	r := bufio.NewReaderSize(conn, 2+maxPacket)
+	r := bufio.NewReaderSize(conn, 4+maxPacket)
 	checked := time.Now()
 	for {
 		if err := conn.SetReadDeadline(time.Now().Add(2 * linkIdle)); err != nil {
 			return err
 		}
-		var size [2]byte
-		if _, err := io.ReadFull(r, size[:]); err != nil {
-			return nil // it has ended
-		}
-		n := int(binary.BigEndian.Uint16(size[:]))
-		if n == 0 || n > maxPacket {
-			return fmt.Errorf("%w: a packet of %d bytes", errHeader, n)
-		}
-		packet := make([]byte, n)
-		if _, err := io.ReadFull(r, packet); err != nil {
+		packet, err := readFrame(r, maxPacket)
+		switch {
+		case errors.Is(err, errHeader), err == nil && len(packet) == 0:
+			return errHeader
+		case err != nil:
 			return nil // it has ended
 		}
 		if now := time.Now(); now.Sub(checked) >= recheck {

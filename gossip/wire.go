@@ -2,8 +2,11 @@ package gossip
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"time"
 	"unicode/utf8"
@@ -213,4 +216,40 @@ func bounded(age time.Duration) time.Duration {
 		return maxAge
 	}
 	return min(age, maxAge)
+}
+
+// framed puts the length of a message or packet before it, for a connection that carries many.
+func framed(msg []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(msg)), uint32(len(msg))), msg...)
+}
+
+// write writes a frame within limit.
+func write(conn net.Conn, frame []byte, limit time.Duration) error {
+	_ = conn.SetWriteDeadline(time.Now().Add(limit)) // if it cannot be set the write fails
+	_, err := conn.Write(frame)
+	return err
+}
+
+// readFrame reads a frame of at most limit bytes. It takes room only when it has come.
+func readFrame(from io.Reader, limit int) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(from, size[:]); err != nil {
+		return nil, err
+	}
+	n := int64(binary.BigEndian.Uint32(size[:]))
+	if n > int64(limit) {
+		return nil, errHeader
+	}
+	var b bytes.Buffer
+	_, err := io.CopyN(&b, from, n)
+	return b.Bytes(), err
+}
+
+// readMessage reads a message in a frame, nil if it is empty.
+func readMessage(from io.Reader, limit int) (any, error) {
+	frame, err := readFrame(from, limit)
+	if err != nil || len(frame) == 0 {
+		return nil, err
+	}
+	return decode(frame)
 }
