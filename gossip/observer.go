@@ -88,10 +88,10 @@ func (o *Observer) Run(ctx context.Context) error {
 	return nil
 }
 
-// live are the nodes that count as live, in random order.
+// live are nodes that count as live.
 func (o *Observer) live() (all []target) {
 	heard, _ := o.known.addresses()
-	for at := range heard { // in random order
+	for at := range heard { // a part of them, if they are many, is a random one
 		all = append(all, target{at: at})
 	}
 	return all[:min(len(all), joinTargets)]
@@ -139,12 +139,14 @@ func (l *line) next() error {
 	}
 }
 
-// connect returns the first of some nodes that hears more live ones than atLeast, nil if none does. Each is dialled a
-// moment after the one before it, so that one that is silent costs little time.
+// connect returns the first of some nodes that hears more live ones than atLeast, nil if none does. They are dialled in
+// random order, so that each node gets its share of observers, and each a moment after the one before it, so that one
+// that is silent costs little time.
 func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32) *line {
 	ctx, cancel := context.WithCancel(ctx)
 	found := make(chan *line, len(targets))
 	var tries sync.WaitGroup
+	rand.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
 	for i, t := range targets {
 		tries.Go(func() {
 			select {

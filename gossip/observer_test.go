@@ -221,9 +221,7 @@ func TestObserversAreBounded(t *testing.T) {
 	if _, err := ask(2); err != nil {
 		t.Errorf("from another address: %v", err)
 	}
-	if rejected(t, a, reasonFull) != 1 || !complains(a, errObservers.Error())() {
-		t.Errorf("problems: %q", a.Problems())
-	}
+	await(t, "it is counted", 5*time.Second, func() bool { return rejected(t, a, reasonFull) == 1 && complains(a, errObservers.Error())() })
 	_ = first.Close()
 	await(t, "there is room again", 5*time.Second, func() bool { return open(a.streams.observers) == maxOfAddress+2 })
 	if _, err := ask(1); err != nil {
@@ -344,5 +342,22 @@ func TestObserverShowsItsRenewedCertificate(t *testing.T) {
 	await(t, "one connection is left", 5*time.Second, func() bool { return len(a.Observers()) == 1 })
 	if n := o.logs.FilterMessage("lost node").Len(); n != 0 {
 		t.Errorf("nodes were lost %d times", n)
+	}
+}
+
+// The observers of a fleet, all with the same seeds, do not all go to the first.
+func TestObserversAreSpread(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	b := start(t, "main", node("b"), seeded(a))
+	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	const all = 3 * maxOfAddress
+	for i := range all {
+		o := observe(t, "main", fmt.Sprint("o", i), nil, func(c *Config) { c.Listen = fmt.Sprintf("127.0.3.%d:7946", 1+i/maxOfAddress) }, a, b)
+		await(t, "it sees both", 5*time.Second, func() bool { return sees(o, "a")() && sees(o, "b")() })
+	}
+	await(t, "all are connected", 5*time.Second, func() bool { return len(a.Observers())+len(b.Observers()) == all })
+	if n := len(a.Observers()); n == all {
+		t.Errorf("all %d are connected to the first seed", n)
 	}
 }
