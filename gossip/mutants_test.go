@@ -52,6 +52,8 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestObserversAreBounded", Says: "one more: got"},
 	{Name: "a node that stands still is heard", File: "observer.go", Old: `	_ = l.SetReadDeadline(time.Now().Add(silence)) // if it cannot be set the read fails`,
 		New: ``, Test: "TestObserverChangesItsNode", Says: "in vain: the observer is connected to a"},
+	{Name: "a node that tells nothing is waited for", File: "observer.go", Old: `context.WithTimeout(ctx, writeTime)`, New: `context.WithCancel(ctx)`,
+		Test: "TestObserverGivesUpOnASilentNode", Says: "in vain: it says that the node is silent"},
 	{Name: "a lonely node is heard forever", File: "observer.go", Old: `o.connect(ctx, o.missing(ctx), l.live.Load())`, New: `nil`,
 		Test: "TestObserverLeavesALonelyNode", Says: "in vain: it sees b"},
 	{Name: "who is no longer told is live", File: "observer.go", Old: `		if !live[name] {`, New: `		if !live[name] && false {`,

@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -177,8 +178,10 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 	return first
 }
 
-// dial asks one node to be told, and returns when it has told what it knows.
+// dial asks one node to be told, and returns when it has told what it knows, within writeTime.
 func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
 	own, err := o.papers().Certificate()
 	if err != nil {
 		return nil, err
@@ -194,7 +197,7 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 		err = l.next()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = o.papers().whyNot(err)
+		err = o.papers().whyNot(cmp.Or(ctx.Err(), err))
 	}
 	if err != nil {
 		return nil, errors.Join(err, conn.NetConn().Close())
@@ -222,13 +225,10 @@ func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(joinSlow/2 + rand.N(joinSlow)):
-			if _, err := o.papers().check(l.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
-				o.warn(ProblemCertificate, err.Error())
-				return nil
-			}
-			own, err := o.papers().Certificate()
-			if err == nil && !bytes.Equal(own.Certificate[0], l.shown) {
-				return o.connect(ctx, o.live(), 0) // before the node sees the old one expire
+			_, err := o.papers().check(l.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth)
+			own, unknown := o.papers().Certificate()
+			if err != nil || unknown == nil && !bytes.Equal(own.Certificate[0], l.shown) {
+				return o.connect(ctx, o.live(), 0) // each side shows its present certificate
 			}
 			better = o.connect(ctx, o.missing(ctx), l.live.Load())
 		}
@@ -243,7 +243,10 @@ func (k *knowledge) follow(told words, counts []entry) {
 	for _, e := range told.entries {
 		live[e.process()] = e.Lost == 0
 	}
-	peers := look(k, func(v *view) map[string]*peer { return maps.Clone(v.peers) })
+	peers := look(k, func(v *view) map[string]*peer {
+		clear(v.gone) // there is no memberlist to remember them
+		return maps.Clone(v.peers)
+	})
 	for name, p := range peers {
 		if !live[name] {
 			k.left(p.meta, false)
@@ -251,7 +254,7 @@ func (k *knowledge) follow(told words, counts []entry) {
 	}
 	k.merge(told, counts)
 	for _, e := range told.entries {
-		if p := peers[e.process()]; e.Lost == 0 && (p == nil || p.gossip != e.Gossip) && k.room(e.Meta) {
+		if p := peers[e.process()]; e.Lost == 0 && (p == nil || p.gossip != e.Gossip) {
 			k.joined(e.Meta, e.Gossip)
 		}
 	}

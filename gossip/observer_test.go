@@ -2,6 +2,9 @@ package gossip
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -187,6 +190,12 @@ func TestObserverFollowsProcesses(t *testing.T) {
 	if n := o.Nodes(); len(n) != 1 {
 		t.Errorf("forgotten: got %+v", n)
 	}
+	for i := range 2 * maxGone {
+		o.follow(words{entries: []entry{{Meta: process("many", uint64(i+1)), Gossip: at}}}, nil)
+	}
+	if n := len(o.view.gone); n > maxNodes {
+		t.Errorf("it remembers %d processes that are gone", n)
+	}
 }
 
 // A node tells so many observers and no more, and says so. Those that take nothing are dropped.
@@ -274,7 +283,7 @@ func TestForeignObserversHearNothing(t *testing.T) {
 	await(t, "it shows an observer's certificate", 5*time.Second, complains(o, errCertificate.Error()))
 }
 
-// Keys that change are taken over by both, and an observer keeps hearing.
+// Who has a key in common knows the other's certificate.
 func TestDerivedCertificates(t *testing.T) {
 	var last *derived
 	for i, keys := range [][][]byte{nil, {[]byte("x")}, {[]byte("y"), []byte("x")}} {
@@ -296,6 +305,44 @@ func TestDerivedCertificates(t *testing.T) {
 		}
 		last = d
 	}
+	// Another build must make the same one: x509 compares certificates, and not keys.
+	d, _ := derive([][]byte{[]byte("x")})
+	if got, want := fmt.Sprintf("%x", sha256.Sum256(d.own.Certificate[0])), "88b6b13bbd7bfad1166ffa63933c51d6ebd0e620cb2dfb00060f63a14a57365b"; got != want {
+		t.Errorf("the certificate of a key has changed, so that other builds refuse it: got %s, want %s", got, want)
+	}
+}
+
+// A node that is alive and tells nothing is given up, so that it keeps no observer from the others.
+func TestObserverGivesUpOnASilentNode(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	r := keyring{}
+	if _, err := r.refresh(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", r.tls().config(x509.ExtKeyUsageClientAuth, forObserver))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for write(conn, framed(nil), time.Second) == nil {
+					time.Sleep(beat)
+				}
+			}()
+		}
+	}()
+	o := observe(t, "main", "o", nil, func(c *Config) { c.Seeds = []string{l.Addr().String()} })
+	await(t, "it says that the node is silent", writeTime+5*time.Second, complains(o, errSlow.Error()))
 }
 
 // What a node accepts gives up as soon as what it dials.
@@ -326,19 +373,31 @@ func TestAcceptedConnectionsAreImpatient(t *testing.T) {
 	}
 }
 
-// An observer whose certificate was renewed connects again with it, before a node sees the old one expire.
+// An observer connects again when its certificate, or that of its node, was renewed, and complains of nothing.
 func TestObserverShowsItsRenewedCertificate(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	ca := newAuthority(t)
-	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+	pa := papersOf(t, ca, nodeName)
+	a := startTLS(t, node("a"), pa)
 	p := papersOf(t, ca, watcherName)
 	o := observe(t, "main", "o", p, nil, a)
+	again := func(times int) func() bool {
+		return func() bool { return o.logs.FilterMessage("joined gossip").Len() == times }
+	}
 	await(t, "it sees a", 5*time.Second, sees(o, "a"))
 	p.set(ca.issue(t, watcherName, time.Now().Add(time.Hour)), ca)
-	await(t, "it connects again", 15*time.Second, func() bool { return o.logs.FilterMessage("joined gossip").Len() == 2 })
+	await(t, "it connects again", 15*time.Second, again(2))
+	next := newAuthority(t)
+	pa.set(next.issue(t, nodeName, time.Now().Add(time.Hour)), ca, next)
+	own, _ := p.tls().Certificate()
+	p.set(own, next)
+	await(t, "it sees the node's renewed certificate", 15*time.Second, again(3))
+	if problems := o.Problems(); len(problems) > 0 {
+		t.Errorf("it complains: %v", problems)
+	}
 	await(t, "one connection is left", 5*time.Second, func() bool { return len(a.Observers()) == 1 })
 	if n := o.logs.FilterMessage("lost node").Len(); n != 0 {
 		t.Errorf("nodes were lost %d times", n)
