@@ -49,7 +49,7 @@ func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 	who, ok := msg.(hello)
 	switch {
 	case err != nil:
-		return err
+		return a.papers().whyNot(err)
 	case !ok:
 		return errHello
 	case who.Label != a.label:

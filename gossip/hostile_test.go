@@ -349,6 +349,15 @@ func TestStreamsAreBounded(t *testing.T) {
 	await(t, "memberlist ends those that say nothing", 10*time.Second, func() bool {
 		return open(a.streams.strangers) == 0
 	})
+	conn, err := net.Dial("tcp", a.Address().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime * 7 / 4))
+	if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("a connection without a first byte: got %v, want its end", err)
+	}
 }
 
 // open is how many are in.

@@ -237,6 +237,9 @@ func TestStolenObserverCertificate(t *testing.T) {
 	before = rejected(t, a, reasonUnreadable)
 	_ = attack(t, a, thief, forObserver, framed(user))
 	await(t, "words instead of a greeting are refused", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before })
+	_ = attack(t, a, thief, forObserver)
+	await(t, "who never greets is reported", 5*time.Second, complains(a, errSlow.Error()))
+	await(t, "and leaves its room", 5*time.Second, func() bool { return open(a.streams.observers) == 0 })
 
 	// What is believed shows within a probe and a suspicion.
 	began := time.Now()

@@ -248,6 +248,9 @@ func (t *transport) begun(raw net.Conn) (conn net.Conn, over bool) {
 	in := bufio.NewReader(raw)
 	_ = raw.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
 	first, err := in.Peek(1)
+	if err != nil {
+		_ = raw.Close() // memberlist would wait again
+	}
 	_ = raw.SetReadDeadline(time.Time{})
 	return buffered{raw, in}, err == nil && first[0] == recordTLS
 }
