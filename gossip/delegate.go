@@ -26,9 +26,6 @@ func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
 // LocalState returns all we know, for a push/pull.
 func (d delegate) LocalState(bool) []byte {
-	if d.self.Observer && d.tls != nil {
-		return nil // nobody believes it
-	}
 	return encode(d.known.words())
 }
 
@@ -76,9 +73,8 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		d.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
 		return err
 	}
-	if !d.known.room(meta, addrOf(n)) {
-		err := fmt.Errorf("%d nodes and %d observers may be live, %d of these at one address", maxNodes, maxObservers,
-			maxOfAddress)
+	if !d.known.room(meta) {
+		err := fmt.Errorf("%d nodes may be live", maxNodes)
 		d.reject(reasonFull, reasonFull, fmt.Sprintf("%s: refused as a node: %v", meta.Node, err))
 		return err
 	}

@@ -26,12 +26,11 @@
 //     counts rather than a lost one, and of lost ones that with the highest start time. Section "Twins" has the rest.
 //   - Everything sent begins with a version; another version, trailing bytes or a size beyond the
 //     limits are refused whole, counted, and shown in Problems. Fields that are not known are passed over.
-//   - An observer (Meta.Observer) hears everything and is believed about nothing. However many there are, none is among
-//     Nodes, a node with only observers around it still counts as alone, and an observer is never a twin.
-//   - Memory is bounded: 256 nodes, 64 KiB of state each; 512 observers, 8 at one address; 64 problems, 64 questions
-//     under way; handshakes (without TLS: streams) of 32 for each address of the mesh, 8 for any other and 32 for all
-//     others; 1,024 admitted connections, 256 that we have dialled for packets. No message is decompressed, and a
-//     decoder sees no more of one than a single value may have.
+//   - An observer is no member of the mesh. It says hello, once, and is told everything.
+//   - Memory is bounded: 256 nodes, 64 KiB of state each; 512 observers of a node, 8 at one address; 64 problems, 64
+//     questions under way; handshakes (without TLS: streams) of 32 for each address of the mesh, 8 for any other and 32
+//     for all others; 1,024 admitted connections, 256 that we have dialled for packets. No message is decompressed, and
+//     a decoder sees no more of one than a single value may have.
 //   - No key is ever shown.
 //   - A proof has at most 8 KiB. After 8 invalid ones the other proofs of a message are not checked.
 //   - Each cluster has its label, which is authenticated when there are keys or TLS. With TLS nothing is read from a
@@ -68,8 +67,19 @@
 // dialled when the first is due and closed after 30 s without one. Sending a packet never blocks: at most 64 wait for a
 // connection, and any more are lost, as they would be over UDP. Certificates and authorities are read at each
 // handshake, and open connections are checked again every minute. memberlist does not say whom a message is from, so
-// what a certificate may not say is removed before memberlist sees it (heard.go): an observer may probe, answer,
-// suspect, and tell of observers, and nothing else. A node may say anything about who is live.
+// the speaker's name goes before what is for the delegates (heard.go). A node may say anything about who is live.
+//
+// # Observers
+//
+// An observer (observer.go) is a client. It dials one node, over TLS in every mode, and says who it is and which
+// cluster it wants to hear. The node (audience.go) tells it all words, with their proofs, at once and whenever one
+// changes, and writes an empty frame every second. So the observer notices within 3 s that its node is dead, and goes
+// to another one; after 5 s without any it takes all nodes for lost. It checks the proofs itself. Who is live it knows
+// only from its node, so every 3 to 9 s it tries the nodes that its own does not hear, and goes to one that hears more.
+//
+// Where the mesh has no TLS, observers and nodes show each other certificates that are derived from the keys of
+// Config.KeyFile: who has a key can make one. Without keys anyone can, and it protects nothing. A process with an
+// observer's certificate is refused wherever nodes speak.
 //
 // # Whose word counts
 //
@@ -115,14 +125,13 @@
 //
 //   - Without TLS and keys anyone who reaches the port can say anything, including that a node is dead. With a key
 //     anyone who has it can. With TLS anyone who has a node's certificate can say anything in that node's name, and of
-//     others only whether they are live.
+//     others only whether they are live. It can also attract observers, and keep news from them.
 //   - With keys a recorded message can be replayed. One about a live process is older than what is known and changes
 //     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds, and known
 //     again if it was forgotten; a question is answered again, to the process that asked it. So an answer must not do
 //     what may be done only once.
-//   - memberlist trusts bytes before it has authenticated them, and an observer's as much as a node's; guard.go and
-//     heard.go look at them first. They depend on memberlist's format: after an update they may refuse everything,
-//     which the tests would show.
+//   - memberlist trusts bytes before it has authenticated them; guard.go and heard.go look at them first. They depend on
+//     memberlist's format: after an update they may refuse everything, which the tests would show.
 //   - With TLS, clocks matter: a node whose clock is outside the life of the others' certificates hears nobody.
 //   - A TCP connection that stalls holds up what is queued behind it. Linux gives one up after 2 s without an
 //     acknowledgement (patience_linux.go); elsewhere a mesh that was partitioned may need longer to heal.

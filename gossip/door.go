@@ -2,37 +2,45 @@ package gossip
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"net/netip"
 	"sync"
 )
 
-// How many streams that others have opened, with TLS handshakes, may be under way at once. memberlist ends a stream
-// after some seconds.
+// Limits of inbound streams and TLS handshakes in progress. memberlist ends a stream after some seconds.
 const (
 	maxStreams   = 32 // of each address of the mesh
 	maxFew       = 8  // of each other address
 	maxStrangers = 32 // of all other addresses together
 )
 
-// How many connections of others may be open after their handshake.
+// Limits of inbound connections after the handshake.
 const (
-	maxConns = 4 * maxNodes
-	maxOfOne = 2 * maxStreams // of which those of one address
+	maxConns     = 4 * maxNodes
+	maxOfOne     = 2 * maxStreams // of which those of one address
+	maxObservers = 512            // observers; a larger fleet asks a few of them by DNS
+	maxOfAddress = 8              // of which those of one address
 )
 
-var errStreams = errors.New("it, or all that are not of this mesh together, have too many streams open")
+var (
+	errStreams   = errors.New("it, or all that are not of this mesh together, have too many streams open")
+	errObservers = fmt.Errorf("a node tells %d observers, %d of them at one address", maxObservers, maxOfAddress)
+)
 
 // doors are where connections come in.
-type doors struct{ mesh, strangers, inside *door }
+type doors struct{ mesh, strangers, inside, observers *door }
 
 func newDoors() doors {
-	new := func(each, all int) *door { return &door{each: each, all: all, open: map[netip.Addr]int{}} }
-	return doors{mesh: new(maxStreams, math.MaxInt), strangers: new(maxFew, maxStrangers), inside: new(maxOfOne, maxConns)}
+	new := func(each, all int, full error) *door {
+		return &door{each: each, all: all, full: full, open: map[netip.Addr]int{}}
+	}
+	return doors{new(maxStreams, math.MaxInt, errStreams), new(maxFew, maxStrangers, errStreams),
+		new(maxOfOne, maxConns, errStreams), new(maxOfAddress, maxObservers, errObservers)}
 }
 
-// door returns that of an address of the mesh, or of another one, and how many bytes a stream of its may have.
+// door returns the door for an address of the mesh or for any other, and how many bytes a stream from there may have.
 func (d doors) door(known bool) (at *door, limit int) {
 	if known {
 		return d.mesh, maxStream
@@ -40,9 +48,10 @@ func (d doors) door(known bool) (at *door, limit int) {
 	return d.strangers, maxStranger
 }
 
-// door counts what has come in and not left.
+// door counts open connections, by address.
 type door struct {
-	each, all int // how many may be in, of one address and together
+	each, all int   // how many may be open, from one address and together
+	full      error // for one more
 
 	mu    sync.Mutex
 	open  map[netip.Addr]int

@@ -24,8 +24,8 @@ func (e *endpoint) Address() netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// leave tells the others that this process leaves, for at most leaveTimeout, and only while anybody is there to be
-// told: memberlist waits on when they have left as well. Anyone who is not told notices by itself, some seconds later.
+// leave tells the others that this process leaves, for at most leaveTimeout. It returns as soon as nobody is left to be
+// told, for which memberlist would wait. A node that is not told notices some seconds later.
 func leave(list *memberlist.Memberlist, lg *zap.Logger) {
 	told := make(chan error, 1)
 	go func() { told <- list.Leave(leaveTimeout) }()

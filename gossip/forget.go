@@ -12,7 +12,7 @@ import (
 
 const (
 	maxForgotten = 64                 // tombstones
-	forgottenFor = 7 * 24 * time.Hour // a tombstone is kept, as long as a parted node may bring the old word back
+	forgottenFor = 7 * 24 * time.Hour // a tombstone is kept, as long as a partitioned node may bring the old word back
 	maxAge       = 10 * 365 * 24 * time.Hour
 )
 
@@ -108,16 +108,13 @@ func (v *view) fade(now time.Time) {
 	for name, rec := range v.nodes {
 		was := rec.faded
 		over := v.forgetAfter > 0 && now.Sub(rec.Since) >= v.forgetAfter
-		rec.faded = over && !rec.Live && !v.ours(name) && (v.settled || !v.bearsWitness(rec.State))
+		rec.faded = over && !rec.Live && !v.ours(name) && (v.settled || v.evidence != nil && !v.evidence(rec.State))
 		if rec.faded && !was {
 			v.dropped = append(v.dropped, name)
 		}
 	}
 	maps.DeleteFunc(v.forgotten, func(_ string, t tombstone) bool { return now.Sub(t.at) >= forgottenFor })
 }
-
-// bearsWitness reports whether a state is evidence of a cluster.
-func (v *view) bearsWitness(state []byte) bool { return v.evidence == nil || v.evidence(state) }
 
 // mayForget says what keeps a node from being forgotten.
 func (v *view) mayForget(f lastWord) forgetAnswer {
@@ -150,8 +147,8 @@ func (v *view) dead(e entry) bool {
 	return v.forgotten[e.Node].covers(e.Boot, e.Seq) && v.peers[e.process()] == nil
 }
 
-// age notes for how long another node has lost one. What we saw ourselves we know better; otherwise the time only
-// grows, no matter how many nodes pass it on.
+// age takes in for how long another process has lost a node. It is ignored if this process lost the node itself;
+// otherwise the time only grows, no matter how many processes pass it on.
 func (v *view) age(e entry, now time.Time) {
 	rec := v.nodes[e.Node]
 	if rec == nil || rec.Live || rec.seen || rec.Boot != e.Boot || v.ours(e.Node) {

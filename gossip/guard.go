@@ -57,9 +57,11 @@ func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, errVersion):
 		return reasonVersion
-	case errors.Is(err, errPadding):
+	case errors.Is(err, errPadding), errors.Is(err, errKeys):
 		return reasonKey
-	case errors.Is(err, errStreams):
+	case errors.Is(err, errCluster):
+		return reasonCluster
+	case errors.Is(err, errStreams), errors.Is(err, errObservers):
 		return reasonFull
 	case errors.Is(err, errCertificate), errors.Is(err, errRefusesUs), errors.Is(err, errSpeaks), errors.Is(err, errProof):
 		return reasonCertificate
@@ -134,7 +136,7 @@ func (g *guarded) check() error {
 	return nil
 }
 
-// sift replaces what comes by what the filter leaves of it.
+// sift replaces the rest of the stream by what the filter writes.
 func (g *guarded) sift(filter func(in *values, out *bytes.Buffer) error) error {
 	var out bytes.Buffer
 	if _, err := io.CopyN(&out, g.read, int64(len(g.label)+1)); err != nil {

@@ -23,7 +23,7 @@ func (s said) Read(p []byte) (int, error) { return s.Reader.Read(p) }
 
 // unfiltered is a stream of cluster main in the clear, or under a key.
 func unfiltered(words []byte, keyed bool) *guarded {
-	r := rules{label: "main", keyed: keyed, plain: true}
+	r := rules{label: "main", keyed: keyed}
 	return guard(said{Reader: bytes.NewReader(words)}, r.head(), hearing{rules: r}, maxStranger)
 }
 
@@ -78,19 +78,19 @@ func TestProcessesThatComeAndGoAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	v := newView(node("a"), now)
-	crowded := func(observer bool, now time.Time) bool { return !v.fits(observer, at.Addr(), now) }
-	for i := range maxGone + maxNodes {
-		if crowded(true, now) != (i >= maxGone) || crowded(false, now) {
-			t.Fatalf("crowded with %d gone: observers %t, nodes %t", len(v.gone), crowded(true, now), crowded(false, now))
+	crowded := func(now time.Time) bool { return !v.fits(now) }
+	for range maxGone {
+		if crowded(now) {
+			t.Fatalf("crowded with %d gone", len(v.gone))
 		}
 		m := node("forged")
 		v.up(m, at, now)
 		v.down(m, now)
 	}
-	if !crowded(false, now.Add(goneFor)) {
+	if !crowded(now.Add(goneFor)) {
 		t.Error("not crowded")
 	}
-	if crowded(false, now.Add(goneFor+time.Second)) || len(v.gone) != 0 {
+	if crowded(now.Add(goneFor+time.Second)) || len(v.gone) != 0 {
 		t.Errorf("still crowded: %d", len(v.gone))
 	}
 }
@@ -122,7 +122,7 @@ func FuzzPacket(f *testing.F) {
 	f.Add([]byte{typeLabel}, false)
 	f.Fuzz(func(t *testing.T, b []byte, keyed bool) {
 		before := bytes.Clone(b)
-		_, err := hearing{rules: rules{label: "main", keyed: keyed, plain: true}}.packet(b)
+		err := rules{label: "main", keyed: keyed}.packet(b)
 		if !bytes.Equal(b, before) {
 			t.Error("the packet was changed")
 		}

@@ -33,15 +33,11 @@ const (
 // seeker finds seeds and lost nodes that are not in the mesh.
 type seeker struct {
 	cfg    Config
-	port   uint16  // of seeds that name none, 0 for our own; not changed after Run has begun
+	port   uint16  // of seeds that name none, 0 for our own
 	source *source // nil for none; not changed after Run has begun
 	joins  *prometheus.CounterVec
 	parts
 }
-
-// SeedPort sets the port that stands in for a seed's missing one, where it is not that of Config.Listen. Call it before
-// Run.
-func (s *seeker) SeedPort(port uint16) { s.port = port }
 
 // UseSeeds has a source of seeds, written as in Config.Seeds, asked at every attempt to join. alone says that no other
 // process is live: a source for which looking is expensive looks harder then. ctx ends after 3 s. A source that answers
@@ -191,7 +187,7 @@ func (s *seeker) unjoined(t target, err error) {
 		strings.HasSuffix(text, syscall.EPIPE.Error()):
 		// A memberlist that does not like our label says nothing and hangs up.
 		s.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, TLS on one "+
-			"side alone, or not holdfast)", t.seed, t.at))
+			"side alone, too many observers, or not holdfast)", t.seed, t.at))
 	default:
 		s.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, text))
 	}

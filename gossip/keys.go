@@ -2,12 +2,22 @@ package gossip
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/ed25519"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -22,11 +32,61 @@ const (
 	keyInterval = 2 * time.Second // how often the file is looked at
 )
 
-// keyring is memberlist's own, with the keys of a gossip.key-file, which it follows.
+// keyring is memberlist's own, with the keys of a gossip.key-file, which it follows. Without a file it has none.
 type keyring struct {
-	path string
-	keys [][]byte // the first encrypts, each decrypts
-	ring memberlist.Keyring
+	path  string
+	keys  [][]byte // the first encrypts, each decrypts
+	ring  memberlist.Keyring
+	shown atomic.Pointer[derived]
+}
+
+// errKeys is what a certificate means that no key of ours has made.
+var errKeys = errors.New("its gossip is not protected as ours is (another gossip.key-file, only one side has one, or " +
+	"TLS on one side alone)")
+
+// derived are the certificates that all who have the keys can make.
+type derived struct {
+	own *tls.Certificate // of the first key
+	all *x509.CertPool
+}
+
+// derive makes the certificates of the keys. The same key makes the same one everywhere. Without keys there is one
+// that anyone can make, and that protects nothing.
+func derive(keys [][]byte) (*derived, error) {
+	if len(keys) == 0 {
+		keys = [][]byte{nil}
+	}
+	d := &derived{all: x509.NewCertPool()}
+	for _, secret := range keys {
+		seed, err := hkdf.Key(sha256.New, secret, nil, "holdfast gossip observers", ed25519.SeedSize)
+		if err != nil {
+			return nil, err
+		}
+		key := ed25519.NewKeyFromSeed(seed)
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "holdfast gossip key"},
+			NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			return nil, err
+		}
+		leaf, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, err
+		}
+		d.all.AddCert(leaf)
+		d.own = cmp.Or(d.own, &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf})
+	}
+	return d, nil
+}
+
+// tls is what an observer and a node show each other in a mesh without TLS: that they have a key in common.
+func (r *keyring) tls() TLS {
+	return TLS{
+		Certificate: func() (*tls.Certificate, error) { return r.shown.Load().own, nil },
+		Authorities: func() (*x509.CertPool, error) { return r.shown.Load().all, nil },
+		Speaker:     func(*x509.Certificate) (Speaker, error) { return Speaker{Role: RoleNode}, nil },
+		foreign:     errKeys,
+	}
 }
 
 // CheckKeyFile returns why a gossip.key-file cannot be used, nil if it can.
@@ -75,13 +135,24 @@ func readKeys(path string) (keys [][]byte, err error) {
 // refresh takes over the keys of the file, and reports whether they changed. An error leaves the keys as they are.
 // memberlist removes a key from a slice that others are reading, except for the last one: so keys that differ are
 // removed from the end and added there.
-func (r *keyring) refresh() (bool, error) {
-	keys, err := readKeys(r.path)
-	if err != nil || slices.EqualFunc(keys, r.keys, bytes.Equal) {
+func (r *keyring) refresh() (changed bool, err error) {
+	var keys [][]byte
+	if r.path != "" {
+		keys, err = readKeys(r.path)
+	}
+	if err != nil || r.shown.Load() != nil && slices.EqualFunc(keys, r.keys, bytes.Equal) {
+		return false, err
+	}
+	d, err := derive(keys)
+	if err != nil {
 		return false, err
 	}
 	r.keys = keys
-	// Their lengths were looked at when they were read, and only such that are there are used or removed.
+	r.shown.Store(d)
+	if len(keys) == 0 {
+		return true, nil
+	}
+	// Their lengths were checked when they were read, and only keys that are there are used or removed.
 	_ = r.ring.AddKey(keys[0])
 	_ = r.ring.UseKey(keys[0])
 	for {

@@ -16,13 +16,15 @@ func TestKeyFileIsFollowed(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	t.Parallel()
-	pa, pb := keyFile(t, 'x'), keyFile(t, 'x')
+	pa, pb, po := keyFile(t, 'x'), keyFile(t, 'x'), keyFile(t, 'x')
 	with := func(path string, seeds ...*member) func(*Config) {
 		return func(c *Config) { c.KeyFile = path; seeded(seeds...)(c) }
 	}
 	a := start(t, "main", node("a"), with(pa))
 	b := start(t, "main", node("b"), with(pb, a))
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	o := observe(t, "main", "o", nil, with(po, a))
+	await(t, "the observer sees b", 5*time.Second, sees(o, "b"))
 	put := func(path string, keys ...byte) {
 		text, err := os.ReadFile(keyFile(t, keys...))
 		if err == nil {
@@ -43,11 +45,17 @@ func TestKeyFileIsFollowed(t *testing.T) {
 	for _, step := range [][]byte{{'x', 'y'}, {'y', 'x'}, {'y'}} {
 		put(pa, step...)
 		put(pb, step...)
+		put(po, step...)
 		await(t, "a follows", 10*time.Second, has(a, step...))
 		await(t, "b follows", 10*time.Second, has(b, step...))
 	}
 	b.Publish([]byte("under y"))
 	await(t, "a hears b", 5*time.Second, says(a, "b", "under y"))
+	await(t, "the observer connects again under y", 15*time.Second, func() bool { return o.logs.FilterMessage("joined gossip").Len() > 1 })
+	await(t, "the observer hears b", 5*time.Second, says(o, "b", "under y"))
+	if problems := o.Problems(); len(problems) > 0 {
+		t.Errorf("the observer complains: %v", problems)
+	}
 	if err := os.Chmod(pa, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +67,7 @@ func TestKeyFileIsFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "a is content", 10*time.Second, func() bool { return !complains(a, "chmod 600")() })
-	if n := a.logs.FilterMessage("lost node").Len() + b.logs.FilterMessage("lost node").Len(); n != 0 {
+	if n := a.logs.FilterMessage("lost node").Len() + b.logs.FilterMessage("lost node").Len() + o.logs.FilterMessage("lost node").Len(); n != 0 {
 		t.Errorf("nodes were lost %d times", n)
 	}
 }

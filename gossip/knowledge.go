@@ -19,18 +19,20 @@ type knowledge struct {
 	changed chan struct{} // capacity 1: Nodes() changed
 	behind  chan struct{} // capacity 1: a peer lacks our newest state
 
-	mu   sync.Mutex // guards what follows; never held while memberlist is called
-	view *view
+	mu    sync.Mutex // guards what follows; never held while memberlist is called
+	view  *view
+	stale chan struct{} // closed when Nodes() changes
 }
 
 func newKnowledge(self Meta, forgetAfter time.Duration, lg *zap.Logger) *knowledge {
 	v := newView(self, time.Now())
 	v.forgetAfter = forgetAfter
-	return &knowledge{log: lg, changed: make(chan struct{}, 1), behind: make(chan struct{}, 1), view: v}
+	return &knowledge{log: lg, changed: make(chan struct{}, 1), behind: make(chan struct{}, 1), view: v,
+		stale: make(chan struct{})}
 }
 
-// Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name, and no
-// observer; at most 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
+// Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name; at most
+// 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
 func (k *knowledge) Nodes() (nodes []Node) {
 	k.with(func(v *view, _ time.Time) bool { nodes = v.list(); return false })
 	return nodes
@@ -45,6 +47,10 @@ func (k *knowledge) with(f func(v *view, now time.Time) (changed bool)) bool {
 	changed := f(k.view, now)
 	gone := k.view.dropped
 	k.view.dropped = nil
+	if changed || len(gone) > 0 {
+		close(k.stale)
+		k.stale = make(chan struct{})
+	}
 	k.mu.Unlock()
 	for _, name := range gone {
 		k.log.Info("forgot lost node", zap.String("node", name))
@@ -65,11 +71,6 @@ func look[T any](k *knowledge, f func(v *view) T) T {
 // Lost returns every node that is not live, those that are forgotten by time included, sorted by name.
 func (k *knowledge) Lost() []Node {
 	return look(k, func(v *view) []Node { return v.listed(func(r *record) bool { return !r.Live }) })
-}
-
-// Observers returns the observers that are live, sorted by name; this process is not among them.
-func (k *knowledge) Observers() []Meta {
-	return look(k, func(v *view) []Meta { return v.observers() })
 }
 
 // Twins returns the live processes of other nodes that do not count for them, sorted: Ask takes them for nodes.
@@ -141,26 +142,12 @@ func (k *knowledge) left(meta Meta, itself bool) {
 	}
 }
 
-// room reports whether a process may become live at an address: it is us, is live already, or one more fits.
-func (k *knowledge) room(meta Meta, ip netip.Addr) bool {
+// room reports whether a process may become live: it is us, is live already, or one more fits.
+func (k *knowledge) room(meta Meta) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, known := k.view.peers[meta.process()]
-	return known || meta == k.view.self || k.view.fits(meta.Observer, ip, time.Now())
-}
-
-// process describes a live process, or this one.
-func (k *knowledge) process(name string) (Meta, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if name == k.view.self.process() {
-		return k.view.self, true
-	}
-	p := k.view.peers[name]
-	if p == nil {
-		return Meta{}, false
-	}
-	return p.meta, true
+	return known || meta == k.view.self || k.view.fits(time.Now())
 }
 
 // twins names the live processes of other nodes that do not count.
@@ -169,10 +156,8 @@ func (k *knowledge) twins() (names map[string]string) {
 	return names
 }
 
-// alone reports whether no other node is live. Observers are no company: a node with only them still seeks the others.
-func (k *knowledge) alone() bool {
-	return look(k, func(v *view) bool { return len(v.peers) == len(v.observers()) })
-}
+// alone reports whether no other node is live.
+func (k *knowledge) alone() bool { return look(k, func(v *view) bool { return len(v.peers) == 0 }) }
 
 // addresses returns where live processes gossip, and where the lost ones gossiped last.
 func (k *knowledge) addresses() (heard map[netip.AddrPort]bool, lost []netip.AddrPort) {
@@ -224,19 +209,20 @@ func (k *knowledge) news(e entry) bool { return look(k, func(v *view) bool { ret
 // signOwn puts a proof to our newest word where it lacks one by this certificate. A word that another certificate has
 // proved becomes a new one.
 func (k *knowledge) signOwn(certificate []byte, prove func(own entry) ([]byte, error)) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	own := k.view.own
-	renewed := !bytes.Equal(k.view.signer, certificate)
-	if own.Observer || own.Proof != nil && !renewed {
-		return nil
-	}
-	if own.Proof != nil {
-		own.Seq++
-	}
 	var err error
-	own.Proof, err = prove(own.entry)
-	k.view.signer = certificate
+	k.with(func(v *view, _ time.Time) bool {
+		own := v.own
+		renewed := !bytes.Equal(v.signer, certificate)
+		if own.Proof != nil && !renewed {
+			return false
+		}
+		if own.Proof != nil {
+			own.Seq++
+		}
+		own.Proof, err = prove(own.entry)
+		v.signer = certificate
+		return own.Proof != nil
+	})
 	return err
 }
 

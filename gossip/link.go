@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"sync"
@@ -157,9 +156,7 @@ func (t *transport) write(l *link, packet []byte) bool {
 			close(gone)
 		})
 	}
-	frame := append(binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(packet)), uint16(len(packet))), packet...)
-	_ = l.conn.SetWriteDeadline(time.Now().Add(streamTimeout)) // if it cannot be set the write fails
-	if _, err := l.conn.Write(frame); err != nil {
+	if write(l.conn, framed(packet), streamTimeout) != nil {
 		l.close()
 		return false
 	}

@@ -144,15 +144,13 @@ func diagnose(line string) (symptom, bool) {
 	if strings.Contains(line, `discarding stream with unacceptable label ""`) {
 		return symptom{}, false // a connection that ended before its first byte: a node that just stopped, or a port check
 	}
+	for _, err := range []error{errPadding, errCompressed, errHeader, errNoTLS, errCertificate, errRefusesUs, errKeys} {
+		if strings.Contains(line, err.Error()) {
+			return symptom{err.Error(), reasonOf(err), err.Error()}, true
+		}
+	}
 	for _, s := range []symptom{
-		{errPadding.Error(), reasonKey, errPadding.Error()},
-		{errCompressed.Error(), reasonUnreadable, errCompressed.Error()},
-		{errHeader.Error(), reasonUnreadable, errHeader.Error()},
-		{errNoTLS.Error(), reasonUnreadable, errNoTLS.Error()},
 		{"invalid msgType (21)", reasonUnreadable, "it gossips over TLS, and this node does not (tls.mode off)"},
-		{errCertificate.Error(), reasonCertificate, errCertificate.Error()},
-		{errSpeaks.Error(), reasonCertificate, errSpeaks.Error()},
-		{errRefusesUs.Error(), reasonCertificate, errRefusesUs.Error()},
 		{"Decrypt packet failed", reasonKey, "its gossip packets are not readable with our keys (other key, or not ours)"},
 		{"no installed keys could decrypt", reasonKey, "its gossip is not readable with our keys (other key, or not ours)"},
 		{"encryption is configured but remote state is not encrypted", reasonKey,
@@ -173,7 +171,7 @@ func diagnose(line string) (symptom, bool) {
 // listener turns memberlist's log into notices. What it does not know goes to the debug log.
 type listener struct {
 	*notices
-	udp bool // packets go over UDP
+	udp bool // packets go over UDP; over TLS nothing does, whatever memberlist says
 }
 
 const udpBlocked = "over TCP but UDP probes failed"

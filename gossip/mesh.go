@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
@@ -34,20 +35,21 @@ type Mesh struct {
 	parts
 	*knowledge
 	*endpoint
-	*prover // whose word counts
-	*asking // questions and answers
-	*seeker // seeds and lost nodes
+	*prover   // whose word counts
+	*asking   // questions and answers
+	*seeker   // seeds and lost nodes
+	*audience // observers
 
 	cfg     Config
 	self    Meta
 	series  *series
 	started chan struct{} // closed once bound; what follows is there then
 	streams *transport
-	keys    *keyring // nil without
 }
 
 // parts are what all others need.
 type parts struct {
+	label    string     // of the cluster, as memberlist has it before all it says
 	known    *knowledge // what is known of the mesh
 	here     *endpoint  // memberlist, and what carries its messages
 	*notices            // what is wrong
@@ -58,26 +60,15 @@ type parts struct {
 // within 10 s; several may run at once. The error names what is wrong in cfg, cluster or self.
 func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context, question []byte) ([]byte, error),
 	lg *zap.Logger, reg prometheus.Registerer) (*Mesh, error) {
-	if err := invalid.Join(cfg.Validate); err != nil {
+	label, err := labelOf(cfg, cluster, self)
+	if err != nil {
 		return nil, err
 	}
-	if cfg.Listen == "" {
-		return nil, fmt.Errorf("gossip.listen: must be host:port with an IP address without zone, got %q", cfg.Listen)
-	}
-	label := "holdfast/" + cluster
-	if cluster == "" || len(label) > memberlist.LabelMaxSize {
-		return nil, fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", memberlist.LabelMaxSize-len("holdfast/"),
-			cluster)
-	}
-	if err := self.check(); err != nil {
-		return nil, fmt.Errorf("describe this node: %w", err)
-	}
 	m := &Mesh{cfg: cfg, self: self, started: make(chan struct{})}
-	m.parts = parts{known: newKnowledge(self, cfg.ForgetAfter, lg), here: &endpoint{}, lg: lg}
+	m.parts, m.series = newParts(self, label, cfg, lg, reg)
 	m.knowledge, m.endpoint = m.known, m.here
-	m.series = newSeries(reg, m.count)
-	m.notices = newNotices(lg, time.Now, m.series.rejected)
-	m.prover = &prover{parts: m.parts, label: label}
+	m.prover = &prover{parts: m.parts, keys: keyring{path: cfg.KeyFile}}
+	m.audience = &audience{prover: m.prover, there: map[*tls.Conn]Meta{}}
 	m.asking = newAsking(m.parts, self, func(ctx context.Context, question []byte) ([]byte, error) {
 		if a, ok, err := m.ordered(question); ok {
 			return a, err
@@ -88,21 +79,39 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	return m, nil
 }
 
+// labelOf returns the label of a cluster's gossip, or what is wrong.
+func labelOf(cfg Config, cluster string, self Meta) (label string, err error) {
+	if err := invalid.Join(cfg.Validate); err != nil {
+		return "", err
+	}
+	if cfg.Listen == "" {
+		return "", fmt.Errorf("gossip.listen: must be host:port with an IP address without zone, got %q", cfg.Listen)
+	}
+	label = "holdfast/" + cluster
+	if cluster == "" || len(label) > memberlist.LabelMaxSize {
+		return "", fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", memberlist.LabelMaxSize-len("holdfast/"),
+			cluster)
+	}
+	if err := self.check(); err != nil {
+		return "", fmt.Errorf("describe this node: %w", err)
+	}
+	return label, nil
+}
+
+func newParts(self Meta, label string, cfg Config, lg *zap.Logger, reg prometheus.Registerer) (parts, *series) {
+	p := parts{label: label, known: newKnowledge(self, cfg.ForgetAfter, lg), here: &endpoint{}, lg: lg}
+	s := newSeries(reg, p.known.count)
+	p.notices = newNotices(lg, time.Now, s.rejected)
+	return p, s
+}
+
 // Run listens, finds the other nodes and keeps finding them, until ctx ends; then it tells them so, for
 // at most 1 s, and returns nil. It returns an error only if it cannot begin: the key file is not
 // usable, or the address is taken. Run may be called once.
 func (m *Mesh) Run(ctx context.Context) error {
 	defer close(m.ended)
-	switch {
-	case m.tls != nil:
-		if !m.tls.await(ctx, m.notices) {
-			return nil
-		}
-	case m.cfg.KeyFile != "":
-		m.keys = &keyring{path: m.cfg.KeyFile}
-		if _, err := m.keys.refresh(); err != nil {
-			return err
-		}
+	if ready, err := m.ready(ctx); !ready {
+		return err
 	}
 	m.sign()
 	if err := m.bind(ctx); err != nil {
@@ -115,12 +124,12 @@ func (m *Mesh) Run(ctx context.Context) error {
 	m.list.Store(list)
 	close(m.started)
 	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label),
-		zap.Bool("tls", m.tls != nil), zap.Bool("encrypted", m.tls != nil || m.keys != nil))
+		zap.Bool("tls", m.tls != nil), zap.Bool("encrypted", m.tls != nil || m.keyed()))
 
 	var work sync.WaitGroup
 	work.Go(func() { m.disseminate(ctx, list) })
 	work.Go(func() { m.rejoin(ctx, list) })
-	if m.keys != nil {
+	if m.keyed() {
 		work.Go(func() { m.keys.follow(ctx, m.notices, m.lg) })
 	}
 	for range callWorkers {
@@ -140,7 +149,8 @@ func (m *Mesh) Run(ctx context.Context) error {
 // bind opens the listeners.
 func (m *Mesh) bind(ctx context.Context) (err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
-	r := rules{label: m.label, keyed: m.keys != nil, known: m.knows, process: m.process, refused: m.refused}
+	r := rules{label: m.label, keyed: m.keyed(), known: m.knows, refused: m.refused,
+		papers: m.papers(), observed: m.serve}
 	if m.streams, err = listen(ctx, at, r, m.tls); err != nil {
 		return fmt.Errorf("listen for gossip on %s: %w", at, err)
 	}
@@ -164,13 +174,13 @@ func (m *Mesh) configure() *memberlist.Config {
 	conf := memberlist.DefaultLANConfig()
 	conf.Name, conf.Label = m.self.process(), m.label
 	conf.Transport = m.streams
-	if m.keys != nil {
+	if m.keyed() {
 		conf.Keyring = &m.keys.ring
 	}
 	conf.AdvertiseAddr, conf.AdvertisePort = at.Addr().String(), int(at.Port())
 	conf.BindPort = conf.AdvertisePort
 	conf.Delegate, conf.Events, conf.Alive, conf.Merge = d, d, d, d
-	conf.Logger = m.logger()
+	conf.Logger = log.New(listener{m.notices, m.tls == nil}, "", 0)
 	conf.ProbeInterval, conf.ProbeTimeout = probeInterval, probeTimeout
 	conf.SuspicionMult, conf.SuspicionMaxTimeoutMult = suspicionProbes, 1
 	conf.AwarenessMaxMultiplier = 2
@@ -180,18 +190,9 @@ func (m *Mesh) configure() *memberlist.Config {
 	return conf
 }
 
-// logger takes memberlist's log. With TLS nothing goes over UDP, whatever it says.
-func (m *Mesh) logger() *log.Logger {
-	return log.New(listener{m.notices, m.tls == nil}, "", 0)
-}
-
-// UseTLS has every byte of the gossip go over TLS, and only facts of a node count that its certificate tells. Call it
-// before Run.
-func (m *Mesh) UseTLS(t TLS) { m.tls, m.view.strict = &t, true }
-
 // Publish replaces what the other nodes see as our state, at most maxState bytes, and sends it to them
 // at once; only the newest state counts. It never blocks and may be called before Run. A larger state
-// is refused: the one before stays, an error is logged and shown among the Problems. An observer's goes nowhere.
+// is refused: the one before stays, an error is logged and shown among the Problems.
 func (m *Mesh) Publish(state []byte) {
 	if len(state) > maxState {
 		m.warn("publish", fmt.Sprintf("%s: this node's state was not published: it has %d bytes, at most %d are allowed",

@@ -156,7 +156,13 @@ func count(t *testing.T, c prometheus.Metric) float64 {
 	return m.GetCounter().GetValue()
 }
 
-func find(m *member, name string) (Node, bool) {
+// hearer is a node or an observer.
+type hearer interface {
+	Nodes() []Node
+	Problems() []Problem
+}
+
+func find(m hearer, name string) (Node, bool) {
 	nodes := m.Nodes()
 	i := slices.IndexFunc(nodes, func(n Node) bool { return n.Node == name })
 	if i < 0 {
@@ -165,15 +171,15 @@ func find(m *member, name string) (Node, bool) {
 	return nodes[i], true
 }
 
-func sees(m *member, name string) func() bool {
+func sees(m hearer, name string) func() bool {
 	return func() bool { n, ok := find(m, name); return ok && n.Live }
 }
 
-func says(m *member, name, state string) func() bool {
+func says(m hearer, name, state string) func() bool {
 	return func() bool { n, _ := find(m, name); return string(n.State) == state }
 }
 
-func complains(m *member, part string) func() bool {
+func complains(m hearer, part string) func() bool {
 	return func() bool {
 		return slices.ContainsFunc(m.Problems(), func(p Problem) bool { return strings.Contains(p.Text, part) })
 	}

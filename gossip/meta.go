@@ -28,8 +28,6 @@ type Meta struct {
 	Address netip.Addr
 	// Version is the holdfast build, at most 128 bytes.
 	Version string
-	// Observer marks a process that only listens: it is no node, says nothing and counts for nothing.
-	Observer bool
 }
 
 // decodeMeta reads what describes a process to memberlist.

@@ -1,107 +1,422 @@
 package gossip
 
 import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/sys/unix"
 )
 
-func watcher(name string) Meta {
-	m := node(name)
-	m.Observer = true
-	return m
+func watcher(name string) Meta { return node(name) }
+
+// watching is a running observer of a test.
+type watching struct {
+	*Observer
+	logs *observer.ObservedLogs
+	stop func() // ends Run and waits for it
+}
+
+// observe starts an observer. p is nil without TLS.
+func observe(t testing.TB, cluster, name string, p *papers, change func(*Config), seeds ...*member) *watching {
+	t.Helper()
+	cfg := Default()
+	cfg.Listen = "127.0.0.1:7946"
+	if seeded(seeds...)(&cfg); change != nil {
+		change(&cfg)
+	}
+	core, logs := observer.New(zapcore.InfoLevel)
+	o, err := NewObserver(cfg, cluster, watcher(name), zap.New(core), prometheus.NewPedanticRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p != nil {
+		o.UseTLS(p.tls())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- o.Run(ctx) }()
+	var stopped atomic.Bool
+	stop := func() {
+		if stopped.Swap(true) {
+			return
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run of %s: %v", name, err)
+		}
+	}
+	t.Cleanup(stop)
+	return &watching{o, logs, stop}
 }
 
 // Observers come, are told what nodes say, and go, and no node has ever heard of another node.
 func TestObserversDisturbNobody(t *testing.T) {
 	t.Parallel()
+	for name, c := range map[string]struct{ change func(*Config) }{
+		"in the clear": {func(*Config) {}}, "with a key": {keyed(t, nil, 'x')}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := start(t, "main", node("a"), c.change)
+			a.Publish([]byte("fact"))
+			one := observe(t, "main", "a", nil, c.change, a) // on a's host, with its name
+			two := observe(t, "main", "x", nil, c.change, a)
+			for _, o := range []*watching{one, two} {
+				await(t, "the observer sees a", 5*time.Second, sees(o, "a"))
+				await(t, "the observer is told what a says", 5*time.Second, says(o, "a", "fact"))
+			}
+			b := start(t, "main", node("b"), func(cfg *Config) { c.change(cfg); seeded(a)(cfg) })
+			await(t, "the observer sees b", 5*time.Second, sees(one, "b"))
+			b.Publish([]byte("news"))
+			await(t, "an observer is told news", 5*time.Second, says(one, "b", "news"))
+			await(t, "a knows both observers", 5*time.Second, func() bool { return len(a.Observers()) == 2 })
+			for _, m := range []hearer{a, b, one, two} {
+				await(t, "all know the two nodes", 5*time.Second, func() bool { return len(m.Nodes()) == 2 })
+			}
+			for _, m := range []*member{a, b} {
+				if at, ok := m.Twin(); ok {
+					t.Errorf("%s has a twin at %s", m.self.process(), at)
+				}
+			}
+			one.stop()
+			two.stop()
+			await(t, "the observers are forgotten", 2*time.Second, func() bool { return len(a.Observers()) == 0 })
+			if got := a.count(false); got != 0 {
+				t.Errorf("lost nodes: got %v, want none", got)
+			}
+		})
+	}
+}
+
+// An observer goes on to another node when its own ends, is killed or stands still, and takes all for lost when there is
+// none.
+func TestObserverChangesItsNode(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	ca := newAuthority(t)
+	a := startBound(t, ca, node("a"))
+	child := spawn(t, a, writePapers(t, ca, bound("child")))
+	await(t, "a hears the child", 10*time.Second, says(a, "child", "fact"))
+	n, _ := find(a, "child")
+	a.knowledge.mu.Lock()
+	at := a.view.nodes["child"].gossip
+	a.knowledge.mu.Unlock()
+	o := observe(t, "main", "o", papersOf(t, ca, watcherName), func(c *Config) { c.Seeds = []string{at.String()} })
+	await(t, "the observer sees both", 5*time.Second, func() bool { return sees(o, "a")() && sees(o, "child")() })
+	if got := a.Observers(); len(got) != 0 {
+		t.Fatalf("it is connected to a: %v", got)
+	}
+	signal(t, child, syscall.SIGSTOP)
+	stopped := time.Now()
+	await(t, "the observer is connected to a", 10*time.Second, func() bool { return len(a.Observers()) == 1 })
+	t.Logf("it went to another node after %v", time.Since(stopped).Round(10*time.Millisecond))
+	await(t, "the observer knows that the child is lost", 10*time.Second, func() bool { return !sees(o, "child")() })
+	a.Publish([]byte("later"))
+	await(t, "the observer hears a", 2*time.Second, says(o, "a", "later"))
+	a.stop()
+	await(t, "all are lost", unheardFor+5*time.Second, func() bool { return !sees(o, "a")() })
+	if got, _ := find(o, "child"); got.Boot != n.Boot || string(got.State) != "fact" {
+		t.Errorf("it has forgotten what the child said: %+v", got)
+	}
+}
+
+// An observer whose node hears fewer nodes than another one goes there: its own may be cut off from all others.
+func TestObserverLeavesALonelyNode(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	lonely := start(t, "main", node("lonely"), nil)
 	a := start(t, "main", node("a"), nil)
-	a.Publish([]byte("fact"))
-	one := start(t, "main", watcher("a"), seeded(a)) // on a's host, with its name
-	two := start(t, "main", watcher("x"), seeded(one))
-	for _, m := range []*member{one, two} {
-		await(t, "the observer sees a", 5*time.Second, sees(m, "a"))
-		await(t, "the observer is told what a says", 5*time.Second, says(m, "a", "fact"))
+	start(t, "main", node("b"), seeded(a))
+	o := observe(t, "main", "o", nil, nil, lonely)
+	await(t, "it sees the lonely node", 5*time.Second, sees(o, "lonely"))
+	o.source = &source{ask: func(context.Context, bool) []string { return []string{a.Address().String()} }}
+	await(t, "it sees b", 15*time.Second, sees(o, "b"))
+}
+
+// A restarted node counts with its new process, and a forgotten one is forgotten by observers, too.
+func TestObserverFollowsProcesses(t *testing.T) {
+	now := time.Now()
+	m := newKnowledge(process("self", 1), 0, zap.NewNop())
+	o := newKnowledge(Meta{}, 0, zap.NewNop())
+	tell := func() {
+		all, _ := m.edition()
+		o.follow(all, all.entries)
 	}
-	two.Publish([]byte("an observer's word"))
-	b := start(t, "main", node("b"), seeded(two)) // an observer as the seed
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	expect := func(what string, boot uint64, live bool, state string) {
+		t.Helper()
+		tell()
+		nodes := o.Nodes()
+		if len(nodes) != 2 || nodes[0].Boot != boot || nodes[0].Live != live || string(nodes[0].State) != state {
+			t.Errorf("%s: got %+v", what, nodes)
+		}
+	}
+	one, two := process("a", 5), process("a", 9)
+	m.view.up(one, at, now)
+	told(m.view, one, 1, now)
+	expect("heard", 5, true, "1")
+	m.view.up(two, at, now)
+	told(m.view, two, 2, now)
+	expect("restarted", 9, true, "2")
+	m.view.down(one, now)
+	expect("the old one is gone", 9, true, "2")
+	m.view.down(two, now)
+	expect("lost", 9, false, "2")
+	m.view.up(two, elsewhere, now)
+	expect("back at another address", 9, true, "2")
+	if heard, _ := o.addresses(); !heard[elsewhere] {
+		t.Errorf("it gossips at %v", heard)
+	}
+	m.view.down(two, now)
+	m.view.forget(lastWord{"a", 9, 2}, 0, time.Now())
+	tell()
+	if n := o.Nodes(); len(n) != 1 {
+		t.Errorf("forgotten: got %+v", n)
+	}
+	for i := range 2 * maxGone {
+		o.follow(words{entries: []entry{{Meta: process("many", uint64(i+1)), Gossip: at}}}, nil)
+	}
+	if n := len(o.view.gone); n > maxNodes {
+		t.Errorf("it remembers %d processes that are gone", n)
+	}
+}
+
+// A node tells so many observers and no more, and says so. Those that take nothing are dropped.
+func TestObserversAreBounded(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+	p := papersOf(t, ca, watcherName).tls()
+	ask := func(last byte) (net.Conn, error) {
+		by := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 2, last)}}
+		conn, _, err := p.dial(t.Context(), by, a.Address().String(), forObserver, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.NetConn().Close() })
+		_ = write(conn, framed(encode(hello{watcher("o"), a.label})), time.Second) // it may be refused already
+		return conn, (&line{Conn: conn}).next()
+	}
+	var first net.Conn
+	for i := range maxOfAddress {
+		conn, err := ask(1)
+		if err != nil {
+			t.Fatalf("observer %d: %v", i, err)
+		}
+		if first == nil {
+			first = conn
+		}
+	}
+	if _, err := ask(1); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("one more: got %v", err)
+	}
+	if _, err := ask(2); err != nil {
+		t.Errorf("from another address: %v", err)
+	}
+	await(t, "it is counted", 5*time.Second, func() bool { return rejected(t, a, reasonFull) == 1 && complains(a, errObservers.Error())() })
+	_ = first.Close()
+	await(t, "there is room again", 5*time.Second, func() bool { return open(a.streams.observers) == maxOfAddress+2 })
+	if _, err := ask(1); err != nil {
+		t.Errorf("after one has gone: %v", err)
+	}
+	d := newDoors().observers
+	for i := range maxObservers + 1 {
+		if d.enter(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})) != (i < maxObservers) {
+			t.Errorf("observer %d: in or out?", i)
+		}
+	}
+}
+
+// An observer of another cluster, or with other keys, hears nothing, and both sides say why.
+func TestForeignObserversHearNothing(t *testing.T) {
+	t.Parallel()
+	plain := start(t, "main", node("a"), nil)
+	under := start(t, "main", node("b"), keyed(t, nil, 'x'))
+	ca := newAuthority(t)
+	over := startTLS(t, node("c"), papersOf(t, ca, nodeName))
+	for name, c := range map[string]struct {
+		cluster  string
+		p        *papers
+		change   func(*Config)
+		node     *member
+		observer error
+		reason   string
+	}{
+		"another cluster":         {"other", nil, nil, plain, errors.New("it hung up"), reasonCluster},
+		"another cluster, TLS":    {"other", papersOf(t, ca, watcherName), nil, over, errors.New("it hung up"), reasonCluster},
+		"another key":             {"main", nil, keyed(t, nil, 'y'), under, errKeys, reasonKey},
+		"no key":                  {"main", nil, nil, under, errKeys, reasonKey},
+		"a key":                   {"main", nil, keyed(t, nil, 'y'), plain, errKeys, reasonKey},
+		"TLS, and a node without": {"main", papersOf(t, ca, watcherName), nil, plain, errCertificate, reasonKey},
+		"no TLS":                  {"main", nil, nil, over, errKeys, reasonCertificate},
+		"another authority":       {"main", papersOf(t, newAuthority(t), watcherName), nil, over, errCertificate, reasonCertificate},
+		"a client's certificate":  {"main", papersOf(t, ca, "client.test"), nil, over, errRefusesUs, reasonCertificate},
+	} {
+		before := rejected(t, c.node, c.reason)
+		o := observe(t, c.cluster, "o", c.p, c.change, c.node)
+		await(t, name+": the observer says why", 5*time.Second, complains(o, c.observer.Error()))
+		await(t, name+": the node counts it", 5*time.Second, func() bool { return rejected(t, c.node, c.reason) > before })
+		if n := o.Nodes(); len(n) != 0 {
+			t.Errorf("%s: it knows %v", name, n)
+		}
+		o.stop()
+	}
+	fake := startTLS(t, node("fake"), papersOf(t, ca, watcherName))
+	o := observe(t, "main", "o", papersOf(t, ca, watcherName), nil, fake)
+	await(t, "it shows an observer's certificate", 5*time.Second, complains(o, errCertificate.Error()))
+}
+
+// Who has a key in common knows the other's certificate.
+func TestDerivedCertificates(t *testing.T) {
+	var last *derived
+	for i, keys := range [][][]byte{nil, {[]byte("x")}, {[]byte("y"), []byte("x")}} {
+		d, err := derive(keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, _ := derive(keys)
+		if fmt.Sprint(d.own.Certificate) != fmt.Sprint(again.own.Certificate) {
+			t.Errorf("%d: the same keys make two certificates", i)
+		}
+		r := keyring{}
+		r.shown.Store(d)
+		if last != nil {
+			_, err := r.tls().check(chainOf(t, last), 0)
+			if wanted := i == 2; (err == nil) != wanted {
+				t.Errorf("%d: the certificate of the keys before: %v", i, err)
+			}
+		}
+		last = d
+	}
+	// Another build must make the same one: x509 compares certificates, and not keys.
+	d, _ := derive([][]byte{[]byte("x")})
+	if got, want := fmt.Sprintf("%x", sha256.Sum256(d.own.Certificate[0])), "88b6b13bbd7bfad1166ffa63933c51d6ebd0e620cb2dfb00060f63a14a57365b"; got != want {
+		t.Errorf("the certificate of a key has changed, so that other builds refuse it: got %s, want %s", got, want)
+	}
+}
+
+// A node that is alive and tells nothing is given up, so that it keeps no observer from the others.
+func TestObserverGivesUpOnASilentNode(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	r := keyring{}
+	if _, err := r.refresh(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", r.tls().config(x509.ExtKeyUsageClientAuth, forObserver))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for write(conn, framed(nil), time.Second) == nil {
+					time.Sleep(beat)
+				}
+			}()
+		}
+	}()
+	o := observe(t, "main", "o", nil, func(c *Config) { c.Seeds = []string{l.Addr().String()} })
+	await(t, "it says that the node is silent", writeTime+5*time.Second, complains(o, errSlow.Error()))
+}
+
+// What a node accepts gives up as soon as what it dials.
+func TestAcceptedConnectionsAreImpatient(t *testing.T) {
+	r := rules{known: func(netip.Addr) bool { return true }}
+	tr, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tr.Shutdown() }()
+	conn, err := net.Dial("tcp", tr.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte{typeLabel}); err != nil {
+		t.Fatal(err)
+	}
+	accepted := (<-tr.StreamCh()).(stream)
+	defer accepted.Close()
+	got := 0
+	raw, err := accepted.Conn.(*guarded).Conn.(buffered).Conn.(*net.TCPConn).SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) })
+	}
+	if err != nil || got != int(streamTimeout.Milliseconds()) {
+		t.Errorf("got %d ms, %v", got, err)
+	}
+}
+
+// An observer connects again when its certificate, or that of its node, was renewed, and complains of nothing.
+func TestObserverShowsItsRenewedCertificate(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	ca := newAuthority(t)
+	pa := papersOf(t, ca, nodeName)
+	a := startTLS(t, node("a"), pa)
+	p := papersOf(t, ca, watcherName)
+	o := observe(t, "main", "o", p, nil, a)
+	again := func(times int) func() bool {
+		return func() bool { return o.logs.FilterMessage("joined gossip").Len() == times }
+	}
+	await(t, "it sees a", 5*time.Second, sees(o, "a"))
+	p.set(ca.issue(t, watcherName, time.Now().Add(time.Hour)), ca)
+	await(t, "it connects again", 15*time.Second, again(2))
+	next := newAuthority(t)
+	pa.set(next.issue(t, nodeName, time.Now().Add(time.Hour)), ca, next)
+	own, _ := p.tls().Certificate()
+	p.set(own, next)
+	await(t, "it sees the node's renewed certificate", 15*time.Second, again(3))
+	if problems := o.Problems(); len(problems) > 0 {
+		t.Errorf("it complains: %v", problems)
+	}
+	await(t, "one connection is left", 5*time.Second, func() bool { return len(a.Observers()) == 1 })
+	if n := o.logs.FilterMessage("lost node").Len(); n != 0 {
+		t.Errorf("nodes were lost %d times", n)
+	}
+}
+
+// The observers of a fleet, all with the same seeds, do not all go to the first.
+func TestObserversAreSpread(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	b := start(t, "main", node("b"), seeded(a))
 	await(t, "a sees b", 5*time.Second, sees(a, "b"))
-	b.Publish([]byte("news"))
-	await(t, "an observer is told news", 5*time.Second, says(one, "b", "news"))
-	await(t, "a knows both observers", 5*time.Second, func() bool { return len(a.Observers()) == 2 })
-	for _, m := range []*member{a, b, one, two} {
-		if n := m.Nodes(); len(n) != 2 || n[0].Node != "a" || n[1].Node != "b" || n[0].Observer || n[1].Observer {
-			t.Errorf("nodes of %s: got %+v, want a and b", m.self.process(), n)
-		}
-		if at, ok := m.Twin(); ok {
-			t.Errorf("%s has a twin at %s", m.self.process(), at)
-		}
+	const all = 3 * maxOfAddress
+	for i := range all {
+		o := observe(t, "main", fmt.Sprint("o", i), nil, func(c *Config) { c.Listen = fmt.Sprintf("127.0.3.%d:7946", 1+i/maxOfAddress) }, a, b)
+		await(t, "it sees both", 5*time.Second, func() bool { return sees(o, "a")() && sees(o, "b")() })
 	}
-	one.stop()
-	two.stop()
-	await(t, "the observers are forgotten", 8*time.Second, func() bool { return len(a.Observers())+len(b.Observers()) == 0 })
-	if got := a.count(false); got != 0 {
-		t.Errorf("lost nodes: got %v, want none", got)
-	}
-}
-
-// A node that has nobody but observers still looks for the others as eagerly as one that is alone.
-func TestObserversAreNoCompany(t *testing.T) {
-	now := time.Unix(1, 0)
-	m := newMesh(t)
-	mark := process("x", 3)
-	mark.Observer = true
-	m.view.up(mark, at, now)
-	if !m.alone() {
-		t.Error("an observer is taken for company")
-	}
-	if v := m.view.twins(now.Add(time.Hour)); len(v) != 0 {
-		t.Errorf("twins: got %v", v)
-	}
-	if m.view.learn(entry{Meta: mark, Seq: 1, State: []byte("an observer's word")}, now) || len(m.Nodes()) != 1 {
-		t.Errorf("an observer's word is taken: %+v", m.Nodes())
-	}
-	m.view.up(process("y", 4), at, now)
-	if m.alone() {
-		t.Error("a node is no company")
-	}
-}
-
-// However many observers there are, nodes find room, and at one address there are few.
-func TestObserversLeaveRoom(t *testing.T) {
-	m := newMesh(t)
-	accepted, ip := 0, netip.MustParseAddr("10.1.0.1")
-	come := func(i int, observer bool) {
-		meta := process(fmt.Sprintf("x%d", i), uint64(i+1))
-		meta.Observer = observer
-		if m.room(meta, ip) {
-			m.view.up(meta, netip.AddrPortFrom(ip, 1), time.Unix(1, 0))
-			accepted++
-		}
-	}
-	for i := range 2 * maxObservers {
-		if come(2*i, true); i%maxOfAddress == 0 {
-			come(2*i+1, true) // for some address this is the one too many
-			ip = ip.Next()
-		}
-	}
-	if accepted != maxObservers {
-		t.Errorf("observers: got %d, want %d", accepted, maxObservers)
-	}
-	for i := range maxNodes {
-		come(-2-i, false)
-	}
-	if got := accepted - maxObservers; got != maxNodes-1 {
-		t.Errorf("nodes beside them: got %d, want %d", got, maxNodes-1)
-	}
-	accepted = 0
-	m = newMesh(t)
-	for i := range 2 * maxOfAddress {
-		come(i, true)
-	}
-	if accepted != maxOfAddress {
-		t.Errorf("observers at one address: got %d, want %d", accepted, maxOfAddress)
+	await(t, "all are connected", 5*time.Second, func() bool { return len(a.Observers())+len(b.Observers()) == all })
+	if n := len(a.Observers()); n == all {
+		t.Errorf("all %d are connected to the first seed", n)
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // impatient has the kernel give a connection up when what was sent is not acknowledged for as long as a stream may
-// take. Otherwise it would repeat ever more slowly, and a connection stand still long after a parted network has
-// healed.
+// take. Otherwise it would repeat ever more slowly, and a connection stand still long after a partitioned network
+// has healed.
 func impatient(_, _ string, c syscall.RawConn) error {
 	var err error
 	return errors.Join(c.Control(func(fd uintptr) {

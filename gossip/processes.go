@@ -1,10 +1,8 @@
 package gossip
 
 import (
-	"cmp"
 	"maps"
 	"net/netip"
-	"slices"
 	"time"
 )
 
@@ -19,14 +17,14 @@ type peer struct {
 	sending bool
 }
 
-// goneFor is longer than memberlist remembers dead processes (30 s, and one round of probes), and maxGone how many of
-// them are too many to take in more observers; maxNodes more are too many for nodes.
+// goneFor is longer than memberlist remembers dead processes (30 s, and one round of probes). With maxGone of them no
+// more processes are taken in.
 const (
-	goneFor = time.Minute + (maxNodes+maxObservers)*probeInterval
+	goneFor = time.Minute + maxNodes*probeInterval
 	maxGone = 4 * maxNodes
 )
 
-// processes are the live ones other than ours, observers among them, and those that are gone.
+// processes are the live ones other than ours, and those that are gone.
 type processes struct {
 	peers map[string]*peer // by Meta.process()
 	// gone are the processes, by Meta.process(), that memberlist still remembers although it has given them up, as long
@@ -46,37 +44,12 @@ func (s *processes) forgetGone(now time.Time) {
 	maps.DeleteFunc(s.gone, func(_ string, since time.Time) bool { return now.Sub(since) > goneFor })
 }
 
-// fits reports whether one more node, or observer at this address, may come: neither are too many live, nor have too
-// many come and gone of late. Observers take no room of nodes.
-func (s *processes) fits(observer bool, ip netip.Addr, now time.Time) bool {
-	limit, gone, here := maxNodes-1, maxGone+maxNodes, 0
-	if observer {
-		limit, gone = maxObservers, maxGone
-	}
-	for _, p := range s.peers {
-		if p.meta.Observer == observer {
-			limit--
-			if observer && p.gossip.Addr() == ip {
-				here++
-			}
-		}
-	}
-	if len(s.gone) >= gone {
+// fits reports whether one more process may come: neither are too many live, nor have too many come and gone lately.
+func (s *processes) fits(now time.Time) bool {
+	if len(s.gone) >= maxGone {
 		s.forgetGone(now)
 	}
-	return limit > 0 && here < maxOfAddress && len(s.gone) < gone
-}
-
-// observers returns the observers that are live.
-func (s *processes) observers() []Meta {
-	var out []Meta
-	for _, p := range s.peers {
-		if p.meta.Observer {
-			out = append(out, p.meta)
-		}
-	}
-	slices.SortFunc(out, func(a, b Meta) int { return cmp.Compare(a.process(), b.process()) })
-	return out
+	return len(s.peers) < maxNodes-1 && len(s.gone) < maxGone
 }
 
 // heard returns where live processes gossip.

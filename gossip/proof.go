@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"context"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,7 +17,7 @@ import (
 
 const (
 	maxProof  = 8 << 10 // bytes, of which a certificate of ours takes 600, and three of an operator's with RSA-4096 4,700
-	maxForged = 8       // proofs that do not hold, after which no more of a message are looked at: each costs CPU
+	maxForged = 8       // invalid proofs, after which the others of a message are not checked: each costs CPU
 )
 
 var errProof = errors.New("it tells of another node what that node's certificate has not signed: that does not count")
@@ -73,8 +74,8 @@ func (t TLS) proves(label string, e entry) error {
 
 // prover signs this process's words, and decides which words that others pass on count. Without TLS all do.
 type prover struct {
-	tls   *TLS // nil: as Config.KeyFile says; not changed after Run has begun
-	label string
+	tls  *TLS    // nil: as Config.KeyFile says; not changed after Run has begun
+	keys keyring // without TLS
 	parts
 }
 
@@ -95,12 +96,35 @@ func (p *prover) sign() {
 	p.settle(ProblemTLS)
 }
 
+// ready waits until there is what this process shows to others, or returns false when ctx ends.
+func (p *prover) ready(ctx context.Context) (bool, error) {
+	if p.tls != nil {
+		return p.tls.await(ctx, p.notices), nil
+	}
+	_, err := p.keys.refresh()
+	return err == nil, err
+}
+
+// papers are what this process shows to an observer, or as one.
+func (p *prover) papers() TLS {
+	if p.tls != nil {
+		return *p.tls
+	}
+	return p.keys.tls()
+}
+
+// keyed reports whether the gossip is under the keys of a file.
+func (p *prover) keyed() bool { return p.tls == nil && p.keys.path != "" }
+
+// UseTLS has every byte of the gossip go over TLS, and only facts of a node count that its certificate tells. Call it
+// before Run.
+func (p *prover) UseTLS(t TLS) { p.tls, p.known.view.strict = &t, true }
+
 // authentic returns which words of a message count. A word that is no news is not checked.
 func (p *prover) authentic(entries []entry, from Speaker) (counts []entry) {
 	forged := 0
 	for _, e := range entries {
 		switch {
-		case e.Observer:
 		case p.tls == nil:
 			counts = append(counts, e)
 		case e.Proof == nil || forged == maxForged || !p.known.news(e):

@@ -90,17 +90,17 @@ func TestStolenNodeCertificate(t *testing.T) {
 	defer port.Close()
 	var packets [][]byte
 	for _, m := range []Meta{later(b.self), later(c.self), lies[4].Meta} {
-		packets = append(packets, frame(labelled(a, message(t, typeAlive, map[string]any{"Incarnation": 1, "Node": m.process(),
+		packets = append(packets, framed(labelled(a, message(t, typeAlive, map[string]any{"Incarnation": 1, "Node": m.process(),
 			"Addr": net.IPv4(127, 0, 0, 66).To4(), "Port": port.Addr().(*net.TCPAddr).Port, "Meta": encode(m), "Vsn": vsn})...)))
 	}
 	user := append([]byte{typeUser}, append([]byte{0, 0, 0, 1, 'b'}, tells(lies[0])...)...) // as if it came from b
-	packets = append(packets, frame(labelled(a, user...)), []byte{0, 0})
+	packets = append(packets, framed(labelled(a, user...)), []byte{0, 0, 0, 0})
 	for _, m := range []*member{a, b} {
 		if err := attack(t, m, thief, forPackets, packets...); err == nil {
 			t.Error("packets were answered")
 		}
 		for _, process := range []Meta{later(b.self), lies[4].Meta} {
-			await(t, m.self.Node+" hears of "+process.Node, 5*time.Second, func() bool { _, ok := m.process(process.process()); return ok })
+			await(t, m.self.Node+" hears of "+process.Node, 5*time.Second, func() bool { return look(m.known, func(v *view) bool { return v.peers[process.process()] != nil }) })
 		}
 	}
 	if got := fmt.Sprint(a.Nodes()); got != want {
@@ -144,9 +144,9 @@ func TestProofsAreToldOn(t *testing.T) {
 	await(t, "another proof", 10*time.Second, func() bool { again, _ := find(a, "b"); return again.Seq > n.Seq && string(again.State) == "fact" })
 	b.stop()
 	await(t, "a has lost b", 5*time.Second, func() bool { return !sees(a, "b")() })
-	for _, late := range []*member{startBound(t, ca, node("late"), a), startTLS(t, watcher("o"), papersOf(t, ca, watcherName), a)} {
-		await(t, late.self.Node+" hears of b", 5*time.Second, says(late, "b", "fact"))
-		if n, _ := find(late, "b"); n.Live || rejected(t, late, reasonCertificate) > 0 {
+	for _, late := range []hearer{startBound(t, ca, node("late"), a), observe(t, "main", "o", papersOf(t, ca, watcherName), nil, a)} {
+		await(t, "a late one hears of b", 5*time.Second, says(late, "b", "fact"))
+		if n, _ := find(late, "b"); n.Live || len(late.Problems()) > 0 {
 			t.Errorf("got %+v, %q", n, late.Problems())
 		}
 	}

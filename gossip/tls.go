@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/tls"
@@ -20,7 +21,7 @@ type Role int
 const (
 	// RoleNode is that of a node: it speaks for itself and passes on what others say.
 	RoleNode Role = iota + 1
-	// RoleObserver is that of an observer: it listens, and is believed about nobody but itself.
+	// RoleObserver is that of an observer: it is told what nodes say, and says nothing.
 	RoleObserver
 )
 
@@ -50,12 +51,16 @@ type TLS struct {
 	// Sign signs a text with the key of a certificate, and Check says why such a signature is not one.
 	Sign  func(key crypto.Signer, text []byte) ([]byte, error)
 	Check func(by *x509.Certificate, text, signature []byte) error
+
+	// foreign is the error for a certificate that is not one of ours; nil: errCertificate.
+	foreign error
 }
 
 // The protocols of a connection, agreed in the handshake.
 const (
-	forPackets = "holdfast-gossip-packets/1"
-	forStream  = "holdfast-gossip-stream/1"
+	forPackets  = "holdfast-gossip-packets/1"
+	forStream   = "holdfast-gossip-stream/1"
+	forObserver = "holdfast-gossip-observer/1"
 )
 
 var (
@@ -64,12 +69,13 @@ var (
 		"of before, or no holdfast)")
 	errRefusesUs = errors.New("it refuses the certificate of this node (which has expired or is of other authorities, or " +
 		"a clock is wrong)")
-	errOther = errors.New("its certificate is for another node than the one that is known at its address")
-	errSlow  = errors.New("it connected and completed no handshake in time")
+	errSpeaks = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")
+	errOther  = errors.New("its certificate is for another node than the one that is known at its address")
+	errSlow   = errors.New("it connected and completed no handshake in time")
 )
 
-// config is that of one side of a connection. Go's own verification asks for a host name, of which members have none
-// that they keep; check does the rest of it.
+// config is the TLS configuration of one side of a connection. Go's own verification needs a host name, and members keep
+// none; check does the rest of it.
 func (t TLS) config(usage x509.ExtKeyUsage, protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: protocols, SessionTicketsDisabled: true,
@@ -94,7 +100,7 @@ func (t TLS) check(chain []*x509.Certificate, usage x509.ExtKeyUsage) (from Spea
 		return from, err
 	}
 	if len(chain) == 0 {
-		return from, fmt.Errorf("%w: it has none", errCertificate)
+		return from, fmt.Errorf("%w: it has none", t.refusal())
 	}
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
@@ -106,9 +112,29 @@ func (t TLS) check(chain []*x509.Certificate, usage x509.ExtKeyUsage) (from Spea
 		from, err = t.Speaker(chain[0])
 	}
 	if err != nil {
-		return from, fmt.Errorf("%w: %w", errCertificate, err)
+		return from, fmt.Errorf("%w: %w", t.refusal(), err)
 	}
 	return from, nil
+}
+
+// refusal is the error for a certificate that is not one of ours.
+func (t TLS) refusal() error { return cmp.Or(t.foreign, errCertificate) }
+
+// dial opens a connection to the end of its handshake, within limit, and returns who answers.
+func (t TLS) dial(ctx context.Context, by net.Dialer, address, protocol string, limit time.Duration) (*tls.Conn,
+	Speaker, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	raw, err := by.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, Speaker{}, err
+	}
+	conn := tls.Client(raw, t.config(x509.ExtKeyUsageServerAuth, protocol))
+	from, err := t.shake(ctx, conn, limit)
+	if err != nil {
+		return nil, from, errors.Join(err, raw.Close())
+	}
+	return conn, from, nil
 }
 
 // shake completes a handshake within limit, and returns the process that the other side speaks for.
@@ -116,25 +142,25 @@ func (t TLS) shake(ctx context.Context, conn *tls.Conn, limit time.Duration) (Sp
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return Speaker{}, whyNot(err)
+		return Speaker{}, t.whyNot(err)
 	}
 	return t.Speaker(conn.ConnectionState().PeerCertificates[0])
 }
 
 // whyNot translates the error of a handshake, or of the first read after one: with TLS 1.3 the client learns only then
 // that it was refused.
-func whyNot(err error) error {
+func (t TLS) whyNot(err error) error {
 	var plain tls.RecordHeaderError
 	var alert tls.AlertError
 	var slow net.Error
 	var op *net.OpError
 	switch {
-	case errors.As(err, &plain), strings.Contains(err.Error(), "unsupported application protocol"):
-		return errNoTLS
+	case errors.As(err, &plain), strings.Contains(err.Error(), "application protocol"):
+		return cmp.Or(t.foreign, errNoTLS)
 	case errors.As(err, &op) && op.Op == "remote error", errors.As(err, &alert):
-		return fmt.Errorf("%w: %w", errRefusesUs, err)
+		return fmt.Errorf("%w: %w", cmp.Or(t.foreign, errRefusesUs), err)
 	case strings.Contains(err.Error(), "didn't provide a certificate"):
-		return fmt.Errorf("%w: it has none", errCertificate)
+		return fmt.Errorf("%w: it has none", t.refusal())
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
 		return errSlow
 	}

@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -196,16 +197,15 @@ func TestNodesMeetOverTLS(t *testing.T) {
 	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
 	c := startTLS(t, node("c"), papersOf(t, ca, nodeName), a)
-	o := startTLS(t, watcher("o"), papersOf(t, ca, watcherName), a)
-	for _, m := range []*member{a, b, c, o} {
+	o := observe(t, "main", "o", papersOf(t, ca, watcherName), nil, a)
+	for i, m := range []hearer{a, b, c, o} {
 		for _, name := range []string{"a", "b", "c"} {
-			await(t, m.self.Node+" sees "+name, 5*time.Second, sees(m, name))
+			await(t, fmt.Sprint(i, " sees ", name), 5*time.Second, sees(m, name))
 		}
 	}
 	b.Publish([]byte("news"))
-	for _, m := range []*member{a, c, o} {
-		await(t, m.self.Node+" hears b", 5*time.Second, says(m, "b", "news"))
-
+	for i, m := range []hearer{a, c, o} {
+		await(t, fmt.Sprint(i, " hears b"), 5*time.Second, says(m, "b", "news"))
 	}
 	await(t, "a knows the observer", 5*time.Second, func() bool { return len(a.Observers()) == 1 })
 	if got, err := a.Ask(t.Context(), "c", []byte("who")); err != nil || string(got) != "re: who" {
@@ -215,4 +215,13 @@ func TestNodesMeetOverTLS(t *testing.T) {
 	b.stop()
 	await(t, "a sees b leave", 2*time.Second, func() bool { return !sees(a, "b")() })
 	t.Logf("a clean end was known after %v", time.Since(began))
+}
+
+func chainOf(t testing.TB, d *derived) []*x509.Certificate {
+	t.Helper()
+	c, err := x509.ParseCertificate(d.own.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []*x509.Certificate{c}
 }

@@ -6,12 +6,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,11 +30,11 @@ const (
 // it sends a message, so a stopped peer could hold the sender forever.
 //
 // With TLS each stream is a connection of its own, and the packets to one address share one (link.go), in one
-// direction, each behind its length in two bytes. Without TLS packets go over UDP.
+// direction, each behind its length. Without TLS packets go over UDP.
 type transport struct {
 	rules
 	tls      *TLS // nil: in the clear, or under memberlist's keys
-	listener *net.TCPListener
+	listener net.Listener
 	udp      *net.UDPConn // nil with TLS
 	dialer   net.Dialer
 	packets  chan *memberlist.Packet
@@ -53,13 +52,13 @@ type transport struct {
 type rules struct {
 	label string
 	keyed bool // encrypted by memberlist
-	plain bool // without TLS: nobody knows who speaks
 	// known reports whether an address is one of the mesh, or was.
 	known func(netip.Addr) bool
-	// process describes a live process, or this one; false if it is not known.
-	process func(name string) (Meta, bool)
 	// refused hears of what was refused, and why.
 	refused func(from net.Addr, err error)
+	// observed serves an observer until its connection, or this node, ends. papers are what both show.
+	observed func(conn *tls.Conn, done <-chan struct{}) error
+	papers   TLS
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
@@ -67,7 +66,6 @@ var _ memberlist.NodeAwareTransport = (*transport)(nil)
 // listen begins to take what comes. Streams that we open end with ctx; packets are carried until Shutdown, for the last
 // ones tell that we leave.
 func listen(ctx context.Context, at netip.AddrPort, r rules, over *TLS) (*transport, error) {
-	r.plain = over == nil
 	open, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t := &transport{rules: r, tls: over, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}, doors: newDoors(),
@@ -78,11 +76,8 @@ func listen(ctx context.Context, at netip.AddrPort, r rules, over *TLS) (*transp
 	}
 	t.stream = func(to memberlist.Address, limit time.Duration) (net.Conn, error) { return t.open(ctx, to, limit) }
 	t.connect = func(address string) (*tls.Conn, error) {
-		conn, _, err := t.dial(open, address, forPackets, streamTimeout)
-		if err != nil {
-			return nil, err
-		}
-		return conn.(*tls.Conn), nil
+		conn, _, err := t.tls.dial(open, t.dialer, address, forPackets, streamTimeout)
+		return conn, err
 	}
 	t.work.Go(func() { t.accept(open) })
 	if t.udp != nil {
@@ -93,8 +88,9 @@ func listen(ctx context.Context, at netip.AddrPort, r rules, over *TLS) (*transp
 
 func (t *transport) bind(at netip.AddrPort) (err error) {
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	accepts := net.ListenConfig{Control: impatient} // what it accepts is impatient, too
 	for tries := freePorts; tries > 0; tries-- {
-		if t.listener, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at)); err != nil || t.tls != nil {
+		if t.listener, err = accepts.Listen(context.Background(), "tcp", at.String()); err != nil || t.tls != nil {
 			return err
 		}
 		bound := netip.AddrPortFrom(at.Addr(), uint16(t.GetAutoBindPort()))
@@ -118,37 +114,29 @@ func localAddr(at netip.AddrPort) net.Addr {
 	return nil
 }
 
-// dial opens a connection, with TLS to the end of its handshake, within limit. It is a *tls.Conn then.
-func (t *transport) dial(ctx context.Context, address, protocol string, limit time.Duration) (net.Conn, Speaker,
-	error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	raw, err := t.dialer.DialContext(ctx, "tcp", address)
-	if err != nil || t.tls == nil {
-		return raw, Speaker{}, err
-	}
-	conn := tls.Client(raw, t.tls.config(x509.ExtKeyUsageServerAuth, protocol))
-	from, err := t.tls.shake(ctx, conn, limit)
-	if err != nil {
-		return nil, from, errors.Join(err, raw.Close())
-	}
-	return conn, from, nil
-}
-
 // open opens a stream, which ends with its timeout and with ctx. If it is meant for a node no other may answer.
 func (t *transport) open(ctx context.Context, to memberlist.Address, limit time.Duration) (net.Conn, error) {
 	end := time.Now().Add(limit)
-	conn, from, err := t.dial(ctx, to.Addr, forStream, limit)
-	if err != nil {
-		return nil, err
-	}
-	raw := conn
-	if over, ok := conn.(*tls.Conn); ok {
-		meant, known := t.process(to.Name) // of a seed it is not
-		if known && !meant.Observer && !from.speaksFor(meant.Node) {
-			return nil, errors.Join(errOther, conn.Close())
+	var conn, raw net.Conn
+	var from Speaker
+	if t.tls == nil {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		var err error
+		if raw, err = t.dialer.DialContext(limited, "tcp", to.Addr); err != nil {
+			return nil, err
 		}
-		conn, raw = translated{over}, over.NetConn()
+		conn = raw
+	} else {
+		over, speaker, err := t.tls.dial(ctx, t.dialer, to.Addr, forStream, limit)
+		if err != nil {
+			return nil, err
+		}
+		node, _, known := strings.Cut(to.Name, "#") // the name of a process; of a seed there is none
+		if known && !speaker.speaksFor(node) {
+			return nil, errors.Join(errOther, over.Close())
+		}
+		conn, raw, from = translated{over, *t.tls}, over.NetConn(), speaker
 	}
 	if err := conn.SetDeadline(end); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -158,12 +146,15 @@ func (t *transport) open(ctx context.Context, to memberlist.Address, limit time.
 }
 
 // translated says in our words why the other side ended a connection.
-type translated struct{ *tls.Conn }
+type translated struct {
+	*tls.Conn
+	papers TLS
+}
 
 func (c translated) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = whyNot(err)
+		err = c.papers.whyNot(err)
 	}
 	return n, err
 }
@@ -181,10 +172,11 @@ func (s stream) Close() error {
 
 // accept takes connections until the listener is closed.
 func (t *transport) accept(ctx context.Context) {
-	var server *tls.Config
+	protocols := []string{forObserver}
 	if t.tls != nil {
-		server = t.tls.config(x509.ExtKeyUsageClientAuth, forPackets, forStream)
+		protocols = append(protocols, forPackets, forStream)
 	}
+	server := t.papers.config(x509.ExtKeyUsageClientAuth, protocols...)
 	for {
 		raw, err := t.listener.Accept()
 		if err != nil {
@@ -200,29 +192,79 @@ func (t *transport) accept(ctx context.Context) {
 			_ = raw.Close()
 			continue
 		}
-		end := context.AfterFunc(ctx, func() { _ = raw.Close() })
-		leave := func(d *door) func() { return sync.OnceFunc(func() { end(); d.leave(from) }) }
-		if server == nil {
-			t.handOn(stream{guard(raw, t.head(), hearing{rules: t.rules}, limit), leave(entrance)})
-			continue
-		}
-		t.work.Go(func() {
-			conn := tls.Server(raw, server)
-			speaker, err := t.tls.shake(ctx, conn, handshakeTime)
-			entrance.leave(from)
-			if err == nil && !t.inside.enter(from) {
-				err = errStreams
-			}
-			if err != nil {
-				end()
-				_ = raw.Close()
-				t.told(raw.RemoteAddr(), err)
-				return
-			}
-			t.serve(conn, hearing{t.rules, speaker}, limit, leave(t.inside))
-		})
+		t.work.Go(func() { t.admit(ctx, raw, server, entrance, limit) })
 	}
 }
+
+// admit waits until it is known what a connection is for, and serves it.
+func (t *transport) admit(ctx context.Context, raw net.Conn, server *tls.Config, entrance *door, limit int) {
+	from := hostOf(raw.RemoteAddr())
+	end := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	leave := func(d *door) func() { return sync.OnceFunc(func() { end(); d.leave(from) }) }
+	begun, over := t.begun(raw)
+	if !over {
+		t.handOn(stream{guard(begun, t.head(), hearing{rules: t.rules}, limit), leave(entrance)})
+		return
+	}
+	conn := tls.Server(begun, server)
+	speaker, err := t.papers.shake(ctx, conn, handshakeTime)
+	entrance.leave(from)
+	protocol, inside := conn.ConnectionState().NegotiatedProtocol, t.inside
+	switch {
+	case err != nil:
+	case protocol == forObserver:
+		inside = t.observers
+	case speaker.Role != RoleNode:
+		err = errSpeaks
+	}
+	if err == nil && !inside.enter(from) {
+		err = inside.full
+	}
+	if err != nil {
+		end()
+		_ = raw.Close()
+		t.told(raw.RemoteAddr(), err)
+		return
+	}
+	switch protocol {
+	case forStream:
+		t.handOn(stream{guard(conn, t.head(), hearing{t.rules, speaker}, limit), leave(inside)})
+		return
+	case forObserver:
+		err = t.observed(conn, t.done)
+	default:
+		err = t.receive(conn)
+	}
+	t.told(raw.RemoteAddr(), err)
+	leave(inside)()
+	_ = raw.Close()
+}
+
+// begun waits for the first byte of a connection, and reports whether it is TLS's. With TLS nothing else is read.
+func (t *transport) begun(raw net.Conn) (conn net.Conn, over bool) {
+	if t.tls != nil {
+		return raw, true
+	}
+	in := bufio.NewReader(raw)
+	_ = raw.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
+	first, err := in.Peek(1)
+	if err != nil {
+		_ = raw.Close() // memberlist would wait again
+	}
+	_ = raw.SetReadDeadline(time.Time{})
+	return buffered{raw, in}, err == nil && first[0] == recordTLS
+}
+
+// recordTLS is the first byte of TLS, and of nothing that memberlist says.
+const recordTLS = 22
+
+// buffered is a connection of which something has been read.
+type buffered struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (c buffered) Read(p []byte) (int, error) { return c.in.Read(p) }
 
 // pause waits after an error of a listener: of file descriptors, say, there are none left for a moment. It returns
 // false at Shutdown.
@@ -251,35 +293,19 @@ func (t *transport) handOn(s stream) {
 	}
 }
 
-// serve hands a stream on, or takes the packets of a connection.
-func (t *transport) serve(conn *tls.Conn, heard hearing, limit int, leave func()) {
-	if conn.ConnectionState().NegotiatedProtocol == forStream {
-		t.handOn(stream{guard(conn, t.head(), heard, limit), leave})
-		return
-	}
-	defer leave()
-	t.told(conn.RemoteAddr(), t.receive(conn, heard))
-	_ = conn.Close()
-}
-
 // receive takes packets off a connection until it ends, or is silent for longer than a dialler keeps it.
-func (t *transport) receive(conn *tls.Conn, heard hearing) error {
-	r := bufio.NewReaderSize(conn, 2+maxPacket)
+func (t *transport) receive(conn *tls.Conn) error {
+	r := bufio.NewReaderSize(conn, 4+maxPacket)
 	checked := time.Now()
 	for {
 		if err := conn.SetReadDeadline(time.Now().Add(2 * linkIdle)); err != nil {
 			return err
 		}
-		var size [2]byte
-		if _, err := io.ReadFull(r, size[:]); err != nil {
-			return nil // it has ended
-		}
-		n := int(binary.BigEndian.Uint16(size[:]))
-		if n == 0 || n > maxPacket {
-			return fmt.Errorf("%w: a packet of %d bytes", errHeader, n)
-		}
-		packet := make([]byte, n)
-		if _, err := io.ReadFull(r, packet); err != nil {
+		packet, err := readFrame(r, maxPacket)
+		switch {
+		case errors.Is(err, errHeader), err == nil && len(packet) == 0:
+			return errHeader
+		case err != nil:
 			return nil // it has ended
 		}
 		if now := time.Now(); now.Sub(checked) >= recheck {
@@ -288,7 +314,7 @@ func (t *transport) receive(conn *tls.Conn, heard hearing) error {
 			}
 			checked = now
 		}
-		t.take(packet, conn.RemoteAddr(), heard)
+		t.take(packet, conn.RemoteAddr())
 	}
 }
 
@@ -298,20 +324,17 @@ func (t *transport) receiveUDP() {
 	for {
 		n, from, err := t.udp.ReadFrom(buf)
 		if err == nil {
-			t.take(bytes.Clone(buf[:n]), from, hearing{rules: t.rules})
+			t.take(bytes.Clone(buf[:n]), from)
 		} else if !t.pause() {
 			return
 		}
 	}
 }
 
-// take gives a packet to memberlist, or what counts of it.
-func (t *transport) take(packet []byte, from net.Addr, heard hearing) {
-	packet, err := heard.packet(packet)
-	if err != nil {
+// take gives a packet to memberlist.
+func (t *transport) take(packet []byte, from net.Addr) {
+	if err := t.packet(packet); err != nil {
 		t.refused(from, err)
-	}
-	if err != nil || len(packet) == 0 { // an honest observer passes on what it heard of nodes, too
 		return
 	}
 	select {

@@ -43,12 +43,10 @@ type record struct {
 	other  entry          // the latest word of another process of this node, which counts when this one is gone
 }
 
-// view is all a process knows of the mesh. It is plain data: the Mesh locks it and passes the time.
-// Observers are live processes and never nodes: they are among the peers, so that they are told what nodes say, and
-// forgotten when they go.
+// view is all a process knows of the mesh. It is plain data: knowledge locks it and passes the time.
 type view struct {
-	self   Meta
-	own    *record            // ours, which for an observer is not among the nodes
+	self   Meta               // the zero value in an observer, which is no node
+	own    *record            // ours
 	signer []byte             // the certificate that own is signed with
 	strict bool               // only what a node has proven to have said counts
 	nodes  map[string]*record // by Meta.Node
@@ -69,7 +67,7 @@ func newView(self Meta, now time.Time) *view {
 		processes: processes{map[string]*peer{}, map[string]time.Time{}},
 		forgotten: tombstones{},
 	}
-	if !self.Observer {
+	if self.Node != "" {
 		v.nodes[self.Node] = v.own
 	}
 	return v
@@ -77,7 +75,7 @@ func newView(self Meta, now time.Time) *view {
 
 // publish replaces our own state and reports whether it changed.
 func (v *view) publish(state []byte) bool {
-	if v.self.Observer || v.own.Seq > 0 && bytes.Equal(v.own.State, state) {
+	if v.own.Seq > 0 && bytes.Equal(v.own.State, state) {
 		return false
 	}
 	v.own.entry = entry{Meta: v.self, Seq: v.own.Seq + 1, State: append([]byte{}, state...)}
@@ -109,9 +107,6 @@ func (e entry) later(than entry) bool {
 // we do, so hearsay about it is dropped. No word makes a process count before the live one is gone; until then it is
 // kept.
 func (v *view) learn(e entry, now time.Time) bool {
-	if e.Observer {
-		return false
-	}
 	found := v.prove(e, now)
 	if !v.news(e) {
 		return found
@@ -155,7 +150,7 @@ func (v *view) up(meta Meta, gossip netip.AddrPort, now time.Time) bool {
 // count makes a live process count for its node, if it may, and reports whether a node changed.
 func (v *view) count(p *peer, now time.Time) bool {
 	meta, gossip := p.meta, p.gossip
-	if meta.Observer || !p.proven {
+	if !p.proven {
 		return false
 	}
 	if meta.Boot >= v.forgotten[meta.Node].Boot {
@@ -199,7 +194,7 @@ func (v *view) down(meta Meta, now time.Time) bool {
 	v.remove(meta.process(), now)
 	rec := v.nodes[meta.Node]
 	switch {
-	case meta.Observer || rec == nil:
+	case rec == nil:
 		return false
 	case rec.Boot != meta.Boot:
 		if rec.other.Boot == meta.Boot {
@@ -221,7 +216,7 @@ func (v *view) down(meta Meta, now time.Time) bool {
 func (v *view) successor(rec *record) (Meta, bool) {
 	var next *peer
 	for _, p := range v.peers {
-		if p.meta.Observer || !p.proven || p.meta.Node != rec.Node || !v.precedes(p, rec) {
+		if !p.proven || p.meta.Node != rec.Node || !v.precedes(p, rec) {
 			continue
 		}
 		if next == nil || cmp.Or(p.since.Compare(next.since), cmp.Compare(p.meta.Boot, next.meta.Boot)) < 0 {
@@ -272,8 +267,8 @@ func (v *view) evict() {
 	}
 }
 
-// ours reports whether a node's name is this process's own. An observer may be called as a node is.
-func (v *view) ours(node string) bool { return node == v.self.Node && !v.self.Observer }
+// ours reports whether a node's name is this process's own.
+func (v *view) ours(node string) bool { return node == v.self.Node }
 
 // list returns every known node that is not forgotten, sorted by name.
 func (v *view) list() []Node {
@@ -295,7 +290,7 @@ func (v *view) listed(which func(*record) bool) []Node {
 // behind marks as sending, and returns, the peers that lack our newest state and to which no send is under way.
 func (v *view) behind() []*peer {
 	var out []*peer
-	if v.self.Observer || v.strict && v.own.Proof == nil { // it has nothing to say, or not yet: nobody would believe it
+	if v.strict && v.own.Proof == nil { // nobody would believe it
 		return nil
 	}
 	for _, p := range v.peers {
@@ -318,7 +313,7 @@ func (v *view) lost() []netip.AddrPort {
 	return out
 }
 
-// knows reports whether a node, live or lost, or a live observer has this address.
+// knows reports whether a node, live or lost, has this address.
 func (v *view) knows(ip netip.Addr) bool {
 	for _, p := range v.peers {
 		if p.gossip.Addr() == ip {
@@ -337,7 +332,7 @@ func (v *view) knows(ip netip.Addr) bool {
 // so that one is only not yet known to be gone.
 func (v *view) twin(bound netip.AddrPort) (netip.Addr, bool) {
 	for _, p := range v.peers {
-		if !p.meta.Observer && p.proven && v.ours(p.meta.Node) && p.gossip != bound {
+		if p.proven && v.ours(p.meta.Node) && p.gossip != bound {
 			return p.meta.Address, true
 		}
 	}
@@ -347,7 +342,7 @@ func (v *view) twin(bound netip.AddrPort) (netip.Addr, bool) {
 // passedOver reports whether a live process of another node does not count for it.
 func (v *view) passedOver(p *peer) bool {
 	rec := v.nodes[p.meta.Node]
-	return !p.meta.Observer && p.proven && !v.ours(p.meta.Node) && rec != nil && rec.Boot != p.meta.Boot
+	return p.proven && !v.ours(p.meta.Node) && rec != nil && rec.Boot != p.meta.Boot
 }
 
 // twins names the live processes of other nodes that do not count, because for a while another one of the same name

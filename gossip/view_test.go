@@ -305,19 +305,6 @@ func TestViewSendsOneAtATime(t *testing.T) {
 	}
 }
 
-// An observer has nothing to say: a node that heard a word of its would report that it speaks as a node does.
-func TestObserverSaysNothing(t *testing.T) {
-	for observer, want := range map[bool]int{true: 0, false: 1} {
-		v := newView(Meta{Node: "x", Boot: 1, Observer: observer}, time.Now())
-		v.strict = true
-		v.own.Proof = []byte("proof")
-		v.peers["y"] = &peer{}
-		if got := len(v.behind()); got != want {
-			t.Errorf("observer %v: it speaks to %d, want %d", observer, got, want)
-		}
-	}
-}
-
 // A word that was published a moment ago and has no proof yet is sent once it has one, and not before: who is told it
 // would drop it, and count as told.
 func TestUnsignedWordIsNotSent(t *testing.T) {

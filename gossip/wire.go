@@ -2,8 +2,12 @@ package gossip
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/netip"
 	"time"
 	"unicode/utf8"
 
@@ -20,11 +24,6 @@ const (
 	maxAround = 4 << 10
 
 	maxNodes = 256 // live nodes; and known ones
-	// maxObservers is how many may be live. Each of them has all probe one process more, so that a dead node is noticed
-	// later, and a published state is sent to each of them over a connection of its own. A larger fleet asks a few of
-	// them by DNS. One address has few, or a stolen certificate could have all others probe what is not there.
-	maxObservers = 512
-	maxOfAddress = 8
 )
 
 // codecVersion is the first byte of everything this package sends. Another one is refused whole. Fields that a message
@@ -43,6 +42,7 @@ const (
 	kindWords  kind = 2 // words
 	kindAsk    kind = 3 // ask
 	kindAnswer kind = 4 // answer
+	kindHello  kind = 5 // hello
 )
 
 var msgpack = &codec.MsgpackHandle{}
@@ -54,6 +54,8 @@ type entry struct {
 	State []byte
 	Proof []byte        // that this is the speaker's word (proof.go)
 	Lost  time.Duration // for how long the teller has lost the process, 0 if it has not
+	// Gossip is where the teller heard it last. Only observers are told, and not of the teller itself.
+	Gossip netip.AddrPort
 }
 
 // forgetting is a command that was given this long ago.
@@ -71,6 +73,12 @@ type words struct {
 // lengths go before the words, so that no length is believed before it was looked at.
 type lengths struct{ Entries, Forgotten int }
 
+// hello is the first and only thing that an observer says: who it is, and which mesh it wants to hear.
+type hello struct {
+	Meta
+	Label string
+}
+
 // ask is a question. Node and Boot name the process that waits for the answer.
 type ask struct {
 	ID       uint64
@@ -86,7 +94,7 @@ type answer struct {
 	Body   []byte
 }
 
-// encode writes a Meta, words, an ask or an answer.
+// encode writes a Meta, words, an ask, an answer or a hello.
 func encode(msg any) []byte {
 	values := []any{msg}
 	var k kind
@@ -97,6 +105,8 @@ func encode(msg any) []byte {
 		k = kindAsk
 	case answer:
 		k = kindAnswer
+	case hello:
+		k = kindHello
 	case words:
 		k, values = kindWords, []any{lengths{len(msg.entries), len(msg.forgotten)}}
 		for _, e := range msg.entries {
@@ -133,6 +143,8 @@ func decode(b []byte) (msg any, err error) {
 			func(a ask) error { return fits("question", a.Question, maxMessage, a.Node) })
 	case kindAnswer:
 		msg, err = read(&rest, maxMessage+maxAround, func(a answer) error { return fits("answer", a.Body, maxMessage) })
+	case kindHello:
+		msg, err = read(&rest, maxAround, func(h hello) error { return h.check() })
 	default:
 		err = fmt.Errorf("kind %d: %w", k, errVersion)
 	}
@@ -204,4 +216,40 @@ func bounded(age time.Duration) time.Duration {
 		return maxAge
 	}
 	return min(age, maxAge)
+}
+
+// framed puts the length of a message or packet before it, for a connection that carries many.
+func framed(msg []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(msg)), uint32(len(msg))), msg...)
+}
+
+// write writes a frame within limit.
+func write(conn net.Conn, frame []byte, limit time.Duration) error {
+	_ = conn.SetWriteDeadline(time.Now().Add(limit)) // if it cannot be set the write fails
+	_, err := conn.Write(frame)
+	return err
+}
+
+// readFrame reads a frame of at most limit bytes. It takes room only when it has come.
+func readFrame(from io.Reader, limit int) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(from, size[:]); err != nil {
+		return nil, err
+	}
+	n := int64(binary.BigEndian.Uint32(size[:]))
+	if n > int64(limit) {
+		return nil, errHeader
+	}
+	var b bytes.Buffer
+	_, err := io.CopyN(&b, from, n)
+	return b.Bytes(), err
+}
+
+// readMessage reads a message in a frame, nil if it is empty.
+func readMessage(from io.Reader, limit int) (any, error) {
+	frame, err := readFrame(from, limit)
+	if err != nil || len(frame) == 0 {
+		return nil, err
+	}
+	return decode(frame)
 }

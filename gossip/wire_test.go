@@ -15,7 +15,6 @@ import (
 func TestMetaRoundTrip(t *testing.T) {
 	for _, want := range []Meta{
 		{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1")},
-		{Node: "o", Boot: 2, Address: netip.MustParseAddr("10.0.0.1"), Observer: true},
 		{Node: "ä/b", Boot: 1<<64 - 1, Address: netip.MustParseAddr("2001:db8::1"), Version: "v1.2.3"},
 		{Node: strings.Repeat("n", maxNode), Boot: 7, Address: netip.MustParseAddr("::1"), Version: strings.Repeat("v", maxVersion)},
 	} {
@@ -86,9 +85,10 @@ func messages() map[string]any {
 		"no answer": answer{ID: 2, Failed: true, Body: []byte("no")},
 		"answer":    answer{ID: 1 << 63, Body: []byte{}},
 		"nothing":   words{},
-		"all": words{[]entry{{Meta: a, Seq: 3, State: []byte("state"), Lost: time.Hour}, {Meta: b, State: []byte{}}},
+		"all": words{[]entry{{Meta: a, Seq: 3, State: []byte("state"), Lost: time.Hour, Gossip: netip.MustParseAddrPort("[::1]:7946")}, {Meta: b, State: []byte{}}},
 			[]forgetting{{lastWord{"c", 7, 8}, time.Minute}}},
 		"description": a,
+		"greeting":    hello{a, "holdfast/main"},
 	}
 }
 
@@ -168,7 +168,6 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 
 func FuzzDecodeMeta(f *testing.F) {
 	f.Add(encode(Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v"}))
-	f.Add(encode(Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v", Observer: true}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := decodeMeta(b)
 		if err != nil {

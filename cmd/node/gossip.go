@@ -73,7 +73,7 @@ func meshSpeaker(cfg config.Config, issued bool) func(*x509.Certificate) (gossip
 
 // Observe has an observer gossip as the cluster does, and returns what must run with it; nil if nothing must. It has a
 // file for that, or issues its own certificate where this machine knows the authorities.
-func Observe(ctx context.Context, cfg config.Config, mesh *gossip.Mesh, lg *zap.Logger,
+func Observe(ctx context.Context, cfg config.Config, mesh *gossip.Observer, lg *zap.Logger,
 	reg prometheus.Registerer) (run func(context.Context) error, err error) {
 	if path := cfg.Gossip.ObserverFile; path != "" {
 		if _, err := pki.ReadPaper(path); err != nil {

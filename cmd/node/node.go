@@ -140,6 +140,9 @@ func (n *node) facts() health.NodeStatus {
 	if now.Action.Kind == "" {
 		s.Why, s.Decision.Why = begins, begins
 	}
+	for _, o := range n.mesh.Observers() {
+		s.Observers = append(s.Observers, fmt.Sprintf("%s at %s", o.Node, o.Address))
+	}
 	if !now.Looked.IsZero() {
 		ago := time.Since(now.Looked).Seconds()
 		s.Looked = &ago
@@ -211,8 +214,8 @@ func (n *node) ask(ctx context.Context) health.ClusterStatus {
 		wg.Go(func() { s.Nodes[i] = n.askNode(ctx, peer) })
 	}
 	wg.Wait()
-	for _, o := range n.mesh.Observers() {
-		s.Observers = append(s.Observers, fmt.Sprintf("%s at %s", o.Node, o.Address))
+	for _, node := range s.Nodes {
+		s.Observers = append(s.Observers, node.Observers...)
 	}
 	return s
 }

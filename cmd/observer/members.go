@@ -19,7 +19,7 @@ import (
 
 // members tells from the gossip where the members are: a [discover.Feed].
 type members struct {
-	*gossip.Mesh
+	*gossip.Observer
 	serving plan.Servers
 }
 
@@ -42,7 +42,7 @@ func (m *members) View() discover.View {
 
 // Problems implements [discover.Feed].
 func (m *members) Problems() (all []string) {
-	for _, p := range m.Mesh.Problems() {
+	for _, p := range m.Observer.Problems() {
 		all = append(all, p.Text)
 	}
 	return all
@@ -67,7 +67,7 @@ func peersOf(nodes []gossip.Node) []plan.Peer {
 // answers are what the HTTP server of an observer tells.
 type answers struct {
 	cluster string
-	mesh    *gossip.Mesh
+	mesh    *gossip.Observer
 	watcher *discover.Watcher
 	clients *clients
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,9 +22,6 @@ import (
 	"holdfast/metrics"
 	"holdfast/volume"
 )
-
-// observerPort is where an observer gossips: a node of the same machine has the port before it.
-const observerPort = gossip.DefaultPort + 1
 
 // Options are what an observer keeps up to date.
 type Options struct {
@@ -57,7 +52,7 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 		}
 		lg.Info("answering DNS", zap.Stringer("address", o.Server.Address()), zap.String("zone", names.Zone))
 	}
-	w := discover.NewWatcher(cfg.Cluster.Name, names, o.Outputs, &members{Mesh: mesh}, registry, lg)
+	w := discover.NewWatcher(cfg.Cluster.Name, names, o.Outputs, &members{Observer: mesh}, registry, lg)
 	// A node that is named is asked first: a machine that hears of none may still reach one.
 	kept := newClients(o.kept(cfg), func() []string {
 		all := membersControl(w.State())
@@ -121,43 +116,24 @@ func setHere(l *config.Loaded, key string) bool {
 	return strings.HasPrefix(l.Origin[key], "flag ") || strings.HasPrefix(l.Origin[key], "env ")
 }
 
-// join makes this process's part in the gossip, and what keeps its certificate. Nothing runs yet.
+// join makes what hears the gossip, and what keeps its certificate. Nothing runs yet.
 func join(ctx context.Context, version string, loaded *config.Loaded, reg prometheus.Registerer,
-	lg *zap.Logger) (mesh *gossip.Mesh, keep func(context.Context) error, err error) {
+	lg *zap.Logger) (mesh *gossip.Observer, keep func(context.Context) error, err error) {
 	cfg := loaded.Config
 	address, err := netip.ParseAddr(cfg.Node.Address)
 	if err != nil {
 		return nil, nil, fmt.Errorf("node.address: %w", err)
 	}
-	nodes, err := netip.ParseAddrPort(cfg.Gossip.Listen)
+	self := gossip.Meta{Node: cfg.Node.Name, Boot: uint64(time.Now().UnixNano()), Address: address, Version: version}
+	mesh, err = gossip.NewObserver(cfg.Gossip, cfg.Cluster.Name, self, lg.Named("gossip"), reg)
 	if err != nil {
-		return nil, nil, fmt.Errorf("gossip.listen: %w", err)
-	}
-	seedPort := nodes.Port()
-	if setHere(loaded, "gossip.listen") {
-		seedPort = gossip.DefaultPort
-	} else {
-		at := netip.AddrPortFrom(nodes.Addr(), observerPort)
-		if err := free(ctx, at); errors.Is(err, syscall.EADDRINUSE) {
-			lg.Warn("gossiping on a free port, for the usual one is taken: nodes must reach it", zap.Stringer("taken", at))
-			at = netip.AddrPortFrom(at.Addr(), 0)
-		}
-		cfg.Gossip.Listen = at.String()
-	}
-	self := gossip.Meta{Node: cfg.Node.Name, Boot: uint64(time.Now().UnixNano()), Address: address, Version: version,
-		Observer: true}
-	mute := func(context.Context, []byte) ([]byte, error) {
-		return nil, errors.New("an observer answers no questions")
-	}
-	if mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, mute, lg.Named("gossip"), reg); err != nil {
 		return nil, nil, err
 	}
 	if keep, err = node.Observe(ctx, cfg, mesh, lg.Named("tls"), reg); err != nil {
 		return nil, nil, err
 	}
-	mesh.SeedPort(seedPort)
 	if cfg.Volume.Provider == volume.ProviderEBS {
-		_, cloud, err := node.OpenProvider(ctx, loaded.Config, reg, func(string) {}, lg.Named("volume"))
+		_, cloud, err := node.OpenProvider(ctx, cfg, reg, func(string) {}, lg.Named("volume"))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -165,18 +141,4 @@ func join(ctx context.Context, version string, loaded *config.Loaded, reg promet
 		mesh.UseSeeds(cloud.Seeds)
 	}
 	return mesh, keep, nil
-}
-
-// free returns why the gossip could not listen there.
-func free(ctx context.Context, at netip.AddrPort) error {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", at.String())
-	if err != nil {
-		return err
-	}
-	p, err := lc.ListenPacket(ctx, "udp", at.String())
-	if err == nil {
-		err = p.Close()
-	}
-	return errors.Join(err, l.Close())
 }

@@ -44,6 +44,8 @@ type NodeStatus struct {
 	Blocks string `json:"blocks,omitempty"`
 
 	Version string `json:"version,omitempty"`
+	// Observers are the observers that are connected to this node, by name and address.
+	Observers []string `json:"observers,omitempty"`
 	// Found has the findings of the node's parts: gossip, names, volumes, certificates, configuration.
 	// [NodeStatus.Judge] returns everything that is wrong with the node.
 	Found   []Finding `json:"found,omitempty"`
@@ -242,7 +244,7 @@ type ClusterStatus struct {
 	Rotation *RotationStatus `json:"rotation,omitempty"`
 
 	Nodes []NodeStatus `json:"nodes"`
-	// Observers are the live observers, by name and address. They count for nothing.
+	// Observers are the observers of all nodes that answered, by name and address. They count for nothing.
 	Observers []string `json:"observers,omitempty"`
 
 	Asked string    `json:"asked"` // the node that answered

@@ -1,0 +1,127 @@
+package gossip
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Timings between a node and its observers.
+const (
+	beat      = time.Second      // how often a node writes something to each
+	silence   = 3 * beat         // without a byte, after which an observer takes its node for dead
+	writeTime = 10 * time.Second // for all that is known; a slower observer is dropped, and dials again
+)
+
+var (
+	errCluster = errors.New("it belongs to another cluster")
+	errHello   = errors.New("it does not begin as an observer does")
+)
+
+// audience are the observers that are connected to this node. Each one says hello, and is then told all that the node
+// knows, at once and whenever it changes.
+type audience struct {
+	*prover
+
+	mu    sync.Mutex
+	there map[*tls.Conn]Meta
+	frame []byte          // all that is known
+	stale <-chan struct{} // closed when more is known
+}
+
+// Observers returns the observers that are connected to this node, sorted by name.
+func (a *audience) Observers() []Meta {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.SortedFunc(maps.Values(a.there), func(a, b Meta) int { return cmp.Compare(a.process(), b.process()) })
+}
+
+// serve tells an observer until its connection, or this node, ends. The error says why it is not heard.
+func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
+	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
+	msg, err := readMessage(conn, maxAround)
+	who, ok := msg.(hello)
+	switch {
+	case err != nil:
+		return a.papers().whyNot(err)
+	case !ok:
+		return errHello
+	case who.Label != a.label:
+		return fmt.Errorf("%w (%q)", errCluster, who.Label)
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	a.mu.Lock()
+	a.there[conn] = who.Meta
+	a.mu.Unlock()
+	gone := make(chan struct{})
+	go func() { // it says nothing more: what comes is the end
+		_, _ = conn.Read(make([]byte, 1))
+		close(gone)
+	}()
+	defer func() {
+		a.mu.Lock()
+		delete(a.there, conn)
+		a.mu.Unlock()
+		_ = conn.NetConn().Close()
+		<-gone
+	}()
+
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	checked := time.Now()
+	frame, stale := a.edition()
+	for write(conn, frame, writeTime) == nil {
+		select {
+		case <-gone:
+			return nil
+		case <-done:
+			return nil
+		case <-stale:
+			time.Sleep(gossipInterval) // what changes together is told together
+			frame, stale = a.edition()
+		case now := <-tick.C:
+			frame = framed(nil)
+			if now.Sub(checked) >= recheck {
+				if _, err := a.papers().check(conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageClientAuth); err != nil {
+					return err
+				}
+				checked = now
+			}
+		}
+	}
+	return nil // it has gone, or is too slow
+}
+
+// edition returns all that is known, and a channel that is closed when there is more.
+func (a *audience) edition() (frame []byte, stale <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-a.stale:
+	default:
+		if a.frame != nil {
+			return a.frame, a.stale
+		}
+	}
+	all, stale := a.known.edition()
+	a.frame, a.stale = framed(encode(all)), stale
+	return a.frame, a.stale
+}
+
+// edition returns all words for observers, and a channel that is closed when there are others.
+func (k *knowledge) edition() (all words, stale <-chan struct{}) {
+	k.with(func(v *view, now time.Time) bool {
+		all, stale = v.words(now), k.stale
+		for i, e := range all.entries {
+			all.entries[i].Gossip = v.nodes[e.Node].gossip
+		}
+		return false
+	})
+	return all, stale
+}

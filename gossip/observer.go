@@ -1,0 +1,261 @@
+package gossip
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+const (
+	unheardFor = 5 * time.Second        // without a node that tells it, after which an observer takes all for lost
+	dialEvery  = 200 * time.Millisecond // between the dials to nodes that are tried together
+)
+
+// Observer hears what the nodes of a cluster say, and says nothing. It is connected to one node, which tells it what it
+// knows, and goes to another one when that ends. With TLS only what a node's certificate proves counts.
+type Observer struct {
+	parts
+	*knowledge
+	*prover
+	*seeker
+
+	self   Meta
+	dialer net.Dialer
+}
+
+// NewObserver prepares an observer of the named cluster. Of cfg.Listen it takes the address that it dials from, and the
+// port of seeds that name none. The error names what is wrong in cfg, cluster or self.
+func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prometheus.Registerer) (*Observer, error) {
+	label, err := labelOf(cfg, cluster, self)
+	if err != nil {
+		return nil, err
+	}
+	at := netip.MustParseAddrPort(cfg.Listen) // labelOf has parsed it
+	o := &Observer{self: self, dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}}
+	var s *series
+	o.parts, s = newParts(Meta{}, label, cfg, lg, reg)
+	o.knowledge = o.known
+	o.prover = &prover{parts: o.parts, keys: keyring{path: cfg.KeyFile}}
+	o.seeker = &seeker{parts: o.parts, cfg: cfg, joins: s.joins, port: at.Port()}
+	return o, nil
+}
+
+// Run hears the nodes until ctx ends, and returns nil then. It returns an error only if it cannot begin: the key file is
+// not usable. Run may be called once.
+func (o *Observer) Run(ctx context.Context) error {
+	var work sync.WaitGroup
+	defer work.Wait()
+	if ready, err := o.ready(ctx); !ready {
+		return err
+	}
+	if o.keyed() {
+		work.Go(func() { o.keys.follow(ctx, o.notices, o.lg) })
+	}
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = joinFirst, joinAlone
+	for heard := time.Now(); ctx.Err() == nil; {
+		next := o.connect(ctx, o.live(), 0)
+		if next == nil {
+			next = o.connect(ctx, o.missing(ctx), 0)
+		}
+		for next != nil {
+			next = o.hear(ctx, next)
+			heard = time.Now()
+			pause.Reset()
+		}
+		if time.Since(heard) >= unheardFor {
+			o.known.follow(words{}, nil)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause.NextBackOff()): // which has the observers of a lost node not come all at once
+		}
+	}
+	return nil
+}
+
+// live are nodes that count as live.
+func (o *Observer) live() (all []target) {
+	heard, _ := o.known.addresses()
+	for at := range heard { // a part of them, if they are many, is a random one
+		all = append(all, target{at: at})
+	}
+	return all[:min(len(all), joinTargets)]
+}
+
+// line is a connection to a node.
+type line struct {
+	*tls.Conn
+	at    netip.AddrPort
+	from  Speaker
+	shown []byte       // our certificate, as it was shown
+	told  words        // what the node has told last
+	live  atomic.Int32 // of which so many nodes are live
+}
+
+// Read takes no longer than silence.
+func (l *line) Read(p []byte) (int, error) {
+	_ = l.SetReadDeadline(time.Now().Add(silence)) // if it cannot be set the read fails
+	return l.Conn.Read(p)
+}
+
+// next waits for what the node tells next.
+func (l *line) next() error {
+	for {
+		msg, err := readMessage(l, maxStream)
+		told, ok := msg.(words)
+		switch {
+		case err != nil:
+			return err
+		case ok:
+			live := int32(0)
+			for i, e := range told.entries {
+				if e.Lost > 0 {
+					continue
+				}
+				live++
+				if !e.Gossip.IsValid() { // it is the node itself
+					told.entries[i].Gossip = l.at
+				}
+			}
+			l.told = told
+			l.live.Store(live)
+			return nil
+		}
+	}
+}
+
+// connect returns the first of some nodes that hears more live ones than atLeast, nil if none does. They are dialled in
+// random order, so that each node gets its share of observers, and each a moment after the one before it, so that one
+// that is silent costs little time.
+func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32) *line {
+	ctx, cancel := context.WithCancel(ctx)
+	found := make(chan *line, len(targets))
+	var tries sync.WaitGroup
+	rand.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
+	for i, t := range targets {
+		tries.Go(func() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Duration(i) * dialEvery):
+			}
+			l, err := o.dial(ctx, t)
+			switch {
+			case err == nil && l.live.Load() > atLeast:
+				found <- l
+				cancel()
+			case err == nil:
+				_ = l.NetConn().Close()
+			case ctx.Err() == nil:
+				o.joins.WithLabelValues("failed").Inc()
+				o.unjoined(t, err)
+			}
+		})
+	}
+	tries.Wait()
+	cancel()
+	close(found)
+	first := <-found
+	for l := range found {
+		_ = l.NetConn().Close()
+	}
+	return first
+}
+
+// dial asks one node to be told, and returns when it has told what it knows, within writeTime.
+func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	own, err := o.papers().Certificate()
+	if err != nil {
+		return nil, err
+	}
+	conn, from, err := o.papers().dial(ctx, o.dialer, t.at.String(), forObserver, streamTimeout)
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
+	l := &line{Conn: conn, at: t.at, from: from, shown: own.Certificate[0]}
+	if err = errCertificate; from.Role == RoleNode {
+		_ = write(conn, framed(encode(hello{o.self, o.label})), streamTimeout) // if it fails so does what follows
+		err = l.next()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = o.papers().whyNot(cmp.Or(ctx.Err(), err))
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.NetConn().Close())
+	}
+	o.settle(t.key())
+	return l, nil
+}
+
+// hear takes in what a node tells, until the connection ends or another node hears more live ones, which is returned.
+func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
+	o.joins.WithLabelValues("joined").Inc()
+	o.lg.Info("joined gossip", zap.Stringer("through", l.at))
+	ctx, cancel := context.WithCancel(ctx)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		defer cancel()
+		for err := error(nil); err == nil; err = l.next() {
+			o.known.follow(l.told, o.authentic(l.told.entries, l.from))
+		}
+		o.lg.Info("gossip ended", zap.Stringer("through", l.at))
+	})
+	defer reader.Wait()
+	defer func() { _ = l.NetConn().Close() }()
+	for better == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(joinSlow/2 + rand.N(joinSlow)):
+			_, err := o.papers().check(l.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth)
+			own, unknown := o.papers().Certificate()
+			if err != nil || unknown == nil && !bytes.Equal(own.Certificate[0], l.shown) {
+				return o.connect(ctx, o.live(), 0) // each side shows its present certificate
+			}
+			better = o.connect(ctx, o.missing(ctx), l.live.Load())
+		}
+	}
+	return better
+}
+
+// follow takes in all that a node knows, of which the entries in counts are their speakers' own words. Which processes
+// are live is known by its word alone.
+func (k *knowledge) follow(told words, counts []entry) {
+	live := map[string]bool{}
+	for _, e := range told.entries {
+		live[e.process()] = e.Lost == 0
+	}
+	peers := look(k, func(v *view) map[string]*peer {
+		clear(v.gone) // there is no memberlist to remember them
+		return maps.Clone(v.peers)
+	})
+	for name, p := range peers {
+		if !live[name] {
+			k.left(p.meta, false)
+		}
+	}
+	k.merge(told, counts)
+	for _, e := range told.entries {
+		if p := peers[e.process()]; e.Lost == 0 && (p == nil || p.gossip != e.Gossip) {
+			k.joined(e.Meta, e.Gossip)
+		}
+	}
+}
