@@ -249,8 +249,8 @@ func belongs(at numbered, c *plan.Record, p *plan.Restore) error {
 // expired reports whether a proposal has been open for longer than it may. It uses the store's own time: another object
 // is that much newer. A process that has itself seen the proposal for as long also knows it. No two clocks are
 // compared.
-func (r *Records) expired(p *object[plan.Restore], l listing) bool {
-	return p.value.Lasts > 0 && r.older(p.value.ID, p.when, p.value.Lasts, l.newest)
+func (a *ages) expired(p *object[plan.Restore], l listing) bool {
+	return p.value.Lasts > 0 && a.older(p.value.ID, p.when, p.value.Lasts, l.newest)
 }
 
 // proposal returns the last proposal for the generation after that of s, and its outcome, zero if the proposal is open.
