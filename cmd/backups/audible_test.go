@@ -46,6 +46,7 @@ func TestSilenceOfAStore(t *testing.T) {
 						t.Error(err)
 					}
 				}
+				synctest.Wait() // for the timer that has just spoken
 				if said.String() != want {
 					t.Errorf("%s, silent for %s: said %q, want %q", name, silent, said.String(), want)
 				}
