@@ -14,9 +14,9 @@ import (
 
 // Timings between a node and its observers.
 const (
-	beat      = time.Second      // how often a node writes something to each
-	silence   = 3 * beat         // without a byte, after which an observer takes its node for dead
-	writeTime = 10 * time.Second // for all that is known; a slower observer is dropped, and dials again
+	beat      = time.Second      // how often a node writes to each observer, at least
+	silence   = 3 * beat         // the time without a byte after which an observer takes its node for dead
+	writeTime = 10 * time.Second // for one message; a slower observer is dropped, and dials again
 )
 
 var (
@@ -24,15 +24,15 @@ var (
 	errHello   = errors.New("it does not begin as an observer does")
 )
 
-// audience are the observers that are connected to this node. Each one says hello, and is then told all that the node
-// knows, at once and whenever it changes.
+// audience serves the observers that are connected to this node. An observer says hello, and is then told everything
+// that the node knows, at once and whenever it changes.
 type audience struct {
 	*prover
 
 	mu    sync.Mutex
 	there map[*tls.Conn]Meta
-	frame []byte          // all that is known
-	stale <-chan struct{} // closed when more is known
+	frame []byte          // everything that is known, encoded
+	stale <-chan struct{} // closed when frame is outdated
 }
 
 // Observers returns the observers that are connected to this node, sorted by name.
@@ -42,7 +42,7 @@ func (a *audience) Observers() []Meta {
 	return slices.SortedFunc(maps.Values(a.there), func(a, b Meta) int { return cmp.Compare(a.process(), b.process()) })
 }
 
-// serve tells an observer until its connection, or this node, ends. The error says why it is not heard.
+// serve tells an observer until its connection or this node ends. The error says why the observer is refused.
 func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
 	msg, err := readMessage(conn, maxAround)
@@ -60,7 +60,7 @@ func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 	a.there[conn] = who.Meta
 	a.mu.Unlock()
 	gone := make(chan struct{})
-	go func() { // it says nothing more: what comes is the end
+	go func() { // an observer sends nothing more, so a read returns only at the end
 		_, _ = conn.Read(make([]byte, 1))
 		close(gone)
 	}()
@@ -83,7 +83,7 @@ func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 		case <-done:
 			return nil
 		case <-stale:
-			time.Sleep(gossipInterval) // what changes together is told together
+			time.Sleep(gossipInterval) // combine changes that come together
 			frame, stale = a.edition()
 		case now := <-tick.C:
 			frame = framed(nil)
@@ -95,10 +95,10 @@ func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 			}
 		}
 	}
-	return nil // it has gone, or is too slow
+	return nil // the observer has gone, or is too slow
 }
 
-// edition returns all that is known, and a channel that is closed when there is more.
+// edition returns everything that is known, encoded, and a channel that is closed when that is outdated.
 func (a *audience) edition() (frame []byte, stale <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -114,7 +114,7 @@ func (a *audience) edition() (frame []byte, stale <-chan struct{}) {
 	return a.frame, a.stale
 }
 
-// edition returns all words for observers, and a channel that is closed when there are others.
+// edition returns everything for observers, and a channel that is closed when that is outdated.
 func (k *knowledge) edition() (all words, stale <-chan struct{}) {
 	k.with(func(v *view, now time.Time) bool {
 		all, stale = v.words(now), k.stale

@@ -22,12 +22,13 @@ import (
 )
 
 const (
-	unheardFor = 5 * time.Second        // without a node that tells it, after which an observer takes all for lost
-	dialEvery  = 200 * time.Millisecond // between the dials to nodes that are tried together
+	unheardFor = 5 * time.Second        // the time without a connection after which an observer takes all nodes for lost
+	dialEvery  = 200 * time.Millisecond // between dials to nodes that are tried together
 )
 
-// Observer hears what the nodes of a cluster say, and says nothing. It is connected to one node, which tells it what it
-// knows, and goes to another one when that ends. With TLS only what a node's certificate proves counts.
+// Observer hears what the nodes of a cluster say, and says nothing. It is connected to one node, which tells it
+// everything that it knows. When that connection ends, it connects to another node. With TLS, a node's words count only
+// if its certificate proves them.
 type Observer struct {
 	parts
 	*knowledge
@@ -38,8 +39,8 @@ type Observer struct {
 	dialer net.Dialer
 }
 
-// NewObserver prepares an observer of the named cluster. Of cfg.Listen it takes the address that it dials from, and the
-// port of seeds that name none. The error names what is wrong in cfg, cluster or self.
+// NewObserver returns an observer of the named cluster. It dials from the address of cfg.Listen; seeds without a port
+// get the port of cfg.Listen. The error names what is wrong in cfg, cluster or self.
 func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prometheus.Registerer) (*Observer, error) {
 	label, err := labelOf(cfg, cluster, self)
 	if err != nil {
@@ -55,8 +56,8 @@ func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prom
 	return o, nil
 }
 
-// Run hears the nodes until ctx ends, and returns nil then. It returns an error only if it cannot begin: the key file is
-// not usable. Run may be called once.
+// Run hears the nodes until ctx ends, and then returns nil. It returns an error only if the key file is unusable at the
+// start. Run may be called once.
 func (o *Observer) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -83,16 +84,16 @@ func (o *Observer) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause.NextBackOff()): // which has the observers of a lost node not come all at once
+		case <-time.After(pause.NextBackOff()): // random, so that the observers of a lost node do not return all at once
 		}
 	}
 	return nil
 }
 
-// live are nodes that count as live.
+// live returns nodes that count as live, as many as are tried together.
 func (o *Observer) live() (all []target) {
 	heard, _ := o.known.addresses()
-	for at := range heard { // a part of them, if they are many, is a random one
+	for at := range heard { // in random order, so a part of many is a random one
 		all = append(all, target{at: at})
 	}
 	return all[:min(len(all), joinTargets)]
@@ -104,17 +105,17 @@ type line struct {
 	at    netip.AddrPort
 	from  Speaker
 	shown []byte       // our certificate, as it was shown
-	told  words        // what the node has told last
-	live  atomic.Int32 // of which so many nodes are live
+	told  words        // the last words of the node
+	live  atomic.Int32 // the number of live nodes in told
 }
 
-// Read takes no longer than silence.
+// Read fails after silence.
 func (l *line) Read(p []byte) (int, error) {
 	_ = l.SetReadDeadline(time.Now().Add(silence)) // if it cannot be set the read fails
 	return l.Conn.Read(p)
 }
 
-// next waits for what the node tells next.
+// next waits for the node's next words.
 func (l *line) next() error {
 	for {
 		msg, err := readMessage(l, maxStream)
@@ -129,7 +130,7 @@ func (l *line) next() error {
 					continue
 				}
 				live++
-				if !e.Gossip.IsValid() { // it is the node itself
+				if !e.Gossip.IsValid() { // the entry of the node itself
 					told.entries[i].Gossip = l.at
 				}
 			}
@@ -140,9 +141,9 @@ func (l *line) next() error {
 	}
 }
 
-// connect returns the first of some nodes that hears more live ones than atLeast, nil if none does. They are dialled in
-// random order, so that each node gets its share of observers, and each a moment after the one before it, so that one
-// that is silent costs little time.
+// connect returns a connection to the first target that hears more live nodes than atLeast, or nil if none does. It
+// dials the targets in random order, so that each node gets its share of observers. The dials start dialEvery apart, so that a
+// silent node costs little time.
 func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32) *line {
 	ctx, cancel := context.WithCancel(ctx)
 	found := make(chan *line, len(targets))
@@ -206,7 +207,7 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 	return l, nil
 }
 
-// hear takes in what a node tells, until the connection ends or another node hears more live ones, which is returned.
+// hear follows a node's words until the connection ends, or another node hears more live nodes, which hear then returns.
 func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
 	o.joins.WithLabelValues("joined").Inc()
 	o.lg.Info("joined gossip", zap.Stringer("through", l.at))
@@ -236,8 +237,8 @@ func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
 	return better
 }
 
-// follow takes in all that a node knows, of which the entries in counts are their speakers' own words. Which processes
-// are live is known by its word alone.
+// follow applies everything that a node knows. The entries in counts are proven to be their speakers' own words. Which
+// processes are live is known only by the node's word.
 func (k *knowledge) follow(told words, counts []entry) {
 	live := map[string]bool{}
 	for _, e := range told.entries {

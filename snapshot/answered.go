@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// tidyTime is how long a call whose context has ended may still take, to remove what it has begun.
+	// tidyTime is how long a call may continue after its context has ended, to remove what it has begun.
 	tidyTime = 500 * time.Millisecond
-	// mostBehind is how many calls may be left behind. Each may hold a thread of the process.
+	// mostBehind limits the calls that may be left behind. Each may occupy a thread of the process.
 	mostBehind = 16
 )
 
-// patience is with the file system of a store at path, which may hang as a network mount or a disk does.
+// patience counts the calls that hang in the file system of the store at path, which may be a network mount.
 type patience struct {
 	path   string
 	behind atomic.Int32 // calls that were left behind and have not ended
 }
 
-// answered runs f, which uses the file system. It returns soon after ctx ends, also where that hangs: f is left behind
-// then, and its result is lost. While many are, no other call is begun.
+// answered runs f, which uses the file system. It returns soon after ctx ends, even if the file system hangs. Then f is
+// left behind, and its result is lost. While mostBehind calls are left behind, answered begins no other.
 func answered[T any](ctx context.Context, p *patience, f func() (T, error)) (result T, err error) {
 	if ctx.Err() != nil {
 		return result, context.Cause(ctx)
@@ -59,7 +59,7 @@ func answered[T any](ctx context.Context, p *patience, f func() (T, error)) (res
 	}
 }
 
-// lent is a reader that a call may still hold when it was left behind.
+// lent is a reader for a call that may be left behind.
 type lent struct {
 	mu   sync.Mutex
 	r    io.Reader
@@ -75,14 +75,14 @@ func (l *lent) Read(p []byte) (int, error) {
 	return l.r.Read(p)
 }
 
-// takeBack returns when nobody reads any more, and nobody will.
+// takeBack waits for a read in progress. Any later read fails.
 func (l *lent) takeBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.back = true
 }
 
-// patient reads a file for as long as ctx lasts. A read that is left behind has a buffer of its own.
+// patient reads a file until ctx ends. It reads into its own buffer, because a read may be left behind.
 type patient struct {
 	ctx  context.Context
 	p    *patience

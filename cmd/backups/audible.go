@@ -10,18 +10,18 @@ import (
 	"holdfast/snapshot"
 )
 
-// silence is for how long a store may be silent before someone who waits for it is told.
+// silence is how long a store may take to answer before the user is told.
 const silence = 5 * time.Second
 
-// audible is a store whose silence is told, once.
+// audible is a store that reports, once, that it does not answer.
 type audible struct {
 	snapshot.Store
-	at   string // as the configuration has it
+	at   string // the store, as it is configured
 	said io.Writer
 	once sync.Once
 }
 
-// await begins to wait for an answer.
+// await starts the timer of one request. The caller calls answered when the store has answered.
 func (a *audible) await() (answered func() bool) {
 	return time.AfterFunc(silence, func() {
 		a.once.Do(func() {
