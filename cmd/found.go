@@ -66,7 +66,7 @@ func newFoundCommand() *cobra.Command {
 	return c
 }
 
-// mayGiveUp returns an error if the cluster that the store knows lives, out of sight of this node.
+// mayGiveUp returns an error if the cluster in the store is alive, although this node does not hear it.
 func mayGiveUp(c *cobra.Command, cfg config.Config, client *control.Client, overrule []string) error {
 	o := proposal.Operator{Name: operator(), Config: cfg, Node: client, Options: proposal.Options{Overrule: overrule},
 		Terminal: proposal.Terminal{Out: c.OutOrStdout(), Err: c.ErrOrStderr()}}

@@ -98,7 +98,7 @@ func storeAlone(ctx context.Context, cfg config.Config, now time.Time) *health.H
 	return holdingsOf(ctx, store, id, now)
 }
 
-// holdingsOf lists a store.
+// holdingsOf lists the backups in a store and summarizes them.
 func holdingsOf(ctx context.Context, store snapshot.Store, id snapshot.Identity, now time.Time) *health.Holdings {
 	all, err := snapshot.List(ctx, store, id)
 	return show.Holdings(all, err, now)

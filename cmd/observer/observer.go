@@ -116,7 +116,7 @@ func setHere(l *config.Loaded, key string) bool {
 	return strings.HasPrefix(l.Origin[key], "flag ") || strings.HasPrefix(l.Origin[key], "env ")
 }
 
-// join makes what hears the gossip, and what keeps its certificate. Nothing runs yet.
+// join creates the observer and the keeper of its certificate. It starts nothing.
 func join(ctx context.Context, version string, loaded *config.Loaded, reg prometheus.Registerer,
 	lg *zap.Logger) (mesh *gossip.Observer, keep func(context.Context) error, err error) {
 	cfg := loaded.Config

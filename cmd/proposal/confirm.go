@@ -87,7 +87,7 @@ func (o Operator) Abort(ctx context.Context) error {
 	return nil
 }
 
-// tooLate says that what began a generation cannot be aborted any more, and what can be done instead.
+// tooLate says that a proposal which has begun a generation can no longer be aborted, and what to do instead.
 func tooLate(record plan.Record) error {
 	p := record.Restore
 	back := "what the members held before is set aside on their volumes (`holdfast status`)"

@@ -116,7 +116,7 @@ func (h *history) stale(e Entry) bool {
 	if e.Kind != EntryCommand && e.Kind == l.Kind && e.Why == l.Why && e.Outcome == l.Outcome && e.Error == l.Error {
 		return true
 	}
-	if e.Outcome == Done { // what is waited for after it is news, even if it is as before
+	if e.Outcome == Done { // the next wait is news, even if it is the same as before
 		clear(h.waits)
 	}
 	if e.Kind != string(plan.Wait) {

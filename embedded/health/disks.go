@@ -8,8 +8,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// What etcd's documentation of hardware and its FAQ ask of a disk, in seconds, as the 99th percentile; and how many
-// samples there must be for one. A disk on which the mean is slowMean times that gives few samples.
+// etcd's hardware documentation and FAQ require these 99th percentiles of a disk, in seconds. leastSample is how many
+// samples are needed to judge one. A very slow disk gives few samples: leastMean are enough if their mean is slowMean
+// times the limit.
 const (
 	slowFsync   = 0.010
 	slowCommit  = 0.025
@@ -18,7 +19,7 @@ const (
 	leastMean   = 10
 )
 
-// roomToDefragment is what a defragmentation wants beside the data in use: two segments of the log.
+// roomToDefragment is what a defragmentation needs beside the data in use: two log segments, in bytes.
 const roomToDefragment = 128 << 20
 
 func (n *NodeStatus) disks(out *findings) {
@@ -40,7 +41,7 @@ func (n *NodeStatus) disks(out *findings) {
 	n.beside(out, c)
 }
 
-// diskTimes judges how long the disk of the member takes.
+// diskTimes judges how long the member's disk takes to write.
 func (n *NodeStatus) diskTimes(out *findings, c *Checkup) {
 	slow := false
 	for _, d := range []struct {
@@ -61,7 +62,7 @@ func (n *NodeStatus) diskTimes(out *findings, c *Checkup) {
 	}
 }
 
-// slow says how long something takes that takes longer than it should, "" if it does not, or that is not known.
+// slow says how long something takes that takes too long, "" if it does not, or if that is unknown.
 func (q *Quantile) slow(limit float64) string {
 	if q == nil {
 		return ""
@@ -79,7 +80,7 @@ func (q *Quantile) slow(limit float64) string {
 	return ""
 }
 
-// beside judges the disks of the backups, where they are not the volume's.
+// beside judges the disks of the spool and the scratch directory, if they differ from the volume's.
 func (n *NodeStatus) beside(out *findings, c *Checkup) {
 	var size int64
 	if n.Etcd != nil {

@@ -312,7 +312,7 @@ func (a *Keeper) object(serial uint64) string {
 var editionName = regexp.MustCompile(`^(\d{6,19})\.json$`)
 
 // newestObject returns the object of the newest edition in the store, without a name if there is none. The listing may
-// be behind, so the one that would come next is asked for.
+// be outdated, so newestObject also asks for the edition that would come next.
 func (a *Keeper) newestObject(ctx context.Context) (newest snapshot.Object, serial uint64, err error) {
 	objects, err := a.store.List(ctx, a.prefix())
 	if err != nil {
