@@ -101,26 +101,32 @@ func launch(t testing.TB, cluster string, self Meta, change func(*Config), prepa
 		t.Fatalf("New: %v", err)
 	}
 	prepare(m)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
-	var stopped atomic.Bool
-	stop := func() {
-		if stopped.Swap(true) {
-			return
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run of %s: %v", self.Node, err)
-		}
-	}
-	t.Cleanup(stop)
+	stop, ended := background(t, self.Node, m.Run)
 	select {
 	case <-m.Started():
 	case err := <-ended:
 		t.Fatalf("Run: %v", err)
 	}
 	return &member{m, logs, stop}
+}
+
+// background calls run until the test, or stop, ends it. stop may be called again.
+func background(t testing.TB, name string, run func(context.Context) error) (stop func(), ended <-chan error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	result := make(chan error, 1)
+	go func() { result <- run(ctx) }()
+	var stopped atomic.Bool
+	stop = func() {
+		if stopped.Swap(true) {
+			return
+		}
+		cancel()
+		if err := <-result; err != nil {
+			t.Errorf("Run of %s: %v", name, err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop, result
 }
 
 // seeded makes seeds of running members.

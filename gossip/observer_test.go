@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -47,20 +46,7 @@ func observe(t testing.TB, cluster, name string, p *papers, change func(*Config)
 	if p != nil {
 		o.UseTLS(p.tls())
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- o.Run(ctx) }()
-	var stopped atomic.Bool
-	stop := func() {
-		if stopped.Swap(true) {
-			return
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run of %s: %v", name, err)
-		}
-	}
-	t.Cleanup(stop)
+	stop, _ := background(t, name, o.Run)
 	return &watching{o, logs, stop}
 }
 

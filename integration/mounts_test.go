@@ -93,6 +93,18 @@ func TestDisksMountedLate(t *testing.T) {
 	w.Verify()
 }
 
+// unpromised checks that no node has promised to found a cluster at the place to which the configuration was changed.
+func unpromised(t *testing.T, c *integration.Cluster) {
+	t.Helper()
+	for _, n := range c.Nodes {
+		for _, d := range n.Decisions() {
+			if d.Action == "promise" {
+				t.Errorf("%s has promised to found a cluster at another place", n.Name)
+			}
+		}
+	}
+}
+
 // A change of the configuration gives every host another root of volumes, and nothing else knows the cluster. It is
 // not founded again there. With the right root it is back.
 func TestRootChangedEverywhere(t *testing.T) {
@@ -116,12 +128,8 @@ func TestRootChangedEverywhere(t *testing.T) {
 		n.Says("is not in "+filepath.Join(n.Data, "other"), "was held below "+n.Root)
 	}
 	c.Stop()
+	unpromised(t, c)
 	for _, n := range c.Nodes {
-		for _, d := range n.Decisions() {
-			if d.Action == "promise" {
-				t.Errorf("%s has promised to found a cluster at another root", n.Name)
-			}
-		}
 		n.Keys["volume.local.root"] = n.Root
 	}
 	c.Start()
@@ -158,13 +166,7 @@ func TestDataDirChangedEverywhere(t *testing.T) {
 		n.Says("is not in "+n.Root, "was held below "+filepath.Join(n.Dir, "data"))
 	}
 	c.Stop()
-	for _, n := range c.Nodes {
-		for _, d := range n.Decisions() {
-			if d.Action == "promise" {
-				t.Errorf("%s has promised to found a cluster in another data directory", n.Name)
-			}
-		}
-	}
+	unpromised(t, c)
 	move("data")
 	c.Start()
 	c.Serving()

@@ -80,7 +80,11 @@ func Latest(ctx context.Context, store Store, id Identity) (newest Backup, skipp
 	if err != nil {
 		return Backup{}, nil, err
 	}
-	now := time.Now()
+	return LatestOf(backups, id.Cluster, time.Now())
+}
+
+// LatestOf is Latest for the backups that [List] returned.
+func LatestOf(backups []Backup, cluster string, now time.Time) (newest Backup, skipped []Backup, err error) {
 	skipped = Skipped(backups, now)
 	newest, ok := Newest(backups, now)
 	if ok {
@@ -94,7 +98,7 @@ func Latest(ctx context.Context, store Store, id Identity) (newest Backup, skipp
 	}
 	return Backup{}, skipped, fmt.Errorf("no backup of cluster %s among the %d in the store: %d are another cluster's, "+
 		"%d failed a verify or a drill, %d are incomplete or damaged (see `holdfast snapshot list`): %w",
-		id.Cluster, len(backups), foreign, len(skipped), len(backups)-foreign-len(skipped), ErrNotFound)
+		cluster, len(backups), foreign, len(skipped), len(backups)-foreign-len(skipped), ErrNotFound)
 }
 
 // readMeta returns the sidecar of a backup, or what etcd-manager says of a legacy backup. The error is ErrNotFound if

@@ -23,7 +23,7 @@ func Managed(ctx context.Context, store Store) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	created, err := exists(ctx, store, createdObject) // whatever the listing shows
+	created, err := Exists(ctx, store, createdObject) // whatever the listing shows
 	if err != nil {
 		return "", fmt.Errorf("look for %s: %w", createdObject, err)
 	}

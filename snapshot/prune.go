@@ -177,7 +177,7 @@ func (e entry) prune(ctx context.Context, store Store) error {
 	if err != nil {
 		return err
 	}
-	pinned, err := exists(ctx, store, object(e.name, pinObject)) // whatever the listing shows
+	pinned, err := Exists(ctx, store, object(e.name, pinObject)) // whatever the listing shows
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func (e entry) complete(ctx context.Context, store Store) error {
 		return nil
 	}
 	for _, file := range []string{metaObject, managerObject} {
-		there, err := exists(ctx, store, object(e.name, file))
+		there, err := Exists(ctx, store, object(e.name, file))
 		if err != nil {
 			return fmt.Errorf("read backup %s: %w", e.name, err)
 		}
@@ -145,18 +145,6 @@ func (e entry) complete(ctx context.Context, store Store) error {
 		}
 	}
 	return nil
-}
-
-// exists asks the store for the object itself, because a listing may be outdated.
-func exists(ctx context.Context, store Store, name string) (bool, error) {
-	r, err := store.Get(ctx, name)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, r.Close()
 }
 
 // read reads a backup. An error is the store's; an error of the backup is its Problem.

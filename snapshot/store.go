@@ -168,6 +168,18 @@ func ReadObject(ctx context.Context, s Store, name string, limit int64) (data []
 	return data, err
 }
 
+// Exists reports whether the store has an object. It asks for the object itself, because a listing may be outdated.
+func Exists(ctx context.Context, s Store, name string) (bool, error) {
+	r, err := s.Get(ctx, name)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, r.Close()
+}
+
 // Version identifies the content of an object when it was listed.
 type Version struct {
 	name     string

@@ -49,19 +49,19 @@ func RoomToRestore(bytes int64) int64 { return embedded.RoomToBuild(bytes) }
 
 // Find returns the named backup or, without a name, the newest good one. It returns an error if it cannot be restored.
 func (b Archive) Find(ctx context.Context, name, lineage string) (snapshot.Backup, error) {
-	id := snapshot.Identity{Cluster: b.Cluster, Lineage: lineage}
-	all, err := snapshot.List(ctx, b.Store, id)
+	all, err := snapshot.List(ctx, b.Store, snapshot.Identity{Cluster: b.Cluster, Lineage: lineage})
 	if err != nil {
 		return snapshot.Backup{}, err
 	}
 	if name == "" {
-		doubt := snapshot.Doubt(all, time.Now())
+		now := time.Now()
+		doubt := snapshot.Doubt(all, now)
 		if doubt != nil && b.keeper != nil { // nobody has seen it
 			return snapshot.Backup{}, fmt.Errorf("the newest backup is not known: %w; to restore another one, name it: "+
 				"`holdfast restore NAME`", doubt)
 		}
-		newest, skipped, err := snapshot.Latest(ctx, b.Store, id)
-		lines := show.SkippedTexts(skipped, newest, time.Now())
+		newest, skipped, err := snapshot.LatestOf(all, b.Cluster, now)
+		lines := show.SkippedTexts(skipped, newest, now)
 		if doubt != nil {
 			lines = append(lines, doubt.Error())
 		}

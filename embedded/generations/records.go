@@ -135,14 +135,14 @@ func (r *Records) behind(ctx context.Context, s plan.Store) error {
 	case s.Record != nil:
 		next = r.restoreName(s.Record.Generation+1, s.Attempts+1)
 	}
-	_, err := snapshot.ReadObject(ctx, r.Store, next, MaxRecord)
+	there, err := snapshot.Exists(ctx, r.Store, next)
 	switch {
-	case errors.Is(err, snapshot.ErrNotFound):
-		return nil
 	case err != nil:
 		return fmt.Errorf("look for %s in the store: %w", next, err)
+	case there:
+		return fmt.Errorf("%w: %s %w", coordinator.ErrUnread, next, errBehind)
 	}
-	return fmt.Errorf("%w: %s %w", coordinator.ErrUnread, next, errBehind)
+	return nil
 }
 
 // state returns what the store knows of generations, and since when it has known the newest. With completes, it also

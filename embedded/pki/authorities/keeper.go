@@ -329,12 +329,12 @@ func (a *Keeper) newestObject(ctx context.Context) (newest snapshot.Object, seri
 	}
 	for {
 		next := a.object(serial + 1)
-		_, err := snapshot.ReadObject(ctx, a.store, next, maxEdition)
-		if errors.Is(err, snapshot.ErrNotFound) {
-			return newest, serial, nil
-		}
+		there, err := snapshot.Exists(ctx, a.store, next)
 		if err != nil {
 			return newest, 0, fmt.Errorf("look for %s in the store: %w", next, err)
+		}
+		if !there {
+			return newest, serial, nil
 		}
 		newest, serial = snapshot.Object{Name: next}, serial+1
 	}
