@@ -85,8 +85,8 @@ func (c Cluster) Standing() plan.Standing {
 	return s
 }
 
-// hanging returns the last index that the leader's own disk has written, if another member's disk has written more: then
-// the leader's disk may hang. Otherwise it returns unknown, which never counts as silence.
+// hanging returns the last index that the leader's own disk has written, if another member's disk has written more:
+// then the leader's disk may hang. Otherwise it returns unknown, which never counts as silence.
 func hanging(status raft.Status) float64 {
 	mine := status.Progress[status.ID].Match
 	for _, p := range status.Progress {
@@ -193,8 +193,8 @@ type pulse struct {
 	followed time.Time
 }
 
-// elected returns how long ago a leader followed the previous one, or 0 if none has. Each election has its own term. The
-// same leader may win again.
+// elected returns how long ago a leader followed the previous one, or 0 if none has. Each election has its own term.
+// The same leader may win again.
 func (p *pulse) elected(lead, term uint64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

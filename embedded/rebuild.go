@@ -38,10 +38,10 @@ const partialWAL = "wal.partial"
 //
 // Rebuild does what `etcdutl snapshot restore` does (etcdutl/snapshot/v3_snapshot.go), but in place. It opens the
 // database once instead of four times, because each opening reads all pages to find the free ones. It checks neither
-// the database's digest nor its pages: whoever made the file has done so. Damage is still an error wherever bbolt or
-// etcd panic in the caller's goroutine. But bbolt looks for free pages in a goroutine of its own (db.go, freepages),
-// and a damaged page tree ends the process there. A process that must not end checks the pages first, or calls Rebuild
-// in another process.
+// the database's digest nor its pages, which were checked when the file was made. Damage is still an error wherever
+// bbolt or etcd panic in the caller's goroutine. But bbolt looks for free pages in a goroutine of its own (db.go,
+// freepages), and a damaged page tree ends the process there. A process that must not end checks the pages first, or
+// calls Rebuild in another process.
 //
 // The database is changed in place. So an attempt after a failure needs another copy of it, and an interrupted attempt
 // is recognised and refused. dir has a WAL only when everything is done.

@@ -94,8 +94,8 @@ func (m *Member) State() (p plan.Member, ended error) {
 	return p, nil
 }
 
-// decoded returns one of holdfast's own keys as last read, decoded. A key that was not read, or cannot be decoded, counts
-// as absent.
+// decoded returns one of holdfast's own keys as last read, decoded. A key that was not read, or cannot be decoded,
+// counts as absent.
 func decoded[T any](l *life, name string) *T {
 	k, _ := l.keys.Load(name)
 	read, _ := k.(storedKey)

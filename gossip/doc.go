@@ -130,8 +130,8 @@
 //     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds, and known
 //     again if it was forgotten; a question is answered again, to the process that asked it. So an answer must not do
 //     what may be done only once.
-//   - memberlist trusts bytes before it has authenticated them; guard.go and heard.go look at them first. They depend on
-//     memberlist's format: after an update they may refuse everything, which the tests would show.
+//   - memberlist trusts bytes before it has authenticated them; guard.go and heard.go look at them first. They depend
+//     on memberlist's format: after an update they may refuse everything, which the tests would show.
 //   - With TLS, clocks matter: a node whose clock is outside the life of the others' certificates hears nobody.
 //   - A TCP connection that stalls holds up what is queued behind it. Linux gives one up after 2 s without an
 //     acknowledgement (patience_linux.go); elsewhere a mesh that was partitioned may need longer to heal.

@@ -142,8 +142,8 @@ func (l *line) next() error {
 }
 
 // connect returns a connection to the first target that hears more live nodes than atLeast, or nil if none does. It
-// dials the targets in random order, so that each node gets its share of observers. The dials start dialEvery apart, so that a
-// silent node costs little time.
+// dials the targets in random order, so that each node gets its share of observers. The dials start dialEvery apart,
+// so that a silent node costs little time.
 func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32) *line {
 	ctx, cancel := context.WithCancel(ctx)
 	found := make(chan *line, len(targets))
@@ -207,7 +207,8 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 	return l, nil
 }
 
-// hear follows a node's words until the connection ends, or another node hears more live nodes, which hear then returns.
+// hear follows a node's words until the connection ends, or another node hears more live nodes. Then hear returns
+// the connection to that node.
 func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
 	o.joins.WithLabelValues("joined").Inc()
 	o.lg.Info("joined gossip", zap.Stringer("through", l.at))

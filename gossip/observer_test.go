@@ -88,8 +88,8 @@ func TestObserversDisturbNobody(t *testing.T) {
 	}
 }
 
-// An observer goes on to another node when its own ends, is killed or stands still, and takes all for lost when there is
-// none.
+// An observer connects to another node when its own ends, is killed or is suspended. It takes all nodes for lost when
+// none answers.
 func TestObserverChangesItsNode(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

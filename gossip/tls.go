@@ -67,15 +67,15 @@ var (
 	errCertificate = errors.New("its certificate is not one of this mesh, or has expired")
 	errNoTLS       = errors.New("it does not speak TLS as this node does (tls.mode off, a holdfast " +
 		"of before, or no holdfast)")
-	errRefusesUs = errors.New("it refuses the certificate of this node (which has expired or is of other authorities, or " +
-		"a clock is wrong)")
+	errRefusesUs = errors.New("it refuses the certificate of this node (which has expired or is of other authorities, " +
+		"or a clock is wrong)")
 	errSpeaks = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")
 	errOther  = errors.New("its certificate is for another node than the one that is known at its address")
 	errSlow   = errors.New("it connected and completed no handshake in time")
 )
 
-// config is the TLS configuration of one side of a connection. Go's own verification needs a host name, and members keep
-// none; check does the rest of it.
+// config is the TLS configuration of one side of a connection. Go's own verification needs a host name, which members
+// do not keep; check does the rest of it.
 func (t TLS) config(usage x509.ExtKeyUsage, protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: protocols, SessionTicketsDisabled: true,

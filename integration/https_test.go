@@ -72,8 +72,8 @@ func TestClientsFromHTTPToHTTPS(t *testing.T) {
 
 // The members of a cluster that was founded without TLS change to https while clients write over http. A node that
 // goes back to http too early does not start its member, nor does one that gives up http too early, and the others
-// serve. Nodes are killed at every step of the change, whoever leads. No acknowledged write is lost. Then a disk is
-// lost and a backup restored.
+// serve. Nodes are killed at every step of the change, the leader and followers. No acknowledged write is lost. Then a
+// disk is lost and a backup restored.
 func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})

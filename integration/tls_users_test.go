@@ -128,7 +128,7 @@ func snapshotOf(client *clientv3.Client, t *testing.T) error {
 	return err
 }
 
-// jsonGateway tries etcd's JSON API, which talks to etcd with the server's certificate, whoever asks. There a
+// jsonGateway tries etcd's JSON API, which talks to etcd with the server's certificate for every client. There a
 // certificate is no user, but a token is.
 func jsonGateway(t *testing.T, r *rules, me *credentials, given string) {
 	t.Helper()

@@ -27,7 +27,7 @@ func await(t *testing.T) context.Context {
 	return awaited{ctx, cancel}
 }
 
-// hanging is a file on a disk that hangs, until it goes on.
+// hanging is a file on a disk that hangs until goOn is closed.
 type hanging struct{ goOn, over chan struct{} }
 
 func (h hanging) Read(p []byte) (int, error) {

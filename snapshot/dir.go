@@ -336,8 +336,8 @@ func makeDirs(root *os.Root, name string) error {
 	return makeDir(root, name)
 }
 
-// makeDir makes one directory durably, if it does not exist. It also syncs an existing one, because whoever made it may
-// have crashed before the sync, or may not have synced yet.
+// makeDir makes one directory durably, if it does not exist. It also syncs an existing one, because the process that
+// made it may have crashed before the sync, or may not have synced yet.
 func makeDir(root *os.Root, name string) error {
 	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

@@ -33,7 +33,7 @@ type pages struct {
 // checkPages returns an error unless all pages reached from the root bucket are sound: within the file, of a type that
 // a tree has, under their own number, reached once, with keys in order and within the bounds of the page above. These
 // are the faults that bbolt's Tx.Check finds, except that Tx.Check also demands that all unreached pages are free. Here
-// only a stored list of free pages is compared. The work is bounded by the size of the file, whoever made it. The
+// only a stored list of free pages is compared. The work is bounded by the size of the file, even of a crafted one. The
 // caller guards against a fault in data, which is mapped.
 func checkPages(data []byte, pageSize int, root uint64) error {
 	size := int64(len(data))

@@ -129,7 +129,7 @@ func TestProofGoesWithItsBackup(t *testing.T) {
 	// A proof that is left in spite of this is an orphan of this cluster.
 	put(t, store, m.Name+"/holdfast.verify.json", `{"version":1,"proof":{"kind":"verify","cluster":"prod","lineage":"l-1"}}`)
 	written(t, root, midday)
-	put(t, store, "holdfast/prod/drill.json", "{}") // the store's clock goes on
+	put(t, store, "holdfast/prod/drill.json", "{}") // the store's clock advances
 	got, err := snapshot.Prune(t.Context(), store, ours, snapshot.Keep{Newest: 1}, time.Now(), false)
 	if err != nil || !slices.Equal(namesOf(got.Orphans), []string{m.Name}) {
 		t.Errorf("want the orphan %s, got %q, %v", m.Name, namesOf(got.Orphans), err)

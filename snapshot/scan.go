@@ -129,8 +129,8 @@ func (e entry) written() time.Time {
 // abandoned reports whether nobody can still be writing it.
 func (e entry) abandoned(clock time.Time) bool { return clock.Sub(e.written()) > AbandonedAfter }
 
-// complete looks for the sidecar of a backup that seems unfinished. An outdated listing must not make a good backup look
-// unfinished, because Prune removes those.
+// complete looks for the sidecar of a backup that seems unfinished. An outdated listing must not make a good backup
+// look unfinished, because Prune removes those.
 func (e entry) complete(ctx context.Context, store Store) error {
 	if e.committed() {
 		return nil

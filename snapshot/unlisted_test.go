@@ -13,8 +13,8 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// deceiving is a store whose listing lacks some objects, and that gives only the beginning of some, as a proxy in front of
-// a service does, or a service whose index is damaged. Both name objects by the end of their name.
+// deceiving is a store whose listing lacks some objects, and that returns only the beginning of others. A proxy in
+// front of a service may do so, or a service with a damaged index. Both fields have the ends of the objects' names.
 type deceiving struct {
 	snapshot.Store
 	unlisted, short string

@@ -82,8 +82,8 @@ func (c Config) OwnBackupDirectories() []string {
 	})
 }
 
-// nestedDirectories finds backups and volumes inside each other. Whoever loses, moves or empties one of them would lose
-// the other as well.
+// nestedDirectories finds backups and volumes inside each other. If one of them is lost, moved or emptied,
+// so is the other.
 func nestedDirectories(c Config) []contradiction {
 	type directory struct{ key, path string }
 	key, path := c.VolumeDirectory()

@@ -11,8 +11,8 @@ import (
 	"holdfast/embedded/coordinator"
 )
 
-// Why a process could not go on is kept until another one begins, or ends in good order, and no later end hides that the
-// volume was lost.
+// The reason why a process could not continue is kept until another process starts, or ends on request. No later end
+// hides that the volume was lost.
 func TestSettleEnd(t *testing.T) {
 	cfg := config.Default()
 	cfg.Node.DataDir, cfg.Node.Name = t.TempDir(), "n1"

@@ -46,7 +46,7 @@ func OpenProvider(ctx context.Context, cfg config.Config, reg prometheus.Registe
 	return p, p, nil
 }
 
-// stateDirectory is the variable in which systemd passes the directories of the unit's StateDirectory= (systemd.exec(5)).
+// stateDirectory is the variable in which systemd passes the directories of StateDirectory= (systemd.exec(5)).
 const stateDirectory = "STATE_DIRECTORY"
 
 // markerFiles returns the paths of the files in which a node remembers the local volume that it held last. One is in

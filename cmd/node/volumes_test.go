@@ -36,8 +36,7 @@ func TestAdoptReachesTheVolumesAndThePlan(t *testing.T) {
 	}
 }
 
-// Where the service has a directory that no change of the configuration moves, the volume is remembered there as well, for
-// each cluster and node apart.
+// If the service has a state directory, the volume is remembered there as well, in a file for each cluster and node.
 func TestMarkerOutlivesTheDataDir(t *testing.T) {
 	cfg := config.Default()
 	cfg.Cluster.Name, cfg.Node.Name, cfg.Node.DataDir = "main", "n1", "/data"

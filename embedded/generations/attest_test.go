@@ -14,7 +14,7 @@ import (
 )
 
 // What began a generation is still proven after the authority that signed it is gone, or if nobody signed it, once a
-// leader has attested it in time. Nothing else is proven, whoever combines objects of the store.
+// leader has attested it in time. Nothing else is proven, however objects of the store are combined.
 func TestAttestation(t *testing.T) {
 	authority := func(name string) pki.Authority {
 		a, err := pki.NewAuthority(name, time.Hour)

@@ -122,8 +122,8 @@ func (r *Records) look(ctx context.Context, completes bool) (l listing, s plan.S
 }
 
 // errBehind reports an object that is in the store but not in its listing.
-var errBehind = errors.New("is in the store, and its listing does not show it: look for a cache in front of the store, " +
-	"or a damaged index")
+var errBehind = errors.New("is in the store, and its listing does not show it: look for a cache in front of the " +
+	"store, or a damaged index")
 
 // behind returns an error if the store has the object that would follow those in the listing. An empty or outdated
 // listing would hide that the cluster was founded, or that its generation has ended.

@@ -78,8 +78,8 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 	return t
 }
 
-// takingOver says what an operator should do next in a takeover. A disconnected member comes first, whoever runs it,
-// because stopping another one may lose the majority.
+// takingOver says what an operator should do next in a takeover. A disconnected member comes first, whichever program
+// runs it, because stopping another one may lose the majority.
 func takingOver(members []TakeoverMember, foreign []string) string {
 	for _, m := range members {
 		if m.Connected {

@@ -199,8 +199,8 @@ func TestKilledOwner(t *testing.T) {
 	}
 }
 
-// Nobody sweeps the hosts of a living owner, nor those of an owner in another PID namespace, of which nothing is
-// known.
+// Nobody sweeps the hosts of a living owner, nor those of an owner in another PID namespace, which cannot be
+// seen from here.
 func TestSweepSparesTheLiving(t *testing.T) {
 	_, all := network(t, "n1")
 	pid := all[0].Pid()

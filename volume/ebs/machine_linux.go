@@ -74,7 +74,7 @@ func (m *Machine) Devices() (map[string]string, error) {
 	return devices, nil
 }
 
-// Probe implements [Disks]. If a device seems empty but is in use, Probe returns an error: whoever uses it may be
+// Probe implements [Disks]. If a device seems empty but is in use, Probe returns an error: its user may be
 // writing to it.
 func (m *Machine) Probe(ctx context.Context, path string) (c Content, err error) {
 	err = device.RetryBusy(ctx, func() error {
