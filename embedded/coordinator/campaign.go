@@ -155,12 +155,12 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 		s.reason, s.term, s.since = reason, now.Term, time.Now()
 	}
 	now.Since, now.Ago = time.Since(s.since), time.Since(s.at)
-	ballot := now.Ballot()
-	if ballot.Reason == "" {
+	reason := now.Ballot()
+	if reason == "" {
 		return
 	}
 	s.campaigned, s.at, s.fruitless = now.Term, time.Now(), s.fruitless+1
-	c.campaign(ctx, now, ballot.Reason)
+	c.campaign(ctx, now, reason)
 }
 
 // candidacy is what is known here without asking anyone. What the disk has left or entered is in the ledger already.

@@ -346,31 +346,31 @@ func (o adopting) mixed() string {
 
 // noteTaken notes on the disk that holdfast runs every voter, once this member has a leader. The freeze is then over,
 // and need not be judged again. Once the cluster goes back, the note is removed.
-func (o adopting) noteTaken() (Action, bool) {
+func (o adopting) noteTaken() Action {
 	r := o.Disk.Ledger.Record
 	noted := o.Disk.Ledger.Taken == r.ID
 	switch {
 	case r.Cause == Adopted && noted && o.returning():
 		return Action{Kind: Note, Return: true, Why: fmt.Sprintf("%s goes back to another program: removing the note on "+
 			"the disk of slot %s that all of it was taken over",
-			r.Token(), o.Claim.Slot)}, true
+			r.Token(), o.Claim.Slot)}
 	case r.Cause != Adopted || noted || o.returning():
-		return Action{}, false
+		return Action{}
 	}
 	why, ask := "another node has seen all members of %s run here", !o.taken(r)
 	if ask {
 		if !o.Member.Led() || len(o.Member.Members) == 0 {
-			return Action{}, false
+			return Action{}
 		}
 		for _, m := range o.Member.Members {
 			if !m.Learner && !o.runs(r, m.ID) {
-				return Action{}, false
+				return Action{}
 			}
 		}
 		why = "every member of %s is run by holdfast"
 	}
 	return Action{Kind: Note, Taken: r.ID, Ask: ask,
-		Why: fmt.Sprintf(why+": the takeover is over; noting it on the disk of slot %s", r.Token(), o.Claim.Slot)}, true
+		Why: fmt.Sprintf(why+": the takeover is over; noting it on the disk of slot %s", r.Token(), o.Claim.Slot)}
 }
 
 // runs reports whether this node, or a live one, runs a member.

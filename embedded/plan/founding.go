@@ -63,19 +63,7 @@ func (o founding) begin() Action {
 func (o founding) taking() bool { return o.Config.Yields && o.Stirred }
 
 // complete reports whether every disk of the charter is known to have promised it.
-func (o founding) complete(c Charter) bool {
-	for _, s := range c.Seats {
-		promised := s.Disk == o.Claim.Disk
-		for _, p := range o.Peers {
-			f := p.Facts
-			promised = promised || f != nil && f.Disk == s.Disk && f.Promise != nil && f.Promise.equal(c)
-		}
-		if !promised {
-			return false
-		}
-	}
-	return true
-}
+func (o founding) complete(c Charter) bool { return o.promised(c, c.equal) == len(c.Seats) }
 
 // commit accepts the record of a complete charter, first in the store: if the store has another founding, the disk must
 // not accept this one.

@@ -61,19 +61,20 @@ func (o knowledge) latest() (*Record, string) {
 // charter, so they do not start as its founders. It happens if a founder accepts the charter on promises that the
 // others had rightly moved before they heard of the founding.
 func (o knowledge) stillborn(r *Record) bool {
-	moved := 0
-	for _, s := range r.Charter.Seats {
+	moved := func(to Charter) bool { return to.newer(r.Charter) }
+	return r.Cause == Founding && o.promised(r.Charter, moved) > len(r.Charter.Seats)/2
+}
+
+// promised counts the seats of a charter whose disks are known to have promised something, last of all.
+func (o knowledge) promised(c Charter, what func(Charter) bool) (seats int) {
+	for _, s := range c.Seats {
 		mine := o.Disk.Ledger.Promise()
-		has := s.Disk == o.Claim.Disk && mine != nil && mine.newer(r.Charter)
-		for _, p := range o.Peers {
-			f := p.Facts
-			has = has || f != nil && f.Disk == s.Disk && f.Promise != nil && f.Promise.newer(r.Charter)
-		}
-		if has {
-			moved++
-		}
+		seats += boolean(s.Disk == o.Claim.Disk && mine != nil && what(*mine) ||
+			slices.ContainsFunc(o.Peers, func(p Peer) bool {
+				return p.Facts != nil && p.Facts.Disk == s.Disk && p.Facts.Promise != nil && what(*p.Facts.Promise)
+			}))
 	}
-	return r.Cause == Founding && moved > len(r.Charter.Seats)/2
+	return seats
 }
 
 // outlived reports whether the member here waits in a stillborn founding while another cluster exists.

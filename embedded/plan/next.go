@@ -62,7 +62,7 @@ func Next(obs Observation) Action {
 			"nothing is touched; if it may be set aside, run %s",
 			o.Claim.Slot, resuming(o).otherMember(), setVolumeAside)
 	}
-	if a, stop := claiming(o).rivalry(); stop {
+	if a := claiming(o).rivalry(); a.Kind != "" {
 		return a
 	}
 	switch {

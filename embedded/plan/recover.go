@@ -131,8 +131,8 @@ func (o proposals) recovery(a Action) Action {
 	if !m.Running || o.Member.Led() || m.Learner || o.Disk.Log == nil {
 		return a
 	}
-	if step := steady(o).mirror(); step != nil {
-		return *step
+	if step := steady(o).mirror(); step.acts() {
+		return step
 	}
 	known := o.current()
 	if s.Unknown != "" {

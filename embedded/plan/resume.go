@@ -50,7 +50,7 @@ func (o resuming) resume() Action {
 	if p := proposals(o).inStore(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
 		return proposals(o).beside(wait("slot %s does not start while a %s is open", o.Claim.Slot, p.Title()))
 	}
-	if a, ok := o.rollback(); ok {
+	if a := o.rollback(); a.Kind != "" {
 		return a
 	}
 	if d.Unfit != "" {

@@ -46,9 +46,9 @@ func (r Room) needs(bytes int64) string {
 
 // raise makes etcd refuse writes while its volume still has room for what a refusal writes. Without that room, the next
 // write to the log would end the process. A pause does not hold it back, because it keeps this member running.
-func (o upkeep) raise() *Action {
+func (o upkeep) raise() Action {
 	r := o.Claim.Room
-	return &Action{Kind: Raise, Alarm: NoSpace,
+	return Action{Kind: Raise, Alarm: NoSpace,
 		Why: fmt.Sprintf("the volume of slot %s has %s, the reserve that keeps etcd running: raising the alarm NOSPACE, so "+
 			"that the cluster takes no writes",
 			o.Claim.Slot, r.needs(r.Reserve()))}
