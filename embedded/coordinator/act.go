@@ -71,16 +71,20 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 		return ac.setAside(ctx, a)
 	case plan.Leave:
 		return ac.depart(ctx, a)
-	case plan.Replace, plan.Promote, plan.Resize, plan.Remove, plan.Update:
-		return ac.members.act(ctx, a)
+	case plan.Replace:
+		return ac.members.replace(ctx, a)
+	case plan.Promote:
+		return ac.members.promote(ctx, a)
+	case plan.Resize:
+		return ac.members.resize(ctx, a)
+	case plan.Remove:
+		return ac.members.remove(ctx, a)
+	case plan.Update:
+		return ac.members.update(ctx, a)
 	case plan.Propose, plan.Dismiss, plan.Prepare, plan.Discard, plan.Conclude, plan.Enter, plan.Swap:
 		return ac.restorer.act(ctx, o, a)
 	}
 	return ac.turn.act(ctx, o, a)
-}
-
-func unknown(a plan.Action) error {
-	return fmt.Errorf("carry out %q: unknown action, which is a bug", a.Kind)
 }
 
 func (ac *actor) acquire(ctx context.Context, a plan.Action) error {

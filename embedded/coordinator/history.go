@@ -68,7 +68,7 @@ type history struct {
 
 	mu      sync.Mutex
 	dir     string // on the volume; "" while there is none to write to
-	place   place
+	place   Entry  // whose node, slot and generation the next entries have
 	pending []Entry
 	writing []Entry
 	dropped int // since the last entry
@@ -77,21 +77,16 @@ type history struct {
 	problem string
 }
 
-// place is the node, slot and generation of an entry.
-type place struct {
-	node, slot string
-	generation uint64
-}
-
 func newHistory(lg *zap.Logger, node string) *history {
-	return &history{lg: lg, place: place{node: node}, write: appendHistory, wake: make(chan struct{}, 1),
+	return &history{lg: lg, place: Entry{Node: node}, write: appendHistory, wake: make(chan struct{}, 1),
 		busy: make(chan struct{}, 1), waits: map[string]time.Time{}}
 }
 
-// add queues an entry and never blocks. It drops repetitions.
-func (h *history) add(e Entry) {
+// remember queues an entry with this node's current place, and never blocks. It drops repetitions.
+func (h *history) remember(e Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	e.Node, e.Slot, e.Generation = h.place.Node, h.place.Slot, h.place.Generation
 	e.Time = time.Now().UTC().Round(0)
 	e.Why, e.Error = e.Why[:min(len(e.Why), historyText)], e.Error[:min(len(e.Error), historyText)]
 	if h.stale(e) {
@@ -134,23 +129,14 @@ func (h *history) stale(e Entry) bool {
 	return false
 }
 
-// remember adds an entry with this node's current place.
-func (h *history) remember(e Entry) {
-	h.mu.Lock()
-	e.Node, e.Slot, e.Generation = h.place.node, h.place.slot, h.place.generation
-	h.mu.Unlock()
-	h.add(e)
-}
-
 // at sets the slot and the generation of the following entries.
 func (h *history) at(o plan.Observation) {
-	var generation uint64
-	if r := o.Disk.Ledger.Record; r != nil {
-		generation = r.Generation
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.place.slot, h.place.generation = o.Claim.Slot, generation
+	h.place.Slot, h.place.Generation = o.Claim.Slot, 0
+	if r := o.Disk.Ledger.Record; r != nil {
+		h.place.Generation = r.Generation
+	}
 }
 
 // keep sets the directory of the history; "" means none for now.

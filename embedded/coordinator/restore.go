@@ -50,7 +50,7 @@ func (rs *restorer) act(ctx context.Context, o plan.Observation, a plan.Action) 
 	case plan.Swap:
 		return rs.swap(a)
 	}
-	return unknown(a)
+	return fmt.Errorf("carry out %q: unknown action, which is a bug", a.Kind)
 }
 
 // prepare builds this slot's data directory of the new generation beside etcd's. The old generation serves meanwhile,
