@@ -82,7 +82,7 @@ func (m *Member) notify() {
 }
 
 // Start checks the data directory, starts etcd and returns when etcd runs. That is not when it is ready: without a
-// quorum it never becomes ready (see Ready). A founding waits up to one second for each peer whose name resolves and
+// quorum it never becomes ready (see Status). A founding waits up to one second for each peer whose name resolves and
 // that does not serve. If ctx ends first, Start returns at once, and what was begun is undone in the background, until
 // Done.
 //
@@ -177,12 +177,6 @@ func (m *Member) Kill() {
 	case <-timeout.C:
 		l.lg.Error("etcd has not ended yet; it no longer serves clients or peers", zap.String("slot", l.spec.Slot))
 	}
-}
-
-// Ready reports whether the member has joined its cluster and answers clients.
-func (m *Member) Ready() bool {
-	l := m.current()
-	return l != nil && l.ready()
 }
 
 // Done is closed when etcd has ended, for whatever reason, and the data directory is free. It belongs to the last
