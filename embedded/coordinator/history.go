@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/durable"
 	"holdfast/embedded/plan"
 )
 
@@ -161,30 +162,23 @@ func (h *history) run(ctx context.Context) {
 		case <-h.wake:
 		case <-retry.C:
 		}
-		h.busy <- struct{}{}
 		h.flush()
-		<-h.busy
 	}
 }
 
 // leave writes the remaining entries and stops using the volume. It does not wait for a disk that hangs.
 func (h *history) leave() {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		h.busy <- struct{}{}
+	durable.Soon(historyLeave, func() error {
 		h.flush()
-		<-h.busy
-	}()
-	select {
-	case <-ended:
-	case <-time.After(historyLeave):
-	}
+		return nil
+	})
 	h.keep("")
 }
 
-// flush writes the waiting entries. The caller holds busy.
+// flush writes the waiting entries.
 func (h *history) flush() {
+	h.busy <- struct{}{}
+	defer func() { <-h.busy }()
 	h.mu.Lock()
 	dir, batch := h.dir, h.pending
 	if dir == "" || len(batch) == 0 {
@@ -223,20 +217,15 @@ type History struct {
 const readTime = 2 * time.Second
 
 // after returns the entries after a time, including those that are not on the disk yet.
-func (h *history) after(ctx context.Context, after time.Time) History {
+func (h *history) after(after time.Time) History {
 	h.mu.Lock()
 	dir, problem, dropped := h.dir, h.problem, h.dropped
 	fresh := slices.Concat(h.writing, h.pending)
 	h.mu.Unlock()
 	var out History
 	if dir != "" {
-		read := make(chan History, 1)
-		go func() { read <- ReadHistory(dir) }()
-		ctx, cancel := context.WithTimeout(ctx, readTime)
-		defer cancel()
-		select {
-		case out = <-read:
-		case <-ctx.Done():
+		var ok bool
+		if out, ok = durable.Soon(readTime, func() History { return ReadHistory(dir) }); !ok {
 			out.Problem = fmt.Sprintf("the history on the volume could not be read within %s: only what is in memory is shown",
 				readTime)
 		}
@@ -256,9 +245,7 @@ func (h *history) after(ctx context.Context, after time.Time) History {
 }
 
 // History returns the entries after a time, including those that are not on the disk yet.
-func (c *Coordinator) History(ctx context.Context, after time.Time) History {
-	return c.history.after(ctx, after)
-}
+func (c *Coordinator) History(after time.Time) History { return c.history.after(after) }
 
 // Remember adds an entry about something other than a decision.
 func (c *Coordinator) Remember(e Entry) { c.history.remember(e) }

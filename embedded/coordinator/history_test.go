@@ -202,7 +202,7 @@ func TestHistoryOfALife(t *testing.T) {
 		c := w.coordinator("a")
 		run := live(t, c)
 		time.Sleep(3 * time.Second)
-		if h := c.History(t.Context(), time.Time{}); len(h.Entries) == 0 || h.Problem != "" {
+		if h := c.History(time.Time{}); len(h.Entries) == 0 || h.Problem != "" {
 			t.Errorf("got %+v", h)
 		}
 		if err := run(); err != nil {

@@ -130,6 +130,15 @@ func TestBallot(t *testing.T) {
 			t.Errorf("ballot: %s: got %q, want %q", c.name, got, c.want)
 		}
 	}
+	// Heartbeats come, so there is no evidence, even if the evidence would be too young to act on.
+	for name, change := range map[string]func(*Candidacy){"paused": paused, "stalls": stalls} {
+		now := doomed()
+		change(&now)
+		now.Silence = 499 * time.Millisecond
+		if got := now.Evidence(); got != "" {
+			t.Errorf("ballot: %s, and heard: got the evidence %q", name, got)
+		}
+	}
 }
 
 // A leader may be silent for a part of the time that raft's own timer allows.
