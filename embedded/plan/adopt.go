@@ -399,13 +399,10 @@ func (o adopting) mayReturn(r *Record) bool {
 	return r != nil && r.Cause == Adopted && o.Member.Paused != nil
 }
 
-// forbidden says why a restore is not allowed while another program runs voters that are not named lost.
-func (o adopting) forbidden(p *Restore) string { return stranded(o.Foreign(), p) }
-
-// stranded says why a restore is not allowed while another program runs the voters of these slots, "" if it is. A voter
-// that is not named lost would keep running in a cluster that the others have left. Recovery stays allowed.
-func stranded(foreign []string, p *Restore) string {
-	slots := slices.DeleteFunc(slices.Clone(foreign), func(slot string) bool { return slices.Contains(p.Lost, slot) })
+// forbidden says why a restore is not allowed while another program runs voters that are not named lost, "" if it is.
+// Such a voter would keep running in a cluster that the others have left. Recovery stays allowed.
+func (o adopting) forbidden(p *Restore) string {
+	slots := slices.DeleteFunc(o.Foreign(), func(slot string) bool { return slices.Contains(p.Lost, slot) })
 	if p.Survivor != "" || len(slots) == 0 {
 		return ""
 	}

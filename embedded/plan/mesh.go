@@ -166,6 +166,25 @@ func (o mesh) dismissedBy(id uint64) string {
 	return ""
 }
 
+// promised counts the seats of a charter whose disks are known to have promised something, last of all.
+func (o mesh) promised(c Charter, what func(Charter) bool) (seats int) {
+	for _, s := range c.Seats {
+		mine := o.Disk.Ledger.Promise()
+		seats += boolean(s.Disk == o.Claim.Disk && mine != nil && what(*mine) ||
+			slices.ContainsFunc(o.Peers, func(p Peer) bool {
+				return p.Facts != nil && p.Facts.Disk == s.Disk && p.Facts.Promise != nil && what(*p.Facts.Promise)
+			}))
+	}
+	return seats
+}
+
+// givenUp reports whether the operator gave the cluster up, and no live leader contradicts that.
+func (o mesh) givenUp() bool {
+	return o.Orders.New && !slices.ContainsFunc(o.Peers, func(p Peer) bool {
+		return p.Live && p.Facts != nil && p.Facts.Leader
+	})
+}
+
 // of reports whether the node's disk is in that generation.
 func (f Facts) of(r *Record) bool { return r != nil && f.Record != nil && f.Record.ID == r.ID }
 

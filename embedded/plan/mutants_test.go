@@ -493,9 +493,9 @@ var mutants = []mutant{
 `, `		case h == nil:
 			_ = s.note
 `, byUpkeep},
-	{"defragment beside another", "upkeep.go", `s.holder != nil && s.holder.Facts.Defragging {`, `s.holder != nil && s.holder.Facts.Defragging && o.Member.Lock != nil {`, byStories},
-	{"the leader first", "upkeep.go", `(o.Member.Leader || !h.Facts.Leader && s.slot < o.Claim.Slot)`, `!o.Member.Leader && s.slot < o.Claim.Slot`, byUpkeep},
-	{"no order of followers", "upkeep.go", `!h.Facts.Leader && s.slot < o.Claim.Slot)`, `s.slot == "-")`, byStories},
+	{"defragment beside another", "upkeep.go", `return f.Defragging }); len(slots) > 0 {`, `return f.Defragging && o.Member.Lock != nil }); len(slots) > 0 {`, byStories},
+	{"the leader first", "upkeep.go", `(o.Member.Leader || !f.Leader && f.Slot < o.Claim.Slot)`, `!o.Member.Leader && f.Slot < o.Claim.Slot`, byUpkeep},
+	{"no order of followers", "upkeep.go", `!f.Leader && f.Slot < o.Claim.Slot)`, `f.Slot == "-")`, byStories},
 	{"defragment during a backup", "upkeep.go", `if o.Member.Snapshot && o.Member.Fragmented {`, `if o.Member.Snapshot && !o.Member.Fragmented {`, byUpkeep},
 	{"defragment without the lock", "upkeep.go", `if obstacle := cmp.Or(o.obstacle(), o.lockedBy(), o.resting()); obstacle != "" {
 		return wait(waits`, `if obstacle := cmp.Or(o.obstacle(), o.resting()); obstacle != "" {
@@ -550,9 +550,9 @@ var mutants = []mutant{
 	{"delete keys although there is something to gain", "upkeep.go", `case len(o.gaining(full)) > 0:`,
 		`case len(o.gaining(full)) > 9:`, byStories},
 	{"hand over in vain", "upkeep.go", `(!m.Leader || len(full) == 1)`, `(!m.Leader || len(full) > 0)`, byStories},
-	{"wait for a leader that has nothing to gain", "upkeep.go", `(!h.Facts.Leader || len(full) == 1)`,
-		`(!h.Facts.Leader || len(full) > 0)`, byStories},
-	{"never wait for the leader", "upkeep.go", `(!h.Facts.Leader || len(full) == 1)`, `!h.Facts.Leader`, byStories},
+	{"wait for a leader that has nothing to gain", "upkeep.go", `(!f.Leader || len(full) == 1)`,
+		`(!f.Leader || len(full) > 0)`, byStories},
+	{"never wait for the leader", "upkeep.go", `(!f.Leader || len(full) == 1)`, `!f.Leader`, byStories},
 	{"delete keys right after a compaction", "upkeep.go", `case o.Compacted: //`, `case o.Compacted && m.Leader: //`, byStories},
 	{"a full database that shows nothing free", "upkeep.go", `j.Full && (!tried || u.Roomy(s)`, `j.Full && (u.Roomy(s)`, byJudge},
 	{"defragment again without a gain", "upkeep.go", `j.Full && (!tried || u.Roomy(s) || free >= s.Quota/20)`, `j.Full`, byJudge},
@@ -697,7 +697,7 @@ var mutants = []mutant{
 	{"any disk's leaving counts for the slot", "fence.go", `f.Left.Proposal == p.ID && f.Member == m.ID`, `f.Left.Proposal == p.ID`, byStories},
 	{"learners are never promoted unheard", "fence.go", `return left < f.voters/2+1 && left+f.learners < all/2+1`, `return left < f.voters/2+1 && all > 0`, byStories},
 	{"restore before its voters have left", "fence.go", `	case p.Led == nil && !dead:`, `	case p.Led == nil && !dead && old == nil:`, byStories},
-	{"the list of one that left long ago", "knowledge.go", ` && (live || open != nil && open.ID == f.Left.Proposal):`, ` && (live || open != nil):`, byStories},
+	{"the list of one that left long ago", "knowledge.go", ` && (p.Live || open != nil && open.ID == f.Left.Proposal):`, ` && (p.Live || open != nil):`, byStories},
 	{"set the lost aside although they hold more", "ending.go", `!o.Disk.Log.after(*p.Log):`, `o.Disk.Log != nil:`, byStories},
 	{"set the lost aside beside a backup", "ending.go", `	if p == nil || p.Led != nil || !slices`, `	if p == nil || p.Led != nil || p.Log == nil || !slices`, byStories},
 	{"the lost are set aside as they run", "ending.go", `	switch {
@@ -716,7 +716,7 @@ var mutants = []mutant{
 	{"set aside on anybody's word", "next.go", `o.dismissedBy(o.Disk.Member) != "":`, `o.removedBy(o.Disk.Member) != "":`, byStories},
 	{"set aside without asking the leader", "sim_act_test.go", `func() { n.dismissed(a) }, `, ``, byDismissal},
 	{"a stray blocks a start", "rivals.go", `f.Slot != o.Claim.Slot || o.otherGeneration(f) {`, `f.Slot != o.Claim.Slot {`, byStories},
-	{"a stray takes a seat", "knowledge.go", `if p.Facts != nil && !o.otherGeneration(p.Facts) {`, `if p.Facts != nil {`, byStories},
+	{"a stray takes a seat", "knowledge.go", `f.Slot == slot && !o.otherGeneration(&f) &&`, `f.Slot == slot &&`, byStories},
 	{"a stray holds a member's slot", "mesh.go", `case o.otherGeneration(f):`, `case o.otherGeneration(f) && slot == "":`, byStories},
 	{"a stray's store makes ours worthless", "mesh.go", `case mine != nil && f.Record.ID != mine.ID:`, `case mine != nil && f.Record.ID == "":`, byStories},
 	{"a copy of the store counts", "mesh.go", ` || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):`, `:`, byStories},

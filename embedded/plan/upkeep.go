@@ -273,12 +273,20 @@ func (o upkeep) obstacle() string { return cmp.Or(proposals(o).frozen(), o.halte
 
 // defragging says which other member is defragmenting, according to the gossip.
 func (o upkeep) defragging() string {
-	for _, s := range o.wantedSlots() {
-		if !s.ours && s.holder != nil && s.holder.Facts.Defragging {
-			return fmt.Sprintf("slot %s is being defragmented", s.slot)
-		}
+	if slots := o.others(func(f *Facts) bool { return f.Defragging }); len(slots) > 0 {
+		return fmt.Sprintf("slot %s is being defragmented", slots[0])
 	}
 	return ""
+}
+
+// others lists the other slots whose holders say something.
+func (o upkeep) others(says func(*Facts) bool) (slots []string) {
+	for _, s := range o.wantedSlots() {
+		if !s.ours && s.holder != nil && says(s.holder.Facts) {
+			slots = append(slots, s.slot)
+		}
+	}
+	return slots
 }
 
 // absent says which member does not serve. A member that defragments or restarts answers no clients, so all others
@@ -323,25 +331,16 @@ func fragmented(f *Facts) bool { return f.Fragmented }
 // before names a slot that has the same to do and goes first: of two followers the lower slot, and any follower before
 // the leader. "" for none.
 func (o upkeep) before(same func(*Facts) bool) string {
-	for _, s := range o.wantedSlots() {
-		h := s.holder
-		if !s.ours && h != nil && same(h.Facts) && (o.Member.Leader || !h.Facts.Leader && s.slot < o.Claim.Slot) {
-			return s.slot
-		}
-	}
-	return ""
+	first := o.others(func(f *Facts) bool {
+		return same(f) && (o.Member.Leader || !f.Leader && f.Slot < o.Claim.Slot)
+	})
+	return strings.Join(first[:min(1, len(first))], "")
 }
 
 // gaining lists the other slots whose holders say that a defragmentation is worth it; the leader's only if no other
 // database is full.
-func (o upkeep) gaining(full []string) (slots []string) {
-	for _, s := range o.wantedSlots() {
-		h := s.holder
-		if !s.ours && h != nil && h.Facts.Fragmented && (!h.Facts.Leader || len(full) == 1) {
-			slots = append(slots, s.slot)
-		}
-	}
-	return slots
+func (o upkeep) gaining(full []string) []string {
+	return o.others(func(f *Facts) bool { return f.Fragmented && (!f.Leader || len(full) == 1) })
 }
 
 // full lists the slots whose database is at or above the watermark, as their holders say.
