@@ -70,12 +70,8 @@ type schedule struct {
 // the leader. A leader looks regularly, because its disk may hang.
 func (v *schedule) due(g plan.Glance) bool {
 	ago := time.Since(v.last)
-	if !g.Doubtful {
-		v.began = time.Time{}
+	if lasts(&v.began, g.Doubtful, time.Now()); !g.Doubtful {
 		return (g != v.seen || g.Leads) && ago >= lookEvery
-	}
-	if v.began.IsZero() {
-		v.began = time.Now()
 	}
 	return ago >= min(time.Since(v.began)/16, restEvery)
 }

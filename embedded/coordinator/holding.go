@@ -114,11 +114,6 @@ func (h *holding) hold(v Volume) {
 	h.names.write() // the addresses that were heard before there was a volume
 }
 
-// without notes why no volume is free, or why one could not be claimed.
-func (h *holding) without(none, failed string) {
-	h.set(func(now *held) { now.none, now.failed = none, failed })
-}
-
 // forget notes that the volume is no longer held.
 func (h *holding) forget() {
 	h.set(func(now *held) { now.volume, now.id, now.leaving = nil, plan.Volume{}, false })

@@ -54,7 +54,7 @@ func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id p
 	id, dropped, err = c.letGo(ctx, v, why)
 	if dropped {
 		if !must {
-			c.holding.leaveTo(id.Slot)
+			c.holding.set(func(now *held) { now.left = left{id.Slot, time.Now().Add(leftTime)} })
 		}
 		c.holding.unpark()
 		c.look()
@@ -121,11 +121,6 @@ func (c *Coordinator) Releasable() (plan.Volume, error) {
 		return plan.Volume{}, err
 	}
 	return held.volume.Identity(), nil
-}
-
-// leaveTo leaves a slot to the other nodes for a while.
-func (h *holding) leaveTo(slot string) {
-	h.set(func(now *held) { now.left = left{slot, time.Now().Add(leftTime)} })
 }
 
 // unpark undoes a release that failed.

@@ -126,8 +126,9 @@ func (s *sentinel) object(ctx context.Context, p *plan.Restore) {
 }
 
 // show makes the leader show in the store that it is live, from its election on, for people and commands on other
-// machines. No decision depends on this beacon. The leader also signs again what began its generation, if the signatures
-// in the store no longer count, or will soon expire. Otherwise a disk of an older generation would find nothing proven.
+// machines. No decision depends on this beacon. The leader also signs again what began its generation, if the
+// signatures in the store no longer count, or will soon expire. Otherwise a disk of an older generation would find
+// nothing proven.
 func (s *sentinel) show(ctx context.Context) {
 	var last time.Time
 	for every(ctx, time.Second) {

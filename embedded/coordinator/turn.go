@@ -26,26 +26,6 @@ type turn struct {
 	peers     peers
 }
 
-func (t *turn) act(ctx context.Context, o plan.Observation, a plan.Action) error {
-	switch a.Kind {
-	case plan.Unlock:
-		return t.giveBack(ctx, o)
-	case plan.HandOver:
-		return t.handOver(ctx)
-	case plan.Defrag:
-		return t.defragment(ctx, o)
-	case plan.Reload:
-		return t.reload(ctx, o)
-	case plan.Compact:
-		return t.compact(ctx, a.Revision)
-	case plan.Raise:
-		return t.raise(ctx, o, a.Alarm)
-	case plan.Disarm:
-		return t.disarm(ctx)
-	}
-	return fmt.Errorf("carry out %q: unknown action, which is a bug", a.Kind)
-}
-
 // unlock tries to return the lock, if it was taken, even if ctx has ended.
 func (t *turn) unlock(ctx context.Context, value []byte) {
 	if value == nil {
@@ -71,10 +51,11 @@ func (t *turn) giveBack(ctx context.Context, o plan.Observation) error {
 	return t.world.Etcd.Unlock(ctx, value)
 }
 
-// lock takes the disruption lock for something that may keep this member from serving, and returns its value. It is held
-// until unlock or for ttl, so ttl must be longer than that takes. A lock that this slot's previous process left is taken
-// over, and so is one that a restored database brought back, or that nobody will return (see [plan.Observation.Moot]).
-// If another slot holds the lock, the error says who, and wraps plan.ErrConflict; lock does not wait.
+// lock takes the disruption lock for something that may keep this member from serving, and returns its value. The lock
+// is held until unlock or for ttl, so ttl must be longer than that takes. A lock that this slot's previous process left
+// is taken over, and so is one that a restored database brought back, or that nobody will return (see
+// [plan.Observation.Moot]). If another slot holds the lock, the error says who, and wraps plan.ErrConflict; lock does
+// not wait.
 func (t *turn) lock(ctx context.Context, purpose string, ttl time.Duration) (value []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
