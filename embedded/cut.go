@@ -39,8 +39,8 @@ func closed(c <-chan struct{}) bool {
 
 // errCut is what a client gets whose call is ended, so that it resumes on another member. A watch lasts as long as its
 // client likes, and etcd's Close waits 7 s for it while a leader keeps leading (measured: 8.1 s with one watch, 14 ms
-// with this). The text must differ from the two texts on which etcd's client repeats a write (clientv3 retry_interceptor.go), because
-// the write may have been carried out.
+// with this). The text must differ from the two texts on which etcd's client repeats a write (clientv3
+// retry_interceptor.go), because the write may have been carried out.
 var errCut = status.Error(codes.Unavailable, "holdfast: this member is stopping")
 
 // serverOptions install interceptors that run after etcd's own.

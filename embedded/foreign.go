@@ -66,8 +66,9 @@ func findForeign(volume string) (f *foreign, err error) {
 		}
 		return f.locate(volume)
 	case len(tokens) > 0 && plain:
-		return &foreign{Origin: plan.Origin{Obstacle: fmt.Sprintf("%s holds the data of two programs, plain etcd's in %s and "+
-			"etcd-manager's in %s: move away the one that is not in use", volume, memberDir, managerData)}}, nil
+		obstacle := fmt.Sprintf("%s holds the data of two programs, plain etcd's in %s and etcd-manager's in %s: move away "+
+			"the one that is not in use", volume, memberDir, managerData)
+		return &foreign{Origin: plan.Origin{Obstacle: obstacle}}, nil
 	case len(tokens) > 0:
 		f := &foreign{Origin: plan.Origin{Program: plan.EtcdManager}}
 		if f.Obstacle, err = f.readState(volume, tokens); err != nil || f.Obstacle != "" {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"holdfast/embedded/plan"
 	"holdfast/embedded/settings"
@@ -119,8 +118,7 @@ func (m *Member) begin(spec plan.Spec) (*life, error) {
 		return nil, errors.New("it is running already, or still stopping")
 	}
 	l := newLife(spec, m.lg, m.notify)
-	lg := etcdLogger(m.lg, m.cfg.LogLevel, spec, lastWord{killed: l.killed, note: m.note}).
-		WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return newCalm(c, l.stop, l.killed) }))
+	lg := etcdLogger(m.lg, m.cfg.LogLevel, spec, lastWord{killed: l.killed, note: m.note}, l.stop)
 	ec, err := etcdConfig(m.cfg, spec, lg, append(m.seen.serverOptions(), l.serverOptions()...))
 	if err != nil {
 		return nil, err

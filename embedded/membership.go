@@ -32,7 +32,7 @@ type Cluster struct {
 func (c Cluster) Members() []plan.MemberInfo {
 	var all []plan.MemberInfo
 	for _, mm := range c.list() {
-		all = append(all, c.names.listed(mm))
+		all = append(all, c.names.listed(listedMember(uint64(mm.ID), mm)))
 	}
 	return all
 }

@@ -62,6 +62,19 @@ func ReadDatabase(path string) (*Memberships, error) {
 	return m, nil
 }
 
+// MemberList returns the member list of a data directory on which no etcd runs, as last applied there, sorted by ID.
+// Entries of the log that are not applied yet may change it. MemberList changes nothing.
+func (d Disk) MemberList(dir string) (list []plan.MemberInfo, err error) {
+	m, err := ReadDatabase(DatabasePath(dir))
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range m.V3 {
+		list = append(list, d.Names.listed(l))
+	}
+	return list, nil
+}
+
 func (m *Memberships) open(path string) (raft *raftMembers, err error) {
 	err = viewDatabase(path, func(tx *bolt.Tx) (err error) {
 		raft, err = m.readDatabase(tx)

@@ -95,7 +95,7 @@ func trialConfig(spec plan.Spec, lg *zap.Logger) *embed.Config {
 	c.ListenPeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = nil, nil, nil
 	c.TickMs, c.ElectionMs = 10, 100
 	c.QuotaBackendBytes = trialQuota
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(lg, "error", spec, lastWord{}))
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(lg, "error", spec, lastWord{killed: newLatch()}, newLatch()))
 	return c
 }
 
