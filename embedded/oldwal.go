@@ -72,10 +72,8 @@ func checkWAL(dir string) error {
 	if log.old > 0 && !replaysV2 {
 		return fmt.Errorf("%w: %s has %d of etcd 3.5 or older, the last at index %d: "+
 			"`holdfast volume repair-wal %s` tells whether they can be left behind; else run etcd 3.6.11 or newer "+
-			"on it until it has taken "+
-			"a raft snapshot beyond that index (--snapshot-count=100 and as many writes), or restore "+
-			"the cluster from a snapshot",
-			ErrOldWAL, walDir, log.old, log.last.Index, dir)
+			"on it until it has taken a raft snapshot beyond that index (--snapshot-count=100 and as many writes), or "+
+			"restore the cluster from a snapshot", ErrOldWAL, walDir, log.old, log.last.Index, dir)
 	}
 	return nil
 }

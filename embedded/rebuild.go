@@ -99,8 +99,7 @@ func databaseOnly(dir string) error {
 		for _, e := range entries {
 			if e.Name() != filepath.Base(path) {
 				return fmt.Errorf("%s is there besides the database: a data directory is rebuilt once, and an attempt that "+
-					"failed begins with another copy of the database",
-					filepath.Join(filepath.Dir(path), e.Name()))
+					"failed begins with another copy of the database", filepath.Join(filepath.Dir(path), e.Name()))
 			}
 		}
 	}

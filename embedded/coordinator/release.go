@@ -48,8 +48,7 @@ func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id p
 		c.holding.open()
 		return v.Identity(), false, errors.New(risk)
 	case risk != "":
-		c.lg.Warn("giving the volume back at a risk: the "+
-			"cluster may be without a quorum", zap.String("risk", risk))
+		c.lg.Warn("giving the volume back at a risk: the cluster may be without a quorum", zap.String("risk", risk))
 	}
 	id, dropped, err = c.letGo(ctx, v, why)
 	if dropped {
@@ -82,9 +81,8 @@ func (l left) avoided(also map[string]string) map[string]string {
 	if all == nil {
 		all = map[string]string{}
 	}
-	all[l.slot] = fmt.Sprintf("slot %s was given back for another node to take; this one "+
-		"claims it at %s if nobody has", l.slot,
-		l.until.UTC().Format("15:04:05 UTC"))
+	all[l.slot] = fmt.Sprintf("slot %s was given back for another node to take; this one claims it at %s if nobody has",
+		l.slot, l.until.UTC().Format("15:04:05 UTC"))
 	return all
 }
 

@@ -122,9 +122,8 @@ func (o adopting) adopt() Action {
 	}
 	r := AdoptedRecord(o.Config.Cluster, o.Config.PeerURL, *from)
 	if err := r.Valid(); err != nil {
-		return wait("slot %s holds data of the cluster %x of %s that cannot be taken over: no record can be made of "+
-			"its members: %v",
-			o.Claim.Slot, from.Cluster, from.Program, err)
+		return wait("slot %s holds data of the cluster %x of %s that cannot be taken over: no record can be made of its "+
+			"members: %v", o.Claim.Slot, from.Cluster, from.Program, err)
 	}
 	if why := o.contradiction(&r); why.Text != "" {
 		return wait("%s", why)
@@ -147,9 +146,8 @@ func (o adopting) adopt() Action {
 	}
 	return Action{Kind: Adopt, Record: &r, Member: from.Member, Over: over,
 		Mirror: shared && (o.Store.Record == nil || over),
-		Why: fmt.Sprintf("slot %s takes over the member %x of the cluster %x that %s "+
-			"has run, with its data: %s", o.Claim.Slot,
-			from.Member, from.Cluster, from.Program, r.Token())}
+		Why: fmt.Sprintf("slot %s takes over the member %x of the cluster %x that %s has run, with its data: %s",
+			o.Claim.Slot, from.Member, from.Cluster, from.Program, r.Token())}
 }
 
 // unfit says why the data on the disk must not be taken over.
@@ -160,27 +158,22 @@ func (o adopting) unfit(from *Origin) Said {
 	switch {
 	case !o.Config.Adopt:
 		return say("slot %s holds data of the %s, and nothing is touched: to take the cluster over, set cluster.adopt to "+
-			"true; if the data may be set aside, run %s",
-			slot, cluster, setVolumeAside)
+			"true; if the data may be set aside, run %s", slot, cluster, setVolumeAside)
 	case from.Obstacle != "":
 		return say("slot %s holds data of the %s that cannot be taken over: %s", slot, cluster, from.Obstacle)
 	case !listed:
-		return say("slot %s holds data of member %x, which the %s does not have any more: if "+
-			"it may be set aside, run %s", slot,
-			from.Member, cluster, setVolumeAside)
+		return say("slot %s holds data of member %x, which the %s does not have any more: if it may be set aside, run %s",
+			slot, from.Member, cluster, setVolumeAside)
 	case m.Slot != slot:
-		return say("slot %s holds data of the member of slot %s (%x) of the %s: "+
-			"give this volume the slot %s", slot, m.Slot, m.ID,
-			cluster, m.Slot)
+		return say("slot %s holds data of the member of slot %s (%x) of the %s: give this volume the slot %s", slot, m.Slot,
+			m.ID, cluster, m.Slot)
 	case len(strays) > 0:
-		return say("the %s has a member that is a learner or has not started yet (%x): promote it, or "+
-			"remove it, with etcdctl first",
-			cluster, strays[0].ID)
+		return say("the %s has a member that is a learner or has not started yet (%x): promote it, or remove it, with "+
+			"etcdctl first", cluster, strays[0].ID)
 	case undecided(from.Version):
 	case Older(o.Config.Etcd, from.Version):
-		return say("the %s is at etcd %s, and this holdfast embeds %s, which cannot open its data: run one "+
-			"with that etcd or a newer one",
-			cluster, from.Version, o.Config.Etcd)
+		return say("the %s is at etcd %s, and this holdfast embeds %s, which cannot open its data: run one with that etcd "+
+			"or a newer one", cluster, from.Version, o.Config.Etcd)
 	case distant(o.Config.Etcd, from.Version):
 		return say("the %s is at etcd %s, and this holdfast embeds %s: members more than one minor apart cannot be in one "+
 			"cluster; upgrade it with %s first, one minor after the other",
@@ -208,10 +201,8 @@ func (o adopting) contradiction(r *Record) Said {
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f != nil && f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() != r.ID {
-			return say("node %s has taken over the same cluster %x as %s, and this node would do so as %s: "+
-				"cluster.name and "+
-				"etcd.peer-url must be the same",
-				p.Node, f.CID, f.Record.Token(), r.Token())
+			return say("node %s has taken over the same cluster %x as %s, and this node would do so as %s: cluster.name and "+
+				"etcd.peer-url must be the same", p.Node, f.CID, f.Record.Token(), r.Token())
 		}
 	}
 	known, conflict := o.withoutReplaced(r).latest()
@@ -330,9 +321,8 @@ func (o adopting) mixed() string {
 	}
 	foreign := o.Foreign()
 	if len(foreign) == 0 && o.returning() {
-		return fmt.Sprintf("%s goes back to another program: no member is added, removed or replaced, nothing is restored, "+
-			"and no backup is deleted; %s ends that",
-			r.Token(), Command("resume"))
+		return fmt.Sprintf("%s goes back to another program: no member is added, removed or replaced, nothing is "+
+			"restored, and no backup is deleted; %s ends that", r.Token(), Command("resume"))
 	}
 	if o.returning() {
 		return fmt.Sprintf("%s goes back to another program, and %s run there by now: no member is added, removed or "+
@@ -352,8 +342,7 @@ func (o adopting) noteTaken() Action {
 	switch {
 	case r.Cause == Adopted && noted && o.returning():
 		return Action{Kind: Note, Return: true, Why: fmt.Sprintf("%s goes back to another program: removing the note on "+
-			"the disk of slot %s that all of it was taken over",
-			r.Token(), o.Claim.Slot)}
+			"the disk of slot %s that all of it was taken over", r.Token(), o.Claim.Slot)}
 	case r.Cause != Adopted || noted || o.returning():
 		return Action{}
 	}
@@ -407,9 +396,8 @@ func (o adopting) forbidden(p *Restore) string {
 		return ""
 	}
 	return fmt.Sprintf("%s not taken over yet, and a restore would leave what runs there behind: finish the takeover "+
-		"first, or, if %s gone for good, begin the restore with --lost %s",
-		they(slots, "is", "are"), map[bool]string{true: "it is", false: "they are"}[len(slots) == 1],
-		strings.Join(slots, ","))
+		"first, or, if %s gone for good, begin the restore with --lost %s", they(slots, "is", "are"),
+		map[bool]string{true: "it is", false: "they are"}[len(slots) == 1], strings.Join(slots, ","))
 }
 
 // Mixed says that another program may run voters of an adopted cluster, and what waits until it does not; "" if none

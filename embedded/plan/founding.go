@@ -47,9 +47,8 @@ func (o founding) begin() Action {
 				o.whoRuns(known))
 		}
 		if o.taking() { // once it has a record it cannot take another slot
-			return wait("the cluster %s exists; hosts may still be taking other slots, so this blank disk "+
-				"does not join it for a moment",
-				known.Token())
+			return wait("the cluster %s exists; hosts may still be taking other slots, so this blank disk does not join it "+
+				"for a moment", known.Token())
 		}
 		return Action{Kind: Vacate, Record: known,
 			Why: fmt.Sprintf("the cluster %s exists: this blank disk must be admitted to it, it founds nothing", known.Token())}
@@ -185,9 +184,8 @@ func (o founding) witness(own *Charter) string {
 			known = known || p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.Token() == w.Token
 		}
 		if !known {
-			return fmt.Sprintf("the tag of volume %s says that it belongs to the cluster %s, of which no disk is here: bring "+
-				"its disks back; if they are gone for good, remove that tag from the volume",
-				w.Volume, w.Token)
+			return fmt.Sprintf("the tag of volume %s says that it belongs to the cluster %s, of which no disk is here: "+
+				"bring its disks back; if they are gone for good, remove that tag from the volume", w.Volume, w.Token)
 		}
 	}
 	return ""
@@ -374,14 +372,12 @@ func (o founding) movable(to Charter) Said {
 	promises := o.Disk.Ledger.Promises
 	if !to.newer(promises[len(promises)-1]) {
 		return say("this disk promised charter %s, and the disks that are here now (%s) do not make a newer one; if the "+
-			"others are gone for good, run %s",
-			promises[len(promises)-1].ID(), to.ID(), Command("found --abandon"))
+			"others are gone for good, run %s", promises[len(promises)-1].ID(), to.ID(), Command("found --abandon"))
 	}
 	for _, p := range promises {
 		if !to.keepsMajority(p) {
 			return say("this disk promised charter %s, and a majority of its disks is not here, so they might have founded "+
-				"without us; if they are gone for good, run %s",
-				p.ID(), Command("found --abandon"))
+				"without us; if they are gone for good, run %s", p.ID(), Command("found --abandon"))
 		}
 	}
 	return Said{}

@@ -40,9 +40,8 @@ func (o proposals) beside(a Action) Action {
 // long enough.
 func (o proposals) restoring(p *Restore, a Action) Action {
 	if p.Led != nil && !o.heardConsent(p.ID) {
-		return a.but(say("a %s is proposed by %s, and nothing begins before an operator confirms it on a node "+
-			"of this cluster: %s, or %s",
-			p.Title(), p.By, command("restore --confirm %s", p.ID), Command("restore --abort")))
+		return a.but(say("a %s is proposed by %s, and nothing begins before an operator confirms it on a node of this "+
+			"cluster: %s, or %s", p.Title(), p.By, command("restore --confirm %s", p.ID), Command("restore --abort")))
 	}
 	founder := slices.Contains(p.founders(o.Store.Record), o.Claim.Slot)
 	excused := !founder || o.Unable != ""
@@ -166,9 +165,8 @@ func (o proposals) frozen() string {
 // prepare builds what a restore or a recovery needs beside etcd's data, after discarding what was built for another.
 func (o proposals) prepare(r *Restore) Action {
 	if p := o.Disk.Ledger.Prepared; p != nil && p.ID != r.ID || o.Disk.Built != "" && o.Disk.Built != r.ID {
-		return Action{Kind: Discard, Why: fmt.Sprintf("slot %s deletes what it has prepared for another restore, to "+
-			"make room for %s", o.Claim.Slot,
-			r.Source())}
+		return Action{Kind: Discard, Why: fmt.Sprintf("slot %s deletes what it has prepared for another restore, to make "+
+			"room for %s", o.Claim.Slot, r.Source())}
 	}
 	a := Action{Kind: Prepare, Restore: r,
 		Why: fmt.Sprintf("slot %s prepares the %s (attempt %d), asked for by %s", o.Claim.Slot, r.Title(), r.Attempt, r.By)}

@@ -20,9 +20,8 @@ func (o resuming) resume() Action {
 		return o.repair()
 	}
 	if d.ClusterID != d.RecordCID {
-		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is touched; "+
-			"if it may be set aside, run %s",
-			o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID, setVolumeAside)
+		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is "+
+			"touched; if it may be set aside, run %s", o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID, setVolumeAside)
 	}
 	next, _, pending := succession(o).ended()
 	switch {
@@ -160,8 +159,7 @@ func (o resuming) repair() Action {
 		return o.rewrite(r, by)
 	}
 	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is "+
-		"touched; if it may be set aside, run %s",
-		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, setVolumeAside)
+		"touched; if it may be set aside, run %s", o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, setVolumeAside)
 }
 
 // enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the founder it promised

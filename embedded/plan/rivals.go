@@ -135,13 +135,11 @@ func (o claiming) rivalry() Action {
 				Why: fmt.Sprintf("node %s holds slot %s as well and comes first: the blank disk here takes another slot", p.Node,
 					f.Slot)}
 		case f.Running:
-			return wait("node %s runs slot %s (disk %s, epoch %d), so this disk (%s, epoch %d) does not "+
-				"start; stop one of the two",
-				p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch)
+			return wait("node %s runs slot %s (disk %s, epoch %d), so this disk (%s, epoch %d) does not start; stop one of "+
+				"the two", p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch)
 		default:
 			return wait("node %s holds slot %s as well (disk %s, epoch %d; this disk is %s, epoch %d) and comes first; "+
-				"waiting until it is gone",
-				p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch)
+				"waiting until it is gone", p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch)
 		}
 	}
 	return Action{}

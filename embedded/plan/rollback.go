@@ -27,10 +27,9 @@ func (o resuming) rollback() Action {
 	if l == nil || d.Log == nil || !d.behind(l.Facts.Term, acked) {
 		return Action{}
 	}
-	what := fmt.Sprintf("the disk of slot %s went back in time: its log ends at index %d, in term "+
-		"%d, and leader %s has seen "+
-		"its member %x acknowledge index %d, in term %d (was the machine or the volume rolled back, or is this an old copy?)",
-		o.Claim.Slot, d.Log.Index, d.Term, l.Node, d.Member, acked, l.Facts.Term)
+	what := fmt.Sprintf("the disk of slot %s went back in time: its log ends at index %d, in term %d, and leader %s has "+
+		"seen its member %x acknowledge index %d, in term %d (was the machine or the volume rolled back, or is this an "+
+		"old copy?)", o.Claim.Slot, d.Log.Index, d.Term, l.Node, d.Member, acked, l.Facts.Term)
 	if !l.Facts.Confirmed {
 		return wait("%s; it does not start, and waits until a majority confirms that leader", what)
 	}

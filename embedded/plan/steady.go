@@ -188,8 +188,7 @@ func (o steady) admit(slot string, h *Peer, m MemberInfo, q quorum) Action {
 	case m.Connected:
 		return wait("slot %s has no data on %s, yet member %x is connected: two holders?", slot, h.Node, m.ID)
 	case q.healthy <= q.voters/2: // of all voters, hence also of the remaining ones
-		return wait("slot %s waits to be admitted, but only %d "+
-			"of %d voters are connected", slot, q.healthy, q.voters)
+		return wait("slot %s waits to be admitted, but only %d of %d voters are connected", slot, q.healthy, q.voters)
 	case q.learner != nil && q.learner.Slot != slot:
 		return wait("slot %s waits to be admitted until learner %x of slot %s is a voter", slot, q.learner.ID,
 			q.learner.Slot)

@@ -134,8 +134,7 @@ func (o upkeep) giveUpData() Action {
 	}
 	switch {
 	case obstacle != "":
-		return wait("the data of slot %s differs from the others' and is to be "+
-			"set aside; that waits: %s", slot, obstacle)
+		return wait("the data of slot %s differs from the others' and is to be set aside; that waits: %s", slot, obstacle)
 	case m.Alarmed(Corrupt) && !m.blames(m.ID):
 		return Action{Kind: Raise, Alarm: Corrupt,
 			Why: fmt.Sprintf("the operator says that the data of slot %s is what differs: making the alarm CORRUPT "+
