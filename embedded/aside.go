@@ -28,31 +28,32 @@ var validReason = regexp.MustCompile(`^` + reasonWords + `$`)
 // crash. reason consists of words of lower-case letters and digits, joined by "-"; each begins with a letter. The error
 // is errLocked while another process uses the directory.
 func (Disk) SetAside(dir, reason string) (newPath string, err error) {
+	defer during(&err, "set aside %s", dir)
 	if !validReason.MatchString(reason) {
-		return "", fmt.Errorf("set aside %s: reason must be lower-case words that begin with a letter, joined by -, got %q",
-			dir, reason)
+		return "", fmt.Errorf("reason must be lower-case words that begin with a letter, joined by -, got %q", reason)
 	}
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return "", durable.SyncDir(filepath.Dir(dir)) // never there, or moved just before a crash
 	}
 	lock, err := lockDir(dir)
 	if err != nil {
-		return "", fmt.Errorf("set aside %s: %w", dir, err)
+		return "", err
 	}
 	defer lock.Close()
 	if err := probeBackend(dir); err != nil {
-		return "", fmt.Errorf("set aside %s: %w", dir, err)
+		return "", err
 	}
-	if newPath, err = nameAside(filepath.Dir(dir), reason); err != nil {
-		return "", fmt.Errorf("set aside %s: %w", dir, err)
+	to, err := nameAside(filepath.Dir(dir), reason)
+	if err == nil {
+		err = os.Rename(dir, to)
 	}
-	if err := os.Rename(dir, newPath); err != nil {
-		return "", fmt.Errorf("set aside %s: %w", dir, err)
+	if err == nil {
+		err = errors.Join(durable.SyncDir(filepath.Dir(to)), durable.SyncDir(filepath.Dir(dir)))
 	}
-	if err := errors.Join(durable.SyncDir(filepath.Dir(newPath)), durable.SyncDir(filepath.Dir(dir))); err != nil {
-		return "", fmt.Errorf("set aside %s: %w", dir, err)
+	if err != nil {
+		return "", err
 	}
-	return newPath, nil
+	return to, nil
 }
 
 // nameAside makes the directory aside on a volume if need be, and returns an unused path in it.

@@ -7,7 +7,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/authpb"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 
@@ -87,23 +86,13 @@ func (u Users) ChangeAuth(ctx context.Context, s auth.Step) error {
 	if err != nil {
 		return err
 	}
-	srv := l.etcd.Server
+	srv, p := l.etcd.Server, s.Permission
 	ctx = srv.AuthStore().WithRoot(ctx)
 	switch s.Kind {
 	case auth.Enable:
 		_, err = srv.AuthEnable(ctx, &pb.AuthEnableRequest{})
 	case auth.Disable:
 		_, err = srv.AuthDisable(ctx, &pb.AuthDisableRequest{})
-	case auth.AddUser, auth.Password, auth.DeleteUser, auth.GiveRole, auth.TakeRole:
-		err = changeUser(ctx, srv, s)
-	default:
-		err = changeRole(ctx, srv, s)
-	}
-	return err
-}
-
-func changeUser(ctx context.Context, srv *etcdserver.EtcdServer, s auth.Step) (err error) {
-	switch s.Kind {
 	case auth.AddUser:
 		_, err = srv.UserAdd(ctx, &pb.AuthUserAddRequest{Name: s.User, Password: string(s.Password),
 			Options: &authpb.UserAddOptions{NoPassword: s.NoPassword}})
@@ -115,13 +104,6 @@ func changeUser(ctx context.Context, srv *etcdserver.EtcdServer, s auth.Step) (e
 		_, err = srv.UserGrantRole(ctx, &pb.AuthUserGrantRoleRequest{User: s.User, Role: s.Role})
 	case auth.TakeRole:
 		_, err = srv.UserRevokeRole(ctx, &pb.AuthUserRevokeRoleRequest{Name: s.User, Role: s.Role})
-	}
-	return err
-}
-
-func changeRole(ctx context.Context, srv *etcdserver.EtcdServer, s auth.Step) (err error) {
-	p := s.Permission
-	switch s.Kind {
 	case auth.AddRole:
 		_, err = srv.RoleAdd(ctx, &pb.AuthRoleAddRequest{Name: s.Role})
 	case auth.DeleteRole:

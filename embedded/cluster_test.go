@@ -67,7 +67,7 @@ func (n *node) run(t *testing.T) *node {
 
 func (n *node) awaitReady(t *testing.T) *node {
 	t.Helper()
-	await(t, n.spec.Slot+" is ready", n.Ready)
+	await(t, n.spec.Slot+" is ready", func() bool { return n.Status().Ready })
 	return n
 }
 

@@ -15,26 +15,21 @@ import (
 
 // Connected reports whether raft messages flow to the member with that ID, and since when. etcd uses the same fact
 // (connected for 5 s) to judge the cluster healthy before it changes members. On a leader, the member must also answer
-// heartbeats.
+// heartbeats: the kernel keeps the connections of a suspended process open, so only the missing answers give such a
+// member away.
 func (c Cluster) Connected(id uint64) (since time.Time, ok bool) {
 	l, err := c.running()
 	if err != nil {
 		return time.Time{}, false
 	}
-	return l.connected(types.ID(id))
-}
-
-// connected is Connected of a running member. The kernel keeps the connections of a suspended process open, so only the
-// missing answers to heartbeats give such a member away.
-func (l *life) connected(id types.ID) (time.Time, bool) {
-	srv := l.etcd.Server
-	since, ok := connectedSince(srv, id)
+	srv, of := l.etcd.Server, types.ID(id)
+	since, ok = connectedSince(srv, of)
 	if srv.Leader() != srv.MemberID() {
 		l.answers.forget()
 		return since, ok
 	}
 	election := time.Duration(srv.Cfg.ElectionTicks) * time.Duration(srv.Cfg.TickMs) * time.Millisecond
-	if l.answers.missing(id, received(id), election) {
+	if l.answers.missing(of, received(of), election) {
 		return time.Time{}, false
 	}
 	return since, ok

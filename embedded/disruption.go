@@ -32,25 +32,26 @@ var errGivenBack = errors.New("the key has changed")
 // If another node has the lock, the error wraps errHeld and present is its value. TryLock never waits for the lock, and
 // returns soon after ctx ends.
 func (k Keys) TryLock(ctx context.Context, value, old []byte, ttl time.Duration) (present []byte, err error) {
+	defer during(&err, "take the disruption lock")
 	l, err := k.running()
 	if err != nil {
-		return nil, fmt.Errorf("take the disruption lock: %w", err)
+		return nil, err
 	}
 	srv := l.etcd.Server
 	ctx = srv.AuthStore().WithRoot(ctx)
 	granted, err := srv.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64((ttl + time.Second - 1) / time.Second)})
 	if err != nil {
-		return nil, fmt.Errorf("take the disruption lock: grant its lease: %w", err)
+		return nil, fmt.Errorf("grant its lease: %w", err)
 	}
 	present, before, err := putLock(ctx, srv, value, old, granted.ID)
 	switch {
 	case err != nil:
 		// It is unknown whether the key was put. Revoking the lease removes it; if that fails, the lease soon expires.
 		revoke(ctx, srv, granted.ID)
-		return nil, fmt.Errorf("take the disruption lock: %w", err)
+		return nil, err
 	case present != nil:
 		revoke(ctx, srv, granted.ID)
-		return present, fmt.Errorf("take the disruption lock: %w", errHeld)
+		return present, errHeld
 	case before != 0:
 		revoke(ctx, srv, before) // the lease of the old value; the key no longer has it
 	}

@@ -29,7 +29,7 @@
 //
 // # Dangers of etcd 3.7.3
 //
-// Close waits forever on a member that was never ready, and 7 s for an open watch; see life.shut and cut. StartEtcd
+// Close waits forever on a member that was never ready, and 7 s for an open watch; see life.shut and errCut. StartEtcd
 // waits forever, and logs nothing, while another process has the database open; see lockDir and probeBackend. It panics
 // on a damaged database; see checkBackend. It panics on the data of a newer etcd, and on entries that etcd 3.5 wrote;
 // see checkNewer and checkWAL. A defragmentation under an open snapshot blocks every read and write, so clients' own

@@ -23,13 +23,10 @@ const (
 	managerLink = "../" + etcdDir
 )
 
-// foreign is data that another program left on a volume.
+// foreign is data that another program left on a volume, with what is known of its origin outside the data.
 type foreign struct {
-	program  plan.Program
-	path     string // of the data directory for that program, relative to the volume
-	token    string
-	dir      string // where the data directory is now
-	obstacle string // why it cannot be used; "" if nothing is in the way
+	plan.Origin
+	dir string // where the data directory is now
 }
 
 // ForeignData returns the data directory that etcd-manager or plain etcd has on a volume, whether holdfast has taken it
@@ -39,22 +36,15 @@ func ForeignData(volume string) (dir, obstacle string, err error) {
 	if err != nil || f == nil {
 		return "", "", err
 	}
-	return f.dir, f.obstacle, nil
+	return f.dir, f.Obstacle, nil
 }
 
 // findForeign looks for another program's data on a volume. It returns nil if there is none.
-func findForeign(volume string) (*foreign, error) {
-	f, err := lookForeign(volume)
-	if err != nil {
-		return nil, fmt.Errorf("look for another program's data on %s: %w", volume, err)
-	}
-	return f, nil
-}
-
-func lookForeign(volume string) (*foreign, error) {
+func findForeign(volume string) (f *foreign, err error) {
+	defer during(&err, "look for another program's data on %s", volume)
 	mark, err := readOriginMark(volume)
 	if errors.Is(err, errOriginMark) {
-		return &foreign{obstacle: err.Error()}, nil
+		return &foreign{Origin: plan.Origin{Obstacle: err.Error()}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -67,25 +57,26 @@ func lookForeign(volume string) (*foreign, error) {
 	plain := len(tokens) < len(all)
 	switch {
 	case mark != nil:
-		f := &foreign{program: mark.Program, path: mark.Path, token: mark.Token}
-		if f.program == plan.EtcdManager {
-			f.obstacle, err = f.stateDiffers(volume)
+		f := &foreign{Origin: plan.Origin{Program: mark.Program, Path: mark.Path, Token: mark.Token}}
+		if f.Program == plan.EtcdManager {
+			f.Obstacle, err = f.stateDiffers(volume)
 		}
-		if err != nil || f.obstacle != "" {
+		if err != nil || f.Obstacle != "" {
 			return f, err
 		}
 		return f.locate(volume)
 	case len(tokens) > 0 && plain:
-		return &foreign{obstacle: fmt.Sprintf("%s holds the data of two programs, plain etcd's in %s and etcd-manager's "+
-			"in %s: move away the one that is not in use", volume, memberDir, managerData)}, nil
+		obstacle := fmt.Sprintf("%s holds the data of two programs, plain etcd's in %s and etcd-manager's in %s: move away "+
+			"the one that is not in use", volume, memberDir, managerData)
+		return &foreign{Origin: plan.Origin{Obstacle: obstacle}}, nil
 	case len(tokens) > 0:
-		f := &foreign{program: plan.EtcdManager}
-		if f.obstacle, err = f.readState(volume, tokens); err != nil || f.obstacle != "" {
+		f := &foreign{Origin: plan.Origin{Program: plan.EtcdManager}}
+		if f.Obstacle, err = f.readState(volume, tokens); err != nil || f.Obstacle != "" {
 			return f, err
 		}
 		return f.locate(volume)
 	case plain:
-		return (&foreign{program: plan.PlainEtcd, path: "."}).locate(volume)
+		return (&foreign{Origin: plan.Origin{Program: plan.PlainEtcd, Path: "."}}).locate(volume)
 	}
 	return nil, nil
 }
@@ -101,7 +92,7 @@ func (f *foreign) readState(volume string, tokens []layout.Directory) (obstacle 
 	}
 	path := filepath.Join(managerData, s.Token)
 	if slices.ContainsFunc(tokens, func(d layout.Directory) bool { return d.Path == path }) {
-		f.token, f.path = s.Token, path
+		f.Token, f.Path = s.Token, path
 		return "", nil
 	}
 	return fmt.Sprintf("etcd-manager's file %s names the cluster %s, and %s has no data of it: %s",
@@ -111,10 +102,10 @@ func (f *foreign) readState(volume string, tokens []layout.Directory) (obstacle 
 // stateDiffers returns an obstacle if etcd-manager's file state names other data than was taken up.
 func (f *foreign) stateDiffers(volume string) (obstacle string, err error) {
 	s, obstacle, err := tokenState(volume)
-	if err == nil && obstacle == "" && s.Token != f.token {
+	if err == nil && obstacle == "" && s.Token != f.Token {
 		obstacle = fmt.Sprintf("etcd-manager's file %s names the cluster %s, and holdfast took up %s: etcd-manager has made "+
 			"another cluster since; to take that one up, move %s and %s away, and founding.json if it is there",
-			filepath.Join(volume, managerStateFile), s.Token, f.token, filepath.Join(volume, etcdDir),
+			filepath.Join(volume, managerStateFile), s.Token, f.Token, filepath.Join(volume, etcdDir),
 			filepath.Join(volume, originFile))
 	}
 	return obstacle, err
@@ -145,9 +136,9 @@ func tokenState(volume string) (s *ManagerState, obstacle string, err error) {
 // locate finds the data directory: where the other program left it, or where TakeUp has put it. It returns nil if
 // everything there was set aside since.
 func (f *foreign) locate(volume string) (*foreign, error) {
-	p, err := swapOf(volume, f.program, f.path)
+	p, err := swapOf(volume, f.Program, f.Path)
 	if err != nil {
-		f.obstacle = fmt.Sprintf("%s: %v", filepath.Join(volume, originFile), err)
+		f.Obstacle = fmt.Sprintf("%s: %v", filepath.Join(volume, originFile), err)
 		return f, nil
 	}
 	taken, err := p.taken()
@@ -160,27 +151,27 @@ func (f *foreign) locate(volume string) (*foreign, error) {
 		if there, err := layout.Exists(filepath.Join(f.dir, memberDir)); err != nil || !there {
 			return nil, err
 		}
-		f.obstacle, err = incomplete(f.dir)
+		f.Obstacle, err = incomplete(f.dir)
 		return f, err
 	}
 	switch info, err := os.Lstat(p.link); {
 	case layout.Absent(err):
-		f.obstacle = fmt.Sprintf("%s, which holdfast was about to take up, is gone: put it back, or give the data up "+
+		f.Obstacle = fmt.Sprintf("%s, which holdfast was about to take up, is gone: put it back, or give the data up "+
 			"with `holdfast volume set-aside`", p.link)
 		return f, nil
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
-		f.obstacle = p.link + elsewhere
+		f.Obstacle = p.link + elsewhere
 		return f, nil
 	}
 	free, err := p.free()
 	if err == nil && !free {
-		f.obstacle = fmt.Sprintf("%s is there beside %s, and both may hold data: move away the one that is not in use",
+		f.Obstacle = fmt.Sprintf("%s is there beside %s, and both may hold data: move away the one that is not in use",
 			p.home, p.link)
 	}
-	if err == nil && f.obstacle == "" {
-		f.obstacle, err = incomplete(f.dir)
+	if err == nil && f.Obstacle == "" {
+		f.Obstacle, err = incomplete(f.dir)
 	}
 	return f, err
 }

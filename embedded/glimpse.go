@@ -3,6 +3,8 @@ package embedded
 import (
 	"errors"
 	"time"
+
+	"holdfast/durable"
 )
 
 // glimpseWait is how long a read of the database may take before the previous result is used instead.
@@ -14,15 +16,10 @@ var errBusy = errors.New("the database is being defragmented, or its disk stalls
 // lastGlimpse waits for the read in progress and prevents any further one. The database is about to be closed, and
 // reading a closed database ends the process. It does not wait for a read that hangs because the disk has stalled.
 func (l *life) lastGlimpse() {
-	alone := make(chan struct{})
-	go func() {
+	durable.Soon(2*glimpseWait, func() error {
 		l.backend.Lock() // never unlocked
-		close(alone)
-	}()
-	select {
-	case <-alone:
-	case <-time.After(2 * glimpseWait):
-	}
+		return nil
+	})
 }
 
 // glimpse runs read, which reads the database, and reports whether it finished in time. It does not finish during a

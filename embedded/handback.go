@@ -14,18 +14,15 @@ import (
 // HandBack lets etcd-manager start etcd on a volume. It writes s as etcd-manager's file state and makes data/TOKEN lead
 // to the data, even if that slot's data never was etcd-manager's. The data stays where it is, so that holdfast can
 // start on it again. The link is made before the state that names it. HandBack may be repeated.
-func (Disk) HandBack(volume string, s *ManagerState) error {
-	err := s.check()
-	if err == nil {
-		err = linkBack(volume, s.Token)
+func (Disk) HandBack(volume string, s *ManagerState) (err error) {
+	defer during(&err, "hand %s back to etcd-manager", volume)
+	if err := s.check(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = s.Write(volume)
+	if err := linkBack(volume, s.Token); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("hand %s back to etcd-manager: %w", volume, err)
-	}
-	return nil
+	return s.Write(volume)
 }
 
 // linkBack makes data/TOKEN lead to the data.

@@ -26,8 +26,10 @@ type life struct {
 	stop  *latch // etcd is to end
 	// killed: the volume is lost, and the reason was logged. Whatever etcd logs from here on is a consequence.
 	killed *latch
-	cut    *cut // client calls are to end
 	gate   gate // admits snapshots, a defragmentation, or the shutdown
+
+	cutStreams *latch // watches and other client calls without an end are to end
+	cutCalls   *latch // all client calls are to end
 
 	up       chan struct{} // closed when the start has succeeded or failed
 	startErr error         // read after up
@@ -51,16 +53,8 @@ type life struct {
 
 func newLife(spec plan.Spec, lg *zap.Logger, news func()) *life {
 	return &life{
-		spec:   spec,
-		lg:     lg,
-		news:   news,
-		abort:  newLatch(),
-		stop:   newLatch(),
-		killed: newLatch(),
-		cut:    newCut(),
-		gate:   newGate(),
-		up:     make(chan struct{}),
-		done:   make(chan struct{}),
+		spec: spec, lg: lg, news: news, abort: newLatch(), stop: newLatch(), killed: newLatch(), gate: newGate(),
+		cutStreams: newLatch(), cutCalls: newLatch(), up: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
@@ -144,8 +138,8 @@ func (l *life) wait() error {
 // Where either is unwanted, shut calls HardStop first.
 func (l *life) shut() {
 	l.abort.drop()
-	l.cut.streams.drop()
-	grace := time.AfterFunc(callGrace, l.cut.calls.drop)
+	l.cutStreams.drop()
+	grace := time.AfterFunc(callGrace, l.cutCalls.drop)
 	defer grace.Stop()
 	l.lastGlimpse()
 	if l.hardStop.Load() || !l.ready() {
@@ -219,8 +213,8 @@ func (l *life) retire(ctx context.Context, wait time.Duration) {
 // sever silences the member at once, without waiting for anything that may hang.
 func (l *life) sever() {
 	l.hardStop.Store(true)
-	l.cut.streams.drop()
-	l.cut.calls.drop()
+	l.cutStreams.drop()
+	l.cutCalls.drop()
 	if l.server() == nil {
 		return // not up yet: nothing is served, and live sees stop
 	}

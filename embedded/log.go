@@ -15,11 +15,11 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// etcdLogger is the logger etcd writes to.
-func etcdLogger(lg *zap.Logger, level string, spec plan.Spec, last lastWord) *zap.Logger {
+// etcdLogger is the logger etcd writes to. ending is dropped when the member is stopped.
+func etcdLogger(lg *zap.Logger, level string, spec plan.Spec, last lastWord, ending *latch) *zap.Logger {
 	last.lg, last.spec = lg, spec
 	opts := []zap.Option{zap.WithFatalHook(last), zap.WithPanicHook(last),
-		zap.WrapCore(func(core zapcore.Core) zapcore.Core { return discreet{core} })}
+		zap.WrapCore(func(core zapcore.Core) zapcore.Core { return newCalm(core, ending, last.killed) })}
 	// IncreaseLevel logs an error if it is asked to lower the level.
 	if lvl, err := zapcore.ParseLevel(level); err == nil && lvl > zapcore.LevelOf(lg.Core()) {
 		opts = append(opts, zap.IncreaseLevel(lvl))
@@ -33,13 +33,13 @@ func etcdLogger(lg *zap.Logger, level string, spec plan.Spec, last lastWord) *za
 type lastWord struct {
 	lg     *zap.Logger
 	spec   plan.Spec
-	killed *latch              // nil, or dropped when the member was killed and the reason was logged
+	killed *latch              // dropped when the member was killed and the reason was logged
 	note   func(reason string) // nil, or stores the reason outside the volume
 }
 
 // OnWrite logs which member ended and what to do, and exits with status 1.
 func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
-	if w.killed == nil || !w.killed.dropped() {
+	if !w.killed.dropped() {
 		reason := ce.Message
 		for _, f := range fields {
 			if err, ok := f.Interface.(error); ok {
@@ -59,7 +59,9 @@ func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 
 // calm drops or demotes messages of etcd that follow from what holdfast does and look like failures. It also keeps
 // repeated warnings from flooding the log. After a member was killed for a dead disk, it drops etcd's panics about that
-// disk.
+// disk. It drops the debug lines in which etcd logs each request as it applies it: they contain values, which are the
+// cluster's secrets, and passwords (etcdserver/apply/apply.go; up to 3.6 also applyEntryNormal in
+// etcdserver/server.go). All other lines of etcd leave these out.
 type calm struct {
 	zapcore.Core
 	ending, killed *latch
@@ -78,6 +80,8 @@ func (c calm) With(fields []zapcore.Field) zapcore.Core {
 func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	switch {
 	case c.killed.dropped() && e.Level >= zapcore.DPanicLevel, c.ending.dropped() && slices.Contains(atStop, e.Message):
+		return ce
+	case e.Level == zapcore.DebugLevel && (e.Message == "Apply" || e.Message == "applyEntryNormal"):
 		return ce
 	case slices.Contains(ofListeners, e.Message) && c.Core.Enabled(e.Level):
 		return ce.AddCore(e, closing{c.Core})

@@ -46,24 +46,6 @@ type ManagerNode struct {
 	unknown []byte
 }
 
-// Field numbers.
-const (
-	stateNewCluster  = 1
-	stateCluster     = 2
-	stateVersion     = 3
-	stateQuarantined = 4
-
-	clusterSize  = 1
-	clusterToken = 5
-	clusterNodes = 7
-
-	nodeName        = 1
-	nodePeers       = 2
-	nodeClients     = 3
-	nodeQuarantined = 4
-	nodeTLS         = 5
-)
-
 // ReadManagerState reads etcd-manager's file state on a volume. The error wraps fs.ErrNotExist if there is none.
 func ReadManagerState(volume string) (*ManagerState, error) {
 	path := filepath.Join(volume, managerStateFile)
@@ -78,8 +60,8 @@ func ReadManagerState(volume string) (*ManagerState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read etcd-manager's state: %w", err)
 	}
-	s, err := parseManagerState(data)
-	if err != nil {
+	s := &ManagerState{}
+	if err := s.wire().decode(data); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errManagerState, path, err)
 	}
 	return s, nil
@@ -95,7 +77,7 @@ func (s *ManagerState) Write(volume string) error {
 		return fmt.Errorf("write etcd-manager's state: %w", err)
 	}
 	path := filepath.Join(volume, managerStateFile)
-	if err := (durable.File{Temp: path + ".tmp", Keep: 0o600}).Write(path, s.encode()); err != nil {
+	if err := (durable.File{Temp: path + ".tmp", Keep: 0o600}).Write(path, s.wire().encode()); err != nil {
 		return fmt.Errorf("write etcd-manager's state: %w", err)
 	}
 	return nil
@@ -126,154 +108,106 @@ func tokenName(token string) bool {
 	return token != "" && token != "." && token != ".." && !strings.ContainsAny(token, "/\x00")
 }
 
-func parseManagerState(data []byte) (*ManagerState, error) {
-	s := &ManagerState{}
-	err := eachField(data, func(f wireField) error {
-		switch f.id() {
-		case id(stateNewCluster, protowire.VarintType):
-			s.NewCluster = f.number != 0
-		case id(stateCluster, protowire.BytesType):
-			return s.parseCluster(f.bytes)
-		case id(stateVersion, protowire.BytesType):
-			s.Version = string(f.bytes)
-		case id(stateQuarantined, protowire.VarintType):
-			s.Quarantined = f.number != 0
-		default:
-			s.unknown = append(s.unknown, f.raw...)
-		}
-		return nil
-	})
-	return s, err
+// wireMessage is a protobuf message: its known fields, in the order in which they are written, and the bytes of all
+// others.
+type wireMessage struct {
+	fields  []wireField
+	unknown *[]byte
 }
 
-func (s *ManagerState) parseCluster(data []byte) error {
-	return eachField(data, func(f wireField) error {
-		switch f.id() {
-		case id(clusterSize, protowire.VarintType):
-			s.Size = f.number
-		case id(clusterToken, protowire.BytesType):
-			s.Token = string(f.bytes)
-		case id(clusterNodes, protowire.BytesType):
-			var n ManagerNode
-			if err := n.parse(f.bytes); err != nil {
-				return err
-			}
-			s.Nodes = append(s.Nodes, n)
-		default:
-			s.clusterUnknown = append(s.clusterUnknown, f.raw...)
-		}
-		return nil
-	})
-}
-
-func (n *ManagerNode) parse(data []byte) error {
-	return eachField(data, func(f wireField) error {
-		switch f.id() {
-		case id(nodeName, protowire.BytesType):
-			n.Name = string(f.bytes)
-		case id(nodePeers, protowire.BytesType):
-			n.PeerURLs = append(n.PeerURLs, string(f.bytes))
-		case id(nodeClients, protowire.BytesType):
-			n.ClientURLs = append(n.ClientURLs, string(f.bytes))
-		case id(nodeQuarantined, protowire.BytesType):
-			n.QuarantinedClientURLs = append(n.QuarantinedClientURLs, string(f.bytes))
-		case id(nodeTLS, protowire.VarintType):
-			n.TLS = f.number != 0
-		default:
-			n.unknown = append(n.unknown, f.raw...)
-		}
-		return nil
-	})
-}
-
-func (s *ManagerState) encode() []byte {
-	var cluster []byte
-	cluster = appendNumber(cluster, clusterSize, s.Size)
-	cluster = appendText(cluster, clusterToken, s.Token)
-	for _, n := range s.Nodes {
-		cluster = protowire.AppendTag(cluster, clusterNodes, protowire.BytesType)
-		cluster = protowire.AppendBytes(cluster, n.encode())
-	}
-	cluster = append(cluster, s.clusterUnknown...)
-	var b []byte
-	b = appendNumber(b, stateNewCluster, flag(s.NewCluster))
-	if len(cluster) > 0 {
-		b = protowire.AppendTag(b, stateCluster, protowire.BytesType)
-		b = protowire.AppendBytes(b, cluster)
-	}
-	b = appendText(b, stateVersion, s.Version)
-	b = appendNumber(b, stateQuarantined, flag(s.Quarantined))
-	return append(b, s.unknown...)
-}
-
-func (n ManagerNode) encode() []byte {
-	b := appendText(nil, nodeName, n.Name)
-	b = appendText(b, nodePeers, n.PeerURLs...)
-	b = appendText(b, nodeClients, n.ClientURLs...)
-	b = appendText(b, nodeQuarantined, n.QuarantinedClientURLs...)
-	b = appendNumber(b, nodeTLS, flag(n.TLS))
-	return append(b, n.unknown...)
-}
-
-// wireField is one field of a protobuf message.
+// wireField is a field by its number: a *bool, *uint64, *string, *[]string, *[]ManagerNode, or a wireMessage.
 type wireField struct {
-	field  protowire.Number
-	kind   protowire.Type
-	number uint64 // value of a varint
-	bytes  []byte // value of a string or message
-	raw    []byte // tag and value
+	number protowire.Number
+	value  any
 }
 
-func (f wireField) id() [2]int { return id(f.field, f.kind) }
+func (s *ManagerState) wire() wireMessage {
+	cluster := wireMessage{[]wireField{{1, &s.Size}, {5, &s.Token}, {7, &s.Nodes}}, &s.clusterUnknown}
+	return wireMessage{[]wireField{{1, &s.NewCluster}, {2, cluster}, {3, &s.Version}, {4, &s.Quarantined}}, &s.unknown}
+}
 
-// id identifies a field by number and type. With another type it is not the field that we know.
-func id(field protowire.Number, kind protowire.Type) [2]int { return [2]int{int(field), int(kind)} }
+func (n *ManagerNode) wire() wireMessage {
+	return wireMessage{[]wireField{{1, &n.Name}, {2, &n.PeerURLs}, {3, &n.ClientURLs}, {4, &n.QuarantinedClientURLs},
+		{5, &n.TLS}}, &n.unknown}
+}
 
-func eachField(data []byte, do func(wireField) error) error {
-	for len(data) > 0 {
-		f := wireField{}
-		var tag int
-		if f.field, f.kind, tag = protowire.ConsumeTag(data); tag < 0 {
-			return protowire.ParseError(tag)
+// field returns the field with this number and type, nil if there is none. With another type it is not the one we know.
+func (m wireMessage) field(number protowire.Number, kind protowire.Type) any {
+	for _, f := range m.fields {
+		want := protowire.BytesType
+		switch f.value.(type) {
+		case *bool, *uint64:
+			want = protowire.VarintType
 		}
-		n := protowire.ConsumeFieldValue(f.field, f.kind, data[tag:])
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		switch f.kind {
-		case protowire.VarintType:
-			f.number, _ = protowire.ConsumeVarint(data[tag:])
-		case protowire.BytesType:
-			f.bytes, _ = protowire.ConsumeBytes(data[tag:])
-		}
-		f.raw, data = data[:tag+n], data[tag+n:]
-		if err := do(f); err != nil {
-			return err
+		if f.number == number && kind == want {
+			return f.value
 		}
 	}
 	return nil
 }
 
-func flag(on bool) uint64 {
-	if on {
-		return 1
+func (m wireMessage) decode(data []byte) (err error) {
+	for len(data) > 0 && err == nil {
+		number, kind, n := protowire.ConsumeField(data)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		_, _, tag := protowire.ConsumeTag(data)
+		varint, _ := protowire.ConsumeVarint(data[tag:n])
+		text, _ := protowire.ConsumeBytes(data[tag:n])
+		switch v := m.field(number, kind).(type) {
+		case *bool:
+			*v = varint != 0
+		case *uint64:
+			*v = varint
+		case *string:
+			*v = string(text)
+		case *[]string:
+			*v = append(*v, string(text))
+		case *[]ManagerNode:
+			*v = append(*v, ManagerNode{})
+			err = (*v)[len(*v)-1].wire().decode(text)
+		case wireMessage:
+			err = v.decode(text)
+		default:
+			*m.unknown = append(*m.unknown, data[:n]...)
+		}
+		data = data[n:]
 	}
-	return 0
+	return err
 }
 
-// appendNumber leaves out a zero, as proto3 does.
-func appendNumber(b []byte, field protowire.Number, v uint64) []byte {
-	if v == 0 {
-		return b
-	}
-	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
-}
-
-func appendText(b []byte, field protowire.Number, texts ...string) []byte {
-	for _, t := range texts {
-		if t != "" {
-			b = protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), t)
+// encode leaves out what is empty, as proto3 does.
+func (m wireMessage) encode() (b []byte) {
+	for _, f := range m.fields {
+		var number uint64
+		var texts []string
+		switch v := f.value.(type) {
+		case *bool:
+			if *v {
+				number = 1
+			}
+		case *uint64:
+			number = *v
+		case *string:
+			texts = []string{*v}
+		case *[]string:
+			texts = *v
+		case *[]ManagerNode:
+			for i := range *v {
+				texts = append(texts, string((*v)[i].wire().encode()))
+			}
+		case wireMessage:
+			texts = []string{string(v.encode())}
+		}
+		if number != 0 {
+			b = protowire.AppendVarint(protowire.AppendTag(b, f.number, protowire.VarintType), number)
+		}
+		for _, t := range texts {
+			if t != "" {
+				b = protowire.AppendString(protowire.AppendTag(b, f.number, protowire.BytesType), t)
+			}
 		}
 	}
-	return b
+	return append(b, *m.unknown...)
 }

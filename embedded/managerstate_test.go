@@ -28,10 +28,11 @@ func TestManagerStateBytes(t *testing.T) {
 		"\x12\x1a" + "\x08\x03" + "\x2a\x03tok" + // cluster: desired_cluster_size, cluster_token
 		"\x3a\x11" + "\x0a\x01a" + "\x12\x01p" + "\x1a\x01c" + "\x1a\x01d" + "\x22\x01q" + "\x28\x01" + // its node
 		"\x1a\x063.6.12" + "\x20\x01" // etcd_version, quarantined
-	if got := s.encode(); string(got) != want {
+	if got := s.wire().encode(); string(got) != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if got, err := parseManagerState([]byte(want)); err != nil || !reflect.DeepEqual(got, s) {
+	got := &ManagerState{}
+	if err := got.wire().decode([]byte(want)); err != nil || !reflect.DeepEqual(got, s) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -41,12 +42,12 @@ func TestManagerStateKeepsWhatItDoesNotKnow(t *testing.T) {
 	unknown := func(n protowire.Number) []byte {
 		b := protowire.AppendString(protowire.AppendTag(nil, n, protowire.BytesType), "later")
 		b = protowire.AppendFixed64(protowire.AppendTag(b, n+1, protowire.Fixed64Type), 4711)
-		return protowire.AppendVarint(protowire.AppendTag(b, stateVersion, protowire.VarintType), 7) // a known number, another type
+		return protowire.AppendVarint(protowire.AppendTag(b, 3, protowire.VarintType), 7) // a known number, another type
 	}
 	s := managed("tok")
 	s.unknown, s.clusterUnknown, s.Nodes[0].unknown = unknown(90), unknown(92), unknown(94)
 	volume := t.TempDir()
-	check(t, os.WriteFile(filepath.Join(volume, managerStateFile), s.encode(), 0o640))
+	check(t, os.WriteFile(filepath.Join(volume, managerStateFile), s.wire().encode(), 0o640))
 	got, err := ReadManagerState(volume)
 	check(t, err)
 	if !reflect.DeepEqual(got, s) {
@@ -57,7 +58,7 @@ func TestManagerStateKeepsWhatItDoesNotKnow(t *testing.T) {
 	again, err := ReadManagerState(volume)
 	check(t, err)
 	s.Version = "3.6.13"
-	if !reflect.DeepEqual(again, s) || !bytes.Contains(again.encode(), unknown(94)) {
+	if !reflect.DeepEqual(again, s) || !bytes.Contains(again.wire().encode(), unknown(94)) {
 		t.Errorf("got %+v, want %+v", again, s)
 	}
 	if info, err := os.Stat(filepath.Join(volume, managerStateFile)); err != nil || info.Mode().Perm() != 0o640 {
@@ -70,7 +71,7 @@ func TestManagerStateRefuses(t *testing.T) {
 	if _, err := ReadManagerState(volume); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("none: got %v", err)
 	}
-	whole := managed("tok").encode()
+	whole := managed("tok").wire().encode()
 	for name, data := range map[string][]byte{"cut short": whole[:len(whole)/2], "a text": []byte("state of something else\n"),
 		"too large": make([]byte, maxManagerState+1)} {
 		check(t, os.WriteFile(filepath.Join(volume, managerStateFile), data, 0o600))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"holdfast/embedded/plan"
 	"holdfast/embedded/settings"
@@ -82,7 +81,7 @@ func (m *Member) notify() {
 }
 
 // Start checks the data directory, starts etcd and returns when etcd runs. That is not when it is ready: without a
-// quorum it never becomes ready (see Ready). A founding waits up to one second for each peer whose name resolves and
+// quorum it never becomes ready (see Status). A founding waits up to one second for each peer whose name resolves and
 // that does not serve. If ctx ends first, Start returns at once, and what was begun is undone in the background, until
 // Done.
 //
@@ -119,8 +118,7 @@ func (m *Member) begin(spec plan.Spec) (*life, error) {
 		return nil, errors.New("it is running already, or still stopping")
 	}
 	l := newLife(spec, m.lg, m.notify)
-	lg := etcdLogger(m.lg, m.cfg.LogLevel, spec, lastWord{killed: l.killed, note: m.note}).
-		WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return newCalm(c, l.stop, l.killed) }))
+	lg := etcdLogger(m.lg, m.cfg.LogLevel, spec, lastWord{killed: l.killed, note: m.note}, l.stop)
 	ec, err := etcdConfig(m.cfg, spec, lg, append(m.seen.serverOptions(), l.serverOptions()...))
 	if err != nil {
 		return nil, err
@@ -177,12 +175,6 @@ func (m *Member) Kill() {
 	case <-timeout.C:
 		l.lg.Error("etcd has not ended yet; it no longer serves clients or peers", zap.String("slot", l.spec.Slot))
 	}
-}
-
-// Ready reports whether the member has joined its cluster and answers clients.
-func (m *Member) Ready() bool {
-	l := m.current()
-	return l != nil && l.ready()
 }
 
 // Done is closed when etcd has ended, for whatever reason, and the data directory is free. It belongs to the last

@@ -43,7 +43,7 @@ func TestFoundStopRestart(t *testing.T) {
 	if err := n.Err(); err != nil {
 		t.Errorf("error after stop: %v", err)
 	}
-	if got := n.Status(); got.Running || got.ID != 0 || n.Ready() || n.Members() != nil {
+	if got := n.Status(); got.Running || got.ID != 0 || n.Status().Ready || n.Members() != nil {
 		t.Errorf("status after stop: got %+v", got)
 	}
 	if _, err := n.Snapshot(t.Context()); !errors.Is(err, errStopped) {
@@ -77,7 +77,7 @@ func TestStopNeverReady(t *testing.T) {
 	n := newNode(t, "a")
 	n.spec.Peers["b"] = "http://127.0.0.1:1"
 	n.run(t)
-	if n.Ready() || !n.Status().Running {
+	if n.Status().Ready || !n.Status().Running {
 		t.Errorf("status: got %+v", n.Status())
 	}
 	begin := time.Now()
@@ -183,11 +183,11 @@ func TestCutTellsUnavailable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.current().cut.streams.drop()
+	n.current().cutStreams.drop()
 	if _, err := stream.Recv(); !isUnavailable(err) {
 		t.Errorf("open watch: got %v, want Unavailable", err)
 	}
-	n.current().cut.calls.drop()
+	n.current().cutCalls.drop()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if _, err := c.Put(ctx, "k", "v"); !isUnavailable(err) {

@@ -32,7 +32,7 @@ type Cluster struct {
 func (c Cluster) Members() []plan.MemberInfo {
 	var all []plan.MemberInfo
 	for _, mm := range c.list() {
-		all = append(all, c.names.listed(mm))
+		all = append(all, c.names.listed(listedMember(uint64(mm.ID), mm)))
 	}
 	return all
 }
@@ -121,29 +121,30 @@ func (c Cluster) Update(ctx context.Context, id uint64, peerURL string) error {
 }
 
 // Reach returns an error unless a peer answers at the URL and both sides accept the other's certificate.
-func (c Cluster) Reach(ctx context.Context, peerURL string) error {
+func (c Cluster) Reach(ctx context.Context, peerURL string) (err error) {
+	defer during(&err, "reach %s", peerURL)
 	l, err := c.running()
 	if err != nil {
 		return err
 	}
 	t, err := transport.NewTransport(l.etcd.Config().PeerTLSInfo, reachTimeout)
 	if err != nil {
-		return fmt.Errorf("reach %s: %w", peerURL, err)
+		return err
 	}
 	defer t.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, peerURL+"/version", http.NoBody)
 	if err != nil {
-		return fmt.Errorf("reach %s: %w", peerURL, err)
+		return err
 	}
 	answer, err := t.RoundTrip(q)
 	if err != nil {
-		return fmt.Errorf("reach %s: %w", peerURL, err)
+		return err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("reach %s: it answers %s", peerURL, answer.Status)
+		return fmt.Errorf("it answers %s", answer.Status)
 	}
 	return nil
 }

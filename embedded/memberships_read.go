@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -33,25 +34,22 @@ import (
 // returns an errLocked if etcd runs there, and an errNewer if a newer etcd has run there. It reads the log from the
 // last raft snapshot on, as a start does. The database is locked against a starting etcd only while its few keys are
 // read.
-func ReadMemberships(dir string) (*Memberships, error) {
-	m := &Memberships{}
-	if err := m.read(dir); err != nil {
-		return nil, fmt.Errorf("read the members in %s: %w", dir, err)
+func ReadMemberships(dir string) (m *Memberships, err error) {
+	defer during(&err, "read the members in %s", dir)
+	if _, err := os.Stat(datadir.ToWALDir(dir)); err != nil {
+		return nil, fmt.Errorf("it is not a data directory of etcd: name the directory that contains `member`: %w", err)
+	}
+	m = &Memberships{}
+	// Read the database first: in the meantime the log can only grow.
+	raft, err := m.open(DatabasePath(dir))
+	if err == nil {
+		err = guard(func() error { return m.readLog(dir, raft) })
+	}
+	if err != nil {
+		return nil, err
 	}
 	m.compare()
 	return m, nil
-}
-
-func (m *Memberships) read(dir string) error {
-	if _, err := os.Stat(datadir.ToWALDir(dir)); err != nil {
-		return fmt.Errorf("it is not a data directory of etcd: name the directory that contains `member`: %w", err)
-	}
-	// Read the database first: in the meantime the log can only grow.
-	raft, err := m.open(DatabasePath(dir))
-	if err != nil {
-		return err
-	}
-	return guard(func() error { return m.readLog(dir, raft) })
 }
 
 // ReadDatabase reads what a database alone tells, such as that of a backup: the members and the versions. Fields about
@@ -62,6 +60,19 @@ func ReadDatabase(path string) (*Memberships, error) {
 		return nil, fmt.Errorf("read the members in %s: %w", path, err)
 	}
 	return m, nil
+}
+
+// MemberList returns the member list of a data directory on which no etcd runs, as last applied there, sorted by ID.
+// Entries of the log that are not applied yet may change it. MemberList changes nothing.
+func (d Disk) MemberList(dir string) (list []plan.MemberInfo, err error) {
+	m, err := ReadDatabase(DatabasePath(dir))
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range m.V3 {
+		list = append(list, d.Names.listed(l))
+	}
+	return list, nil
 }
 
 func (m *Memberships) open(path string) (raft *raftMembers, err error) {
@@ -145,7 +156,7 @@ func sortMembers(list []ListedMember) {
 // the last change of members. If the log has no change, that configuration may be another cluster's: `etcdutl snapshot
 // restore` leaves it in the database until the first change, and no etcd reads it.
 func (m *Memberships) readLog(dir string, raft *raftMembers) error {
-	l, err := readLog(datadir.ToWALDir(dir))
+	l, err := readLog(datadir.ToWALDir(dir), math.MaxUint64)
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
@@ -157,12 +168,8 @@ func (m *Memberships) readLog(dir string, raft *raftMembers) error {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	m.Member, m.Cluster = value(ids.NodeID), value(ids.ClusterID)
-	m.OldEntries, m.OldLast = l.old, l.last.index
-	m.Snapshot = value(l.start.Index)
-	m.Log = plan.LogEnd{Term: value(l.start.Term), Index: m.Snapshot}
-	if n := len(l.entries); n > 0 {
-		m.Log = plan.LogEnd{Term: value(l.entries[n-1].Term), Index: value(l.entries[n-1].Index)}
-	}
+	m.OldEntries, m.OldLast = l.old, l.last.Index
+	m.Snapshot, m.Log = value(l.start.Index), l.end()
 	if m.Snapshot > m.Applied.Index {
 		return fmt.Errorf("the raft snapshot is at index %d, and the database has the log up to %d only: "+
 			"start this etcd once in the version that it has, and stop it again", m.Snapshot, m.Applied.Index)

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"strings"
 
-	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
-
 	"holdfast/embedded/plan"
 	"holdfast/embedded/settings"
 )
@@ -46,7 +44,7 @@ func (n Names) named(bySlot map[string]string) map[string]string {
 
 // slotOf reads the slot from the peer URL, which a member has before it has a name. Only a member that holdfast did not
 // create has a URL that does not fit; then its name may show the slot.
-func (n Names) slotOf(m *membership.Member) string {
+func (n Names) slotOf(m ListedMember) string {
 	for _, u := range m.PeerURLs {
 		if slot, ok := cutSlot(n.PeerURL, u); ok {
 			return slot
@@ -79,8 +77,8 @@ func cutSlot(pattern, text string) (string, bool) {
 }
 
 // listed converts an entry of etcd's member list into a plan.MemberInfo.
-func (n Names) listed(m *membership.Member) plan.MemberInfo {
-	info := plan.MemberInfo{ID: uint64(m.ID), Slot: n.slotOf(m), Learner: m.IsLearner, Started: m.Name != ""}
+func (n Names) listed(m ListedMember) plan.MemberInfo {
+	info := plan.MemberInfo{ID: m.ID, Slot: n.slotOf(m), Learner: m.Learner, Started: m.Name != ""}
 	if len(m.PeerURLs) == 1 {
 		info.PeerURL = m.PeerURLs[0]
 	}

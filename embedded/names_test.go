@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
-
 	"holdfast/embedded/plan"
 )
 
@@ -129,7 +127,7 @@ func TestSlotOf(t *testing.T) {
 		{"{slot}", "b", "http://b.x.main.holdfast.internal:2380", "b"}, // ends as ours, and is another's
 		{"{slot}", "", "http://.main.holdfast.internal:2380", ""},
 	} {
-		m := &membership.Member{Attributes: membership.Attributes{Name: tt.name}, RaftAttributes: membership.RaftAttributes{PeerURLs: []string{tt.url}}}
+		m := ListedMember{Name: tt.name, PeerURLs: []string{tt.url}}
 		n := Names{PeerURL: "http://{slot}.main.holdfast.internal:2380", Member: tt.pattern}
 		if got := n.slotOf(m); got != tt.want {
 			t.Errorf("%s called %q at %s: got %q, want %q", tt.pattern, tt.name, tt.url, got, tt.want)
@@ -146,7 +144,7 @@ func TestSlotBetweenSchemes(t *testing.T) {
 		{"https://{slot}.x.test:2381", "http://b.y.test:2380", ""},
 		{"https://{slot}.x.test:2381", "http://b.c.x.test:2380", ""},
 	} {
-		m := &membership.Member{RaftAttributes: membership.RaftAttributes{PeerURLs: []string{tc.url}}}
+		m := ListedMember{PeerURLs: []string{tc.url}}
 		if got := (Names{PeerURL: tc.pattern}).listed(m); got.Slot != tc.want || got.PeerURL != tc.url {
 			t.Errorf("%s by %s: got %+v, want slot %q", tc.url, tc.pattern, got, tc.want)
 		}

@@ -6,25 +6,28 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/coreos/go-semver/semver"
 	bolt "go.etcd.io/bbolt"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/version"
 	"go.etcd.io/etcd/server/v3/storage/schema"
+
+	"holdfast/embedded/plan"
 )
 
 // errNewer: the cluster's version is above that of the etcd in this binary, which would panic on the data.
 var errNewer = errors.New("the data is of a newer etcd")
 
-// newer returns an errNewer if v is of a later minor version than our etcd. Our etcd can open data of an earlier one.
-func newer(v *semver.Version) error {
-	server := semver.Must(semver.NewVersion(version.Version))
-	if v == nil || !(semver.Version{Major: server.Major, Minor: server.Minor}).LessThan(*v) {
+// newer returns an errNewer if a version is of a later minor than our etcd. Our etcd can open data of an earlier one.
+func newer(made string) error {
+	v, known := plan.MinorOf(made)
+	switch {
+	case !known:
+		return fmt.Errorf("%q is not a version", made)
+	case !plan.Older(version.Version, made):
 		return nil
 	}
-	return fmt.Errorf("%w: it was made by etcd %d.%d, and this holdfast embeds %s, which cannot open it: use a holdfast "+
-		"that embeds etcd %d.%d or newer",
-		errNewer, v.Major, v.Minor, version.Version, v.Major, v.Minor)
+	return fmt.Errorf("%w: it was made by etcd %s, and this holdfast embeds %s, which cannot open it: use a holdfast "+
+		"that embeds etcd %s or newer", errNewer, v, version.Version, v)
 }
 
 // checkNewer refuses a data directory whose database is of a newer etcd. It has either a cluster version on which our
@@ -44,17 +47,15 @@ func checkNewer(dir string) error {
 // without these buckets.
 func databaseNewer(tx *bolt.Tx) error {
 	if tx.Bucket(schema.Meta.Name()) != nil {
-		if err := newer(schema.ReadStorageVersionFromSnapshot(tx)); err != nil {
-			return err
+		if v := schema.ReadStorageVersionFromSnapshot(tx); v != nil {
+			if err := newer(v.String()); err != nil {
+				return err
+			}
 		}
 	}
 	if b := tx.Bucket(schema.Cluster.Name()); b != nil {
-		if text := b.Get(schema.ClusterClusterVersionKeyName); text != nil {
-			v, err := semver.NewVersion(string(text))
-			if err != nil {
-				return fmt.Errorf("read cluster version: %w", err)
-			}
-			return newer(v)
+		if v := b.Get(schema.ClusterClusterVersionKeyName); v != nil {
+			return newer(string(v))
 		}
 	}
 	return nil
@@ -66,9 +67,5 @@ func requestNewer(r *pb.InternalRaftRequest) error {
 	if r.ClusterVersionSet == nil {
 		return nil
 	}
-	v, err := semver.NewVersion(r.ClusterVersionSet.Ver)
-	if err != nil {
-		return fmt.Errorf("read the cluster version in the log: %w", err)
-	}
-	return newer(v)
+	return newer(r.ClusterVersionSet.Ver)
 }

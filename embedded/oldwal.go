@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -61,7 +62,7 @@ func checkWAL(dir string) error {
 	if !wal.Exist(walDir) {
 		return nil
 	}
-	log, err := readLog(walDir)
+	log, err := readLog(walDir, math.MaxUint64)
 	if err != nil {
 		return fmt.Errorf("check WAL %s: %w", walDir, err)
 	}
@@ -71,16 +72,11 @@ func checkWAL(dir string) error {
 	if log.old > 0 && !replaysV2 {
 		return fmt.Errorf("%w: %s has %d of etcd 3.5 or older, the last at index %d: "+
 			"`holdfast volume repair-wal %s` tells whether they can be left behind; else run etcd 3.6.11 or newer "+
-			"on it until it has taken "+
-			"a raft snapshot beyond that index (--snapshot-count=100 and as many writes), or restore "+
-			"the cluster from a snapshot",
-			ErrOldWAL, walDir, log.old, log.last.index, dir)
+			"on it until it has taken a raft snapshot beyond that index (--snapshot-count=100 and as many writes), or "+
+			"restore the cluster from a snapshot", ErrOldWAL, walDir, log.old, log.last.Index, dir)
 	}
 	return nil
 }
-
-// position is the place of an entry in the log.
-type position struct{ term, index uint64 }
 
 // log is the part of a WAL that etcd will replay.
 type log struct {
@@ -89,25 +85,32 @@ type log struct {
 	identity []byte            // of the member and the cluster, as pb.Metadata
 	entries  []logEntry
 	commit   uint64
-	old      int      // number of entries in the format of the v2 store
-	last     position // the last of those
-	newer    error    // set if only a newer etcd can replay some entry
+	old      int         // number of entries in the format of the v2 store
+	last     plan.LogEnd // the last of those
+	newer    error       // set if only a newer etcd can replay some entry
 }
 
-// readLog reads a WAL as etcd will, and changes nothing.
-func readLog(walDir string) (l log, err error) {
+// end returns the last entry of the log.
+func (l log) end() plan.LogEnd {
+	if n := len(l.entries); n > 0 {
+		return plan.LogEnd{Term: value(l.entries[n-1].Term), Index: value(l.entries[n-1].Index)}
+	}
+	return plan.LogEnd{Term: value(l.start.Term), Index: value(l.start.Index)}
+}
+
+// readLog reads a WAL as etcd will, from the newest snapshot that is not after an index, and changes nothing.
+func readLog(walDir string, from uint64) (l log, err error) {
 	snaps, err := wal.ValidSnapshotEntries(zap.NewNop(), walDir)
 	if err != nil {
 		return l, err
 	}
-	start := &walpb.Snapshot{}
-	if len(snaps) > 0 {
-		last := snaps[len(snaps)-1]
-		start.Index, start.Term = field(value(last.Index)), field(value(last.Term))
-		l.raft = last.ConfState
+	l.start = &walpb.Snapshot{}
+	for _, s := range snaps {
+		if value(s.Index) <= from {
+			l.start.Index, l.start.Term, l.raft = s.Index, s.Term, s.ConfState
+		}
 	}
-	l.start = start
-	w, err := wal.OpenForRead(zap.NewNop(), walDir, message(start))
+	w, err := wal.OpenForRead(zap.NewNop(), walDir, message(l.start))
 	if err != nil {
 		return l, err
 	}
@@ -123,7 +126,7 @@ func readLog(walDir string) (l log, err error) {
 		}
 		r, ok := replayable(e.Data)
 		if !ok {
-			l.old, l.last = l.old+1, position{value(e.Term), value(e.Index)}
+			l.old, l.last = l.old+1, plan.LogEnd{Term: value(e.Term), Index: value(e.Index)}
 		} else if err := requestNewer(r); err != nil {
 			l.newer = err
 		}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/api/v3/version"
 
 	"holdfast/embedded/plan"
@@ -20,9 +19,13 @@ import (
 // process, uses the data. Data that cannot be read at all is an error. Data that was read and cannot be taken up has an
 // Obstacle.
 func (d Disk) Origin(volume string) (*plan.Origin, error) {
-	f, o, err := foreignOrigin(volume)
-	if f == nil || o.Obstacle != "" {
-		return o, err
+	f, err := findForeign(volume)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	o := &f.Origin
+	if o.Obstacle != "" {
+		return o, nil
 	}
 	by, err := layout.RunningIn(f.dir)
 	if err == nil && by != "" {
@@ -56,9 +59,13 @@ func (d Disk) Origin(volume string) (*plan.Origin, error) {
 // the database. It returns nil if there is no such data. Obstacle says what would prevent its use. Left changes
 // nothing.
 func (d Disk) Left(volume string) (*plan.Origin, error) {
-	f, o, err := foreignOrigin(volume)
-	if f == nil || o.Obstacle != "" {
-		return o, err
+	f, err := findForeign(volume)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	o := &f.Origin
+	if o.Obstacle != "" {
+		return o, nil
 	}
 	found, err := d.Inspect(f.dir)
 	if err != nil {
@@ -66,16 +73,6 @@ func (d Disk) Left(volume string) (*plan.Origin, error) {
 	}
 	o.Cluster, o.Member = found.ClusterID, found.Member
 	return o, nil
-}
-
-// foreignOrigin finds data that another program left on a volume, and fills in the part of its origin that is outside
-// the data.
-func foreignOrigin(volume string) (*foreign, *plan.Origin, error) {
-	f, err := findForeign(volume)
-	if err != nil || f == nil {
-		return nil, nil, err
-	}
-	return f, &plan.Origin{Program: f.program, Path: f.path, Token: f.token, Obstacle: f.obstacle}, nil
 }
 
 // Told completes what Left said of a volume with what etcd says of the cluster, which may still run on that volume.
@@ -170,11 +167,11 @@ func (m *Memberships) TooOld() (why, cure string) {
 	case m.ClusterVersion == "" || m.ClusterVersion == undecided:
 		return "", ""
 	}
-	v, err := semver.NewVersion(m.ClusterVersion)
-	if err != nil {
+	v, known := plan.MinorOf(m.ClusterVersion)
+	if !known {
 		return fmt.Sprintf("the cluster version %q is not a version", m.ClusterVersion), cure
 	}
-	if v.LessThan(semver.Version{Major: 3, Minor: 6}) {
+	if v.Older(plan.Minor{Major: 3, Minor: 6}) {
 		return fmt.Sprintf("the cluster's version is %s, and only clusters of etcd 3.6 or newer are taken over",
 			m.ClusterVersion), cure
 	}

@@ -37,7 +37,7 @@ func onManagers(t *testing.T, dir string) (volume string) {
 	volume = t.TempDir()
 	check(t, os.Mkdir(filepath.Join(volume, managerData), 0o755))
 	check(t, os.Rename(dir, filepath.Join(volume, managerData, "tok")))
-	check(t, os.WriteFile(filepath.Join(volume, managerStateFile), managed("tok").encode(), 0o600))
+	check(t, os.WriteFile(filepath.Join(volume, managerStateFile), managed("tok").wire().encode(), 0o600))
 	return volume
 }
 
@@ -119,7 +119,7 @@ func TestLeft(t *testing.T) {
 func TestOriginObstacles(t *testing.T) {
 	smallLogs(t)
 	state := func(volume string, s *ManagerState) error {
-		return os.WriteFile(filepath.Join(volume, managerStateFile), s.encode(), 0o600)
+		return os.WriteFile(filepath.Join(volume, managerStateFile), s.wire().encode(), 0o600)
 	}
 	more := func(m *membership.Member) lists {
 		return lists{log: founded(add(m)), v3: append([]*membership.Member{m}, all...)}

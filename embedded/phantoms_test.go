@@ -161,7 +161,7 @@ func awaitElections(t *testing.T, n *node, logs *observer.ObservedLogs) {
 		}
 		return asked >= 2
 	})
-	if n.Ready() || n.Status().HasLead {
+	if n.Status().Ready || n.Status().HasLead {
 		t.Errorf("%s has a leader: %+v", n.spec.Slot, n.Status())
 	}
 }
@@ -236,7 +236,7 @@ func TestLostMember(t *testing.T) {
 	for _, n := range nodes[:2] {
 		n.awaitReady(t)
 	}
-	if s := nodes[2].Status(); s.HasLead || nodes[2].Ready() {
+	if s := nodes[2].Status(); s.HasLead || nodes[2].Status().Ready {
 		t.Errorf("the lost member has a leader: %+v", s)
 	}
 	if got := len(nodes[0].Members()); got != 2 {

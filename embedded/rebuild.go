@@ -45,14 +45,8 @@ const partialWAL = "wal.partial"
 //
 // The database is changed in place. So an attempt after a failure needs another copy of it, and an interrupted attempt
 // is recognised and refused. dir has a WAL only when everything is done.
-func (d Disk) Rebuild(ctx context.Context, dir string, spec plan.Spec, bump int64) error {
-	if err := d.rebuild(ctx, dir, spec, bump); err != nil {
-		return fmt.Errorf("rebuild data directory %s: %w", dir, err)
-	}
-	return nil
-}
-
-func (d Disk) rebuild(ctx context.Context, dir string, spec plan.Spec, bump int64) error {
+func (d Disk) Rebuild(ctx context.Context, dir string, spec plan.Spec, bump int64) (err error) {
+	defer during(&err, "rebuild data directory %s", dir)
 	if bump < 0 {
 		return fmt.Errorf("the revision cannot be raised by %d", bump)
 	}
@@ -105,42 +99,40 @@ func databaseOnly(dir string) error {
 		for _, e := range entries {
 			if e.Name() != filepath.Base(path) {
 				return fmt.Errorf("%s is there besides the database: a data directory is rebuilt once, and an attempt that "+
-					"failed begins with another copy of the database",
-					filepath.Join(filepath.Dir(path), e.Name()))
+					"failed begins with another copy of the database", filepath.Join(filepath.Dir(path), e.Name()))
 			}
 		}
 	}
 	return nil
 }
 
-// writable opens a database as etcd does.
-var writable = &bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType}
-
 // adoptDatabase makes the database the founder's, in one transaction: all of it or nothing.
 func (f founder) adoptDatabase(path string, bump int64) error {
+	return changeDatabase(path, func(tx *bolt.Tx) error {
+		if err := checkVersions(tx); err != nil {
+			return err
+		}
+		if err := f.replaceMembers(tx); err != nil || bump == 0 {
+			return err
+		}
+		return raiseRevision(tx, bump)
+	})
+}
+
+// changeDatabase opens a database as etcd does, and changes it in one transaction.
+func changeDatabase(path string, change func(*bolt.Tx) error) error {
 	return guard(func() error {
 		// guard keeps the process alive. After a panic the database is not closed, because that might wait forever for
 		// a lock that the panic left behind.
-		db, err := bolt.Open(path, 0o600, writable)
+		db, err := bolt.Open(path, 0o600,
+			&bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
 		if errors.Is(err, bolterrors.ErrTimeout) {
 			err = fmt.Errorf("%w: %s is locked", errLocked, path)
 		}
 		if err != nil {
 			return fmt.Errorf("open database: %w", err)
 		}
-		err = db.Update(func(tx *bolt.Tx) error {
-			if err := checkVersions(tx); err != nil {
-				return err
-			}
-			if err := f.replaceMembers(tx); err != nil {
-				return err
-			}
-			if bump > 0 {
-				return raiseRevision(tx, bump)
-			}
-			return nil
-		})
-		return errors.Join(err, db.Close())
+		return errors.Join(db.Update(change), db.Close())
 	})
 }
 
@@ -165,4 +157,11 @@ func guard(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// during begins an error, if there is one, with what was being done. It is deferred by a function with a named error.
+func during(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,52 +47,46 @@ type WALRepair struct {
 // because it writes such entries again. The whole directory is copied first, to aside/ beside it. With dryRun nothing
 // is changed. Upstream has no such repair; it was tried with directories of etcd 3.4 and 3.5.
 func RepairWAL(dir string, dryRun bool) (r WALRepair, err error) {
+	defer during(&err, "repair the log of %s", dir)
 	if _, err := os.Stat(datadir.ToWALDir(dir)); err != nil {
-		return r, fmt.Errorf("repair the log of %s: it is not a data directory of etcd: %w", dir, err)
+		return r, fmt.Errorf("it is not a data directory of etcd: %w", err)
 	}
 	lock, err := lockDir(dir)
 	if err != nil {
-		return r, fmt.Errorf("repair the log of %s: %w", dir, err)
+		return r, err
 	}
 	defer lock.Close()
-	if err := repairWAL(dir, dryRun, &r); err != nil {
-		return r, fmt.Errorf("repair the log of %s: %w", dir, err)
-	}
-	return r, nil
-}
-
-func repairWAL(dir string, dryRun bool, r *WALRepair) error {
 	if err := errors.Join(probeBackend(dir), checkNewer(dir)); err != nil {
-		return err
+		return r, err
 	}
-	l, err := readLog(datadir.ToWALDir(dir))
+	l, err := readLog(datadir.ToWALDir(dir), math.MaxUint64)
 	if err != nil {
-		return err
+		return r, err
 	}
-	r.Entries, r.Last = l.old, l.last.index
+	r.Entries, r.Last = l.old, l.last.Index
 	if l.old == 0 {
-		return nil
+		return r, nil
 	}
 	m, err := ReadMemberships(dir)
 	if err != nil {
-		return err
+		return r, err
 	}
 	r.Applied, r.Term, r.Voters, r.Learners = m.Applied.Index, m.Applied.Term, m.Voters, m.Learners
 	r.Obstacle = phantoms(m.Differences)
 	r.judge(l)
 	if r.Obstacle != "" || dryRun {
-		return nil
+		return r, nil
 	}
 	if r.Copy, err = copyAside(dir, repairReason); err != nil {
-		return fmt.Errorf("copy it aside: %w", err)
+		return r, fmt.Errorf("copy it aside: %w", err)
 	}
 	if err := guard(func() error { return r.append(dir, l) }); err != nil {
-		return fmt.Errorf("append a snapshot record: %w; it is as before in %s", err, r.Copy)
+		return r, fmt.Errorf("append a snapshot record: %w; it is as before in %s", err, r.Copy)
 	}
 	if err := checkWAL(dir); err != nil {
-		return fmt.Errorf("%w; it is as before in %s", err, r.Copy)
+		return r, fmt.Errorf("%w; it is as before in %s", err, r.Copy)
 	}
-	return nil
+	return r, nil
 }
 
 // phantoms says which members prevent the repair; "" if none. The appended record says who votes, and etcd 3.7 takes

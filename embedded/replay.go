@@ -25,14 +25,8 @@ import (
 // Copy writes the database of the data directory from, as it is now, to a new file and makes it durable. It copies from
 // the member that runs on the directory if there is one, otherwise from the file. It never changes the original, and
 // its memory does not grow with the database.
-func (m *Member) Copy(ctx context.Context, from, to string, progress func(done, total int64)) error {
-	if err := m.copy(ctx, from, to, progress); err != nil {
-		return fmt.Errorf("copy the database of %s: %w", from, err)
-	}
-	return nil
-}
-
-func (m *Member) copy(ctx context.Context, from, to string, progress func(done, total int64)) (err error) {
+func (m *Member) Copy(ctx context.Context, from, to string, progress func(done, total int64)) (err error) {
+	defer during(&err, "copy the database of %s", from)
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -83,19 +77,8 @@ func (c *counted) Write(p []byte) (int, error) {
 // follower lags behind what was acknowledged (etcdserver/bootstrap.go, CommitedEntries). Replay instead writes a new
 // log beside the copy and lets etcd apply it, as a member of a cluster of two of which the other does not exist. So it
 // never leads, and no lease expires. It must run in a process of its own, like Try.
-func Replay(ctx context.Context, from, dir string, lg *zap.Logger) (plan.LogEnd, error) {
-	end, err := replay(ctx, from, dir, lg)
-	if err != nil {
-		return end, fmt.Errorf("replay the log of %s: %w", from, err)
-	}
-	return end, nil
-}
-
-// replaySpec is the member that applies the log. It listens nowhere, and the other member's port can never be reached.
-var replaySpec = plan.Spec{Slot: "replay", Token: "replay",
-	Peers: map[string]string{"replay": "http://127.0.0.1:2380", "nobody": "http://127.0.0.1:0"}}
-
-func replay(ctx context.Context, from, dir string, lg *zap.Logger) (end plan.LogEnd, err error) {
+func Replay(ctx context.Context, from, dir string, lg *zap.Logger) (end plan.LogEnd, err error) {
+	defer during(&err, "replay the log of %s", from)
 	if err := databaseOnly(dir); err != nil {
 		return end, err
 	}
@@ -117,7 +100,7 @@ func replay(ctx context.Context, from, dir string, lg *zap.Logger) (end plan.Log
 	if err != nil {
 		return end, err
 	}
-	if err := f.join(DatabasePath(dir)); err != nil {
+	if err := changeDatabase(DatabasePath(dir), f.writeMembers); err != nil { // its place in its log stays as it is
 		return end, err
 	}
 	if err := f.writeTail(dir, plan.LogEnd{Term: term, Index: applied}, tail); err != nil {
@@ -133,6 +116,10 @@ func replay(ctx context.Context, from, dir string, lg *zap.Logger) (end plan.Log
 	return end, errors.Join(os.RemoveAll(datadir.ToWALDir(dir)), databaseAlone(dir),
 		durable.SyncDir(filepath.Dir(DatabasePath(dir))))
 }
+
+// replaySpec is the member that applies the log. It listens nowhere, and the other member's port can never be reached.
+var replaySpec = plan.Spec{Slot: "replay", Token: "replay",
+	Peers: map[string]string{"replay": "http://127.0.0.1:2380", "nobody": "http://127.0.0.1:0"}}
 
 // databaseAlone removes what etcd has put beside the database.
 func databaseAlone(dir string) error {
@@ -161,35 +148,15 @@ func appliedEntry(path string) (index, term uint64, err error) {
 
 // readTail returns the entries of a log after an index, and where the log ends.
 func readTail(walDir string, after uint64) (tail []logEntry, end plan.LogEnd, err error) {
-	snaps, err := wal.ValidSnapshotEntries(zap.NewNop(), walDir)
+	l, err := readLog(walDir, after)
 	if err != nil {
 		return nil, end, fmt.Errorf("read WAL: %w", err)
 	}
-	start := &walpb.Snapshot{}
-	for _, s := range snaps { // find the newest that the database includes
-		if value(s.Index) <= after {
-			start.Index, start.Term = s.Index, s.Term
-		}
-	}
-	w, err := wal.OpenForRead(zap.NewNop(), walDir, message(start))
-	if err != nil {
-		return nil, end, fmt.Errorf("open WAL: %w", err)
-	}
-	_, _, entries, err := w.ReadAll()
-	_ = w.Close() // nothing was written, and ReadAll has closed the files it read (wal.go)
-	if err != nil {
-		return nil, end, fmt.Errorf("read WAL: %w", err)
-	}
-	if n := len(entries); n > 0 {
-		end = plan.LogEnd{Term: value(entries[n-1].Term), Index: value(entries[n-1].Index)}
-	} else {
-		end = plan.LogEnd{Term: value(start.Term), Index: value(start.Index)}
-	}
-	if end.Index < after {
+	if end = l.end(); end.Index < after {
 		return nil, end, fmt.Errorf("it ends at entry %d, and the database holds entry %d: the log has lost its end",
 			end.Index, after)
 	}
-	for _, e := range entries {
+	for _, e := range l.entries {
 		if value(e.Index) <= after {
 			continue
 		}
@@ -209,17 +176,6 @@ func withoutMembers(e logEntry) logEntry {
 		return e
 	}
 	return message(&raftpb.Entry{Type: field(raftpb.EntryNormal), Term: e.Term, Index: e.Index})
-}
-
-// join writes the founder's cluster into a database, and leaves the database's place in its log as it is.
-func (f founder) join(path string) error {
-	return guard(func() error {
-		db, err := bolt.Open(path, 0o600, writable)
-		if err != nil {
-			return fmt.Errorf("open database: %w", err)
-		}
-		return errors.Join(db.Update(f.writeMembers), db.Close())
-	})
 }
 
 // writeTail writes the log that continues after an entry into a data directory, all of it committed, and the raft

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -66,7 +67,7 @@ func (s *schemes) config(t *testing.T, n *plainNode, peers, clients []string) *e
 			Names{Peer: peerName})
 	}
 	if slices.Contains(clients, "https") {
-		c.ClientTLSInfo = clientTLS(settings.ClientTLS{CertFile: n.pair[0], KeyFile: n.pair[1], TrustedCAFile: s.ca.ca()})
+		c.ClientTLSInfo = transport.TLSInfo{CertFile: n.pair[0], KeyFile: n.pair[1], TrustedCAFile: s.ca.ca()}
 	}
 	return c
 }

@@ -82,7 +82,8 @@ func etcdConfig(cfg Config, spec plan.Spec, lg *zap.Logger, opts []grpc.ServerOp
 	// LogLevel stays unset: etcd would use "debug" only to open pprof on the client URLs.
 	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lg)
 	ec.GRPCAdditionalServerOptions = slices.Concat(opts, []grpc.ServerOption{grpc.NumStreamWorkers(streamWorkers)})
-	ec.ClientTLSInfo = clientTLS(cfg.ClientTLS)
+	ec.ClientTLSInfo = transport.TLSInfo{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, TrustedCAFile: cfg.TrustedCAFile,
+		ClientCertAuth: cfg.ClientCertAuth}
 	ec.PeerTLSInfo = peerTLS(cfg.PeerTLS, cfg.Names)
 
 	gate := ec.ServerFeatureGate.(featuregate.MutableFeatureGate)
@@ -140,15 +141,6 @@ func parseURLs(ss []string) ([]url.URL, error) {
 		return nil, fmt.Errorf("parse URLs %q: %w", ss, err)
 	}
 	return urls, nil
-}
-
-func clientTLS(c settings.ClientTLS) transport.TLSInfo {
-	return transport.TLSInfo{
-		CertFile:       c.CertFile,
-		KeyFile:        c.KeyFile,
-		TrustedCAFile:  c.TrustedCAFile,
-		ClientCertAuth: c.ClientCertAuth,
-	}
 }
 
 // peerTLS ties a peer to a name, never to an address. etcd's own check compares the certificate with the source address

@@ -106,9 +106,6 @@ func decoded[T any](l *life, name string) *T {
 	return v
 }
 
-// Revision returns the revision that the running member has applied, 0 if none runs.
-func (m *Member) Revision() int64 { return m.Status().Revision }
-
 // stored is what Status reads from the database.
 type stored struct {
 	revision  int64

@@ -167,7 +167,7 @@ func TestPeerTLSWrongName(t *testing.T) {
 	await(t, "the dialler refuses the name", func() bool {
 		return seen("prober detected unhealthy status", "not "+peerName)() || seen("prober detected unhealthy status", "authentication failed")()
 	})
-	if right.Ready() || wrong.Ready() {
+	if right.Status().Ready || wrong.Status().Ready {
 		t.Error("ready with a stranger")
 	}
 }

@@ -1,14 +1,7 @@
 package embedded
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/hex"
-	"encoding/pem"
-	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -17,6 +10,8 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"holdfast/embedded/pki"
 )
 
 // trust is the set of authorities that one life of the member trusts. etcd reads certificates and keys at each
@@ -86,7 +81,7 @@ func (t *trust) startable() bool {
 // authorities returns the fingerprints of a file's certificates, sorted and without duplicates; none if file is "". It
 // returns an error if etcd would not start with the file, if there is no certificate in it, or if it is not completely
 // written yet.
-func authorities(file string) ([]string, error) {
+func authorities(file string) (all []string, err error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -94,27 +89,10 @@ func authorities(file string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []string
-	for {
-		var block *pem.Block
-		if block, data = pem.Decode(data); block == nil {
-			break
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		all = append(all, fingerprintOf(c))
-	}
-	if len(all) == 0 || bytes.Contains(data, []byte("-----BEGIN")) {
-		return nil, errors.New(file + ": no certificate, or a part of one")
+	certificates, err := pki.ParseCertificates(data)
+	for _, c := range certificates {
+		all = append(all, pki.Fingerprint(c))
 	}
 	slices.Sort(all)
-	return slices.Compact(all), nil
-}
-
-// fingerprintOf returns the first 16 hex digits of a certificate's SHA-256.
-func fingerprintOf(c *x509.Certificate) string {
-	sum := sha256.Sum256(c.Raw)
-	return hex.EncodeToString(sum[:8])
+	return slices.Compact(all), err
 }

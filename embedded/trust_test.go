@@ -12,6 +12,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"holdfast/embedded/pki"
 )
 
 // dial returns a client with a certificate of an authority. It accepts any server: the test is about which clients that
@@ -68,7 +70,7 @@ func TestStale(t *testing.T) {
 	n.cfg.TrustedCAFile, n.cfg.PeerTrustedCAFile, n.cfg.ClientCertAuth = clients, peers, true
 	n.run(t).awaitReady(t)
 
-	only, both := []string{fingerprintOf(before.cert)}, []string{fingerprintOf(before.cert), fingerprintOf(after.cert)}
+	only, both := []string{pki.Fingerprint(before.cert)}, []string{pki.Fingerprint(before.cert), pki.Fingerprint(after.cert)}
 	slices.Sort(both)
 	if s := n.Status(); s.Stale || !slices.Equal(s.Trusts, only) {
 		t.Errorf("at first: stale %t, trusts %v, want %v", s.Stale, s.Trusts, only)

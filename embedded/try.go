@@ -45,16 +45,9 @@ func Rehearse(ctx context.Context, dir string, spec plan.Spec, revision int64, l
 // its HashKV at revision, and stops it. The member listens nowhere, so nobody can reach it. Try must run in a process
 // of its own, because etcd's metrics are global and etcd may end the process. etcd logs to lg, including the last
 // message before it ends the process.
-func Try(ctx context.Context, dir string, spec plan.Spec, revision int64, lg *zap.Logger) (Trial, error) {
+func Try(ctx context.Context, dir string, spec plan.Spec, revision int64, lg *zap.Logger) (t Trial, err error) {
+	defer during(&err, "try data directory %s", dir)
 	spec.DataDir = dir
-	t, err := try(ctx, spec, revision, lg)
-	if err != nil {
-		return t, fmt.Errorf("try data directory %s: %w", dir, err)
-	}
-	return t, nil
-}
-
-func try(ctx context.Context, spec plan.Spec, revision int64, lg *zap.Logger) (t Trial, err error) {
 	found, err := Disk{}.Inspect(spec.DataDir)
 	if err != nil {
 		return t, err
@@ -102,7 +95,7 @@ func trialConfig(spec plan.Spec, lg *zap.Logger) *embed.Config {
 	c.ListenPeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = nil, nil, nil
 	c.TickMs, c.ElectionMs = 10, 100
 	c.QuotaBackendBytes = trialQuota
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(lg, "error", spec, lastWord{}))
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(lg, "error", spec, lastWord{killed: newLatch()}, newLatch()))
 	return c
 }
 

@@ -33,33 +33,34 @@ type Tx struct {
 
 // Snapshot opens a transaction on the database as it is now, without a quorum and without blocking writers. ctx bounds
 // only the wait for a defragmentation. The error is errStopped if the member is not running or is about to stop.
-func (m *Member) Snapshot(ctx context.Context) (*Tx, error) {
+func (m *Member) Snapshot(ctx context.Context) (tx *Tx, err error) {
+	defer during(&err, "open snapshot")
 	l, err := m.running()
 	if err != nil {
-		return nil, fmt.Errorf("open snapshot: %w", err)
+		return nil, err
 	}
 	if err := l.gate.acquire(ctx); err != nil {
-		return nil, fmt.Errorf("open snapshot: %w", err)
+		return nil, err
 	}
 	// Check inside the gate, because Stop first drops abort and then takes the whole gate.
 	if l.abort.dropped() {
 		l.gate.release()
-		return nil, fmt.Errorf("open snapshot: %w", errStopped)
+		return nil, errStopped
 	}
 	snap := l.etcd.Server.Backend().Snapshot()
-	tx, ok := snap.(backendSnapshot)
+	read, ok := snap.(backendSnapshot)
 	if !ok {
 		l.gate.release()
-		return nil, errors.Join(fmt.Errorf("open snapshot: etcd's %T has no buckets", snap), snap.Close())
+		return nil, errors.Join(fmt.Errorf("etcd's %T has no buckets", snap), snap.Close())
 	}
-	return &Tx{snap: tx, abort: l.abort, close: sync.OnceValue(func() error {
+	return &Tx{snap: read, abort: l.abort, close: sync.OnceValue(func() error {
 		// Pages that were read stay in the kernel's cache, but no longer count as memory of this process, which could
 		// otherwise be the size of the database. The mapping is the one that was read, because it stays in place while
 		// the transaction is open.
-		at := tx.DB().Info()
-		_ = unix.Madvise(unsafe.Slice(*(**byte)(unsafe.Pointer(&at.Data)), tx.Size()), unix.MADV_DONTNEED)
+		at := read.DB().Info()
+		_ = unix.Madvise(unsafe.Slice(*(**byte)(unsafe.Pointer(&at.Data)), read.Size()), unix.MADV_DONTNEED)
 		defer l.gate.release()
-		return tx.Close()
+		return read.Close()
 	})}, nil
 }
 

@@ -12,13 +12,14 @@ import (
 
 // Unleased checks the first limit keys below prefix, as this member has applied them, for keys that will never expire.
 // Those have no lease, or one that no longer exists. A restore that drops leases leaves such keys behind.
-func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (plan.Unleased, error) {
+func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (u plan.Unleased, err error) {
+	defer during(&err, "read the keys below %s", prefix)
 	l, err := k.running()
 	if err != nil {
-		return plan.Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
+		return u, err
 	}
 	if !l.backend.TryRLock() {
-		return plan.Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, errBusy)
+		return u, errBusy
 	}
 	defer l.backend.RUnlock()
 	srv := l.etcd.Server
@@ -27,16 +28,16 @@ func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (plan.Un
 	}
 	first, err := read()
 	if err != nil {
-		return plan.Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
+		return u, err
 	}
 	leases, err := srv.LeaseLeases(srv.AuthStore().WithRoot(ctx), &pb.LeaseLeasesRequest{})
 	if err != nil {
-		return plan.Unleased{}, fmt.Errorf("list the leases: %w", err)
+		return u, fmt.Errorf("list the leases: %w", err)
 	}
 	// Read again: keys that expired between the two reads are gone by now.
 	again, err := read()
 	if err != nil {
-		return plan.Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
+		return u, err
 	}
 	still := map[string]int64{}
 	for _, kv := range again.KVs {
@@ -46,7 +47,7 @@ func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (plan.Un
 	for _, s := range leases.GetLeases() {
 		alive[s.GetID()] = true
 	}
-	u := plan.Unleased{Prefix: prefix, Read: len(first.KVs), Total: first.Count}
+	u = plan.Unleased{Prefix: prefix, Read: len(first.KVs), Total: first.Count}
 	for _, kv := range first.KVs {
 		k := plan.UnleasedKey{Key: string(kv.Key), Revision: kv.ModRevision, Lease: kv.Lease}
 		if !alive[k.Lease] && still[k.Key] == k.Revision {

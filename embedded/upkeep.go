@@ -34,31 +34,29 @@ const roomForLog = 128 << 20
 // Defragment rewrites the database file. It blocks every read and write of this member for seconds per GiB and cannot
 // be interrupted; ctx bounds only the wait for open snapshots. It does not begin unless the volume has as much free
 // space as the data takes. Hand the leadership over first.
-func (m Maintenance) Defragment(ctx context.Context) error {
+func (m Maintenance) Defragment(ctx context.Context) (err error) {
+	defer during(&err, "defragment")
 	l, err := m.running()
 	if err != nil {
-		return fmt.Errorf("defragment: %w", err)
+		return err
 	}
 	if err := l.gate.acquireAll(ctx); err != nil {
-		return fmt.Errorf("defragment: wait for open snapshots: %w", err)
+		return fmt.Errorf("wait for open snapshots: %w", err)
 	}
 	defer l.gate.releaseAll()
 	if l.abort.dropped() {
-		return fmt.Errorf("defragment: %w", errStopped)
+		return errStopped
 	}
 	need := l.stored().space.InUse + roomForLog
 	if free, err := freeSpace(l.spec.DataDir); err != nil {
-		return fmt.Errorf("defragment: %w", err)
+		return err
 	} else if free < need {
-		return fmt.Errorf("defragment: the volume has %d MiB free, and the new file needs up to %d MiB beside the old "+
+		return fmt.Errorf("the volume has %d MiB free, and the new file needs up to %d MiB beside the old "+
 			"one: make the volume larger", free>>20, need>>20)
 	}
 	l.freeze()
 	defer l.thaw()
-	if err := l.etcd.Server.Defragment(); err != nil {
-		return fmt.Errorf("defragment: %w", err)
-	}
-	return nil
+	return l.etcd.Server.Defragment()
 }
 
 // Compact drops the history up to a revision, through raft, and returns when this member has done so. The other members

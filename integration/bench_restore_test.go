@@ -131,7 +131,7 @@ func (r *restorer) trial(b *testing.B, restore func(b *testing.B, dir string) (c
 	if err := member.Start(b.Context(), spec); err != nil {
 		b.Fatal(err)
 	}
-	for !member.Ready() {
+	for !member.Status().Ready {
 		if time.Since(begin) > 5*time.Minute {
 			b.Fatal("the restored member does not become ready")
 		}
@@ -157,7 +157,7 @@ func campaigner() func(context.Context, *embedded.Member) error {
 			since = time.Now()
 		}
 		now.Since = time.Since(since)
-		if now.Ballot().Reason == "" {
+		if now.Ballot() == "" {
 			return nil
 		}
 		campaigned = now.Term

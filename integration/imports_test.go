@@ -44,7 +44,7 @@ var arrows = map[string][]string{
 	"embedded/pki/authorities": {"durable", "embedded/health", "embedded/pki", "embedded/plan", "snapshot"},  // which are kept in the store
 	"embedded/auth":            {"durable"},                                                                  // the decision about users and roles, and their names, which the next one speaks
 	"embedded/settings":        {},                                                                           // read and judged without a server
-	"embedded":                 {"durable", "embedded/auth", "embedded/plan", "embedded/settings", "layout"}, // whose words it speaks
+	"embedded":                 {"durable", "embedded/auth", "embedded/pki", "embedded/plan", "embedded/settings", "layout"}, // whose words it speaks
 	"layout":                   {},                                                                           // where etcds have their data, and nothing of what is in it
 	"gossip/discover":          {"durable"},
 	"gossip":                   {"durable", "invalid"},

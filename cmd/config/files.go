@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"holdfast/durable"
 	"holdfast/gossip"
 	"holdfast/volume"
 )
@@ -146,14 +147,11 @@ const answers = 3 * time.Second
 // ifAnswered returns what look finds, or silent if that takes longer than limit. Access to a directory of a dead server
 // may hang forever, and a member can start without it.
 func ifAnswered(limit time.Duration, look func() []error, silent ...error) []error {
-	found := make(chan []error, 1)
-	go func() { found <- look() }()
-	select {
-	case errs := <-found:
-		return errs
-	case <-time.After(limit):
+	errs, ok := durable.Soon(limit, look)
+	if !ok {
 		return silent
 	}
+	return errs
 }
 
 // apart runs a check of paths that may hang.

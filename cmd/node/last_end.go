@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/durable"
 	"holdfast/embedded/coordinator"
 )
 
@@ -32,24 +33,13 @@ func lastEndFile(cfg config.Config) string { return filepath.Join(cfg.Node.DataD
 // noteEnd returns a function that writes why the process ends. It ignores errors.
 func noteEnd(cfg config.Config) func(reason string) {
 	return func(reason string) {
-		briefly(func() {
-			if data, err := json.Marshal(lastEnd{reason, time.Now().UTC()}); err == nil {
-				_ = os.WriteFile(lastEndFile(cfg), data, 0o600) // the log has the reason as well
+		durable.Soon(noteWait, func() error {
+			data, err := json.Marshal(lastEnd{reason, time.Now().UTC()})
+			if err == nil {
+				err = os.WriteFile(lastEndFile(cfg), data, 0o600)
 			}
+			return err // ignored: the log has the reason as well
 		})
-	}
-}
-
-// briefly runs do, which uses the disk of node.data-dir, and waits at most noteWait for it.
-func briefly(do func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	select {
-	case <-done:
-	case <-time.After(noteWait):
 	}
 }
 
@@ -58,7 +48,7 @@ func briefly(do func()) {
 func settleEnd(cfg config.Config, err error) {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
-		briefly(func() { _ = os.Remove(lastEndFile(cfg)) }) // there rarely is one
+		durable.Soon(noteWait, func() error { return os.Remove(lastEndFile(cfg)) }) // there rarely is one
 	case !errors.Is(err, coordinator.ErrVolumeLost):
 		noteEnd(cfg)(err.Error())
 	}

@@ -145,7 +145,7 @@ func (n routes) history(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("after: must be a time, got %q", r.FormValue("after"))
 	}
-	return n.coord.History(r.Context(), after), nil
+	return n.coord.History(after), nil
 }
 
 func (n routes) pause(r *http.Request) error {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/cmd/config"
+	"holdfast/durable"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/pki/authorities"
 	"holdfast/metrics"
@@ -112,19 +113,15 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 const endWait = 5 * time.Second
 
 func waitFor(group *errgroup.Group, lg *zap.Logger) error {
-	done := make(chan error, 1)
-	go func() { done <- group.Wait() }()
-	select {
-	case err := <-done:
-		if errors.Is(err, context.Canceled) {
-			return nil
-		}
-		return err
-	case <-time.After(endWait):
+	err, ended := durable.Soon(endWait, group.Wait)
+	if !ended {
 		lg.Error("the member has stopped, but something beside it hangs, most likely the backup store; not waiting for it",
 			zap.Duration("waited", endWait))
+	}
+	if errors.Is(err, context.Canceled) {
 		return nil
 	}
+	return err
 }
 
 // NewLogger returns a logger to standard error, and its level, which can be changed while the process runs.

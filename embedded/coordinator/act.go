@@ -71,27 +71,57 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 		return ac.setAside(ctx, a)
 	case plan.Leave:
 		return ac.depart(ctx, a)
-	case plan.Replace, plan.Promote, plan.Resize, plan.Remove, plan.Update:
-		return ac.members.act(ctx, a)
-	case plan.Propose, plan.Dismiss, plan.Prepare, plan.Discard, plan.Conclude, plan.Enter, plan.Swap:
-		return ac.restorer.act(ctx, o, a)
+	case plan.Replace:
+		return ac.members.replace(ctx, a)
+	case plan.Promote:
+		return ac.members.promote(ctx, a)
+	case plan.Resize:
+		return ac.members.resize(ctx, a)
+	case plan.Remove:
+		return ac.members.remove(ctx, a)
+	case plan.Update:
+		return ac.members.update(ctx, a)
+	case plan.Propose:
+		return ac.restorer.propose(ctx, o, a)
+	case plan.Dismiss:
+		return ac.restorer.dismiss(ctx, a)
+	case plan.Prepare:
+		return ac.restorer.prepare(ctx, o, a)
+	case plan.Discard:
+		return ac.restorer.discard(a)
+	case plan.Conclude:
+		return ac.restorer.conclude(ctx, o, a)
+	case plan.Enter:
+		return ac.restorer.enter(ctx, a)
+	case plan.Swap:
+		return ac.restorer.swap(a)
+	case plan.Unlock:
+		return ac.turn.giveBack(ctx, o)
+	case plan.HandOver:
+		return ac.turn.handOver(ctx)
+	case plan.Defrag:
+		return ac.turn.defragment(ctx, o)
+	case plan.Reload:
+		return ac.turn.reload(ctx, o)
+	case plan.Compact:
+		return ac.turn.compact(ctx, a.Revision)
+	case plan.Raise:
+		return ac.turn.raise(ctx, o, a.Alarm)
+	case plan.Disarm:
+		return ac.turn.disarm(ctx)
 	}
-	return ac.turn.act(ctx, o, a)
-}
-
-func unknown(a plan.Action) error {
 	return fmt.Errorf("carry out %q: unknown action, which is a bug", a.Kind)
 }
 
 func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
 	v, err := ac.world.Volumes.Claim(ctx, ac.observer.wanted(), a.Known, ac.holding.now().left.avoided(a.Avoid))
-	if err != nil {
-		if !errors.Is(err, ErrNoVolume) {
-			ac.holding.without("", err.Error())
-			return err
-		}
-		ac.holding.without(err.Error(), "")
+	switch {
+	case errors.Is(err, ErrNoVolume):
+		ac.holding.set(func(now *held) { now.none, now.failed = err.Error(), "" })
 		return errNotYet
+	case err != nil:
+		ac.holding.set(func(now *held) { now.none, now.failed = "", err.Error() })
+		return err
 	}
 	ac.holding.hold(v)
 	return nil

@@ -29,12 +29,7 @@ type asides struct {
 func (a *asides) serves(state string) (aside []plan.Aside, served time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case state != "leader" && state != "follower":
-		a.served = time.Time{}
-	case a.served.IsZero():
-		a.served = time.Now()
-	}
+	lasts(&a.served, state == "leader" || state == "follower", time.Now())
 	return a.aside, a.served
 }
 

@@ -70,12 +70,8 @@ type schedule struct {
 // the leader. A leader looks regularly, because its disk may hang.
 func (v *schedule) due(g plan.Glance) bool {
 	ago := time.Since(v.last)
-	if !g.Doubtful {
-		v.began = time.Time{}
+	if lasts(&v.began, g.Doubtful, time.Now()); !g.Doubtful {
 		return (g != v.seen || g.Leads) && ago >= lookEvery
-	}
-	if v.began.IsZero() {
-		v.began = time.Now()
 	}
 	return ago >= min(time.Since(v.began)/16, restEvery)
 }
@@ -155,12 +151,12 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 		s.reason, s.term, s.since = reason, now.Term, time.Now()
 	}
 	now.Since, now.Ago = time.Since(s.since), time.Since(s.at)
-	ballot := now.Ballot()
-	if ballot.Reason == "" {
+	reason := now.Ballot()
+	if reason == "" {
 		return
 	}
 	s.campaigned, s.at, s.fruitless = now.Term, time.Now(), s.fruitless+1
-	c.campaign(ctx, now, ballot.Reason)
+	c.campaign(ctx, now, reason)
 }
 
 // candidacy is what is known here without asking anyone. What the disk has left or entered is in the ledger already.

@@ -64,9 +64,8 @@ func (s *sentinel) consent(ctx context.Context, word plan.Consent) error {
 		return fmt.Errorf("node %s runs no member of the generation that would end", s.cfg.Node)
 	}
 	if slices.Contains(o.Disk.Ledger.Aborted, word.Proposal) {
-		return fmt.Errorf("the proposal %s was aborted, as the disk of node %s remembers: propose "+
-			"it again; and find out who "+
-			"has deleted the abort in the backup store", word.Proposal, s.cfg.Node)
+		return fmt.Errorf("the proposal %s was aborted, as the disk of node %s remembers: propose it again; and find out "+
+			"who has deleted the abort in the backup store", word.Proposal, s.cfg.Node)
 	}
 	data, err := json.Marshal(word)
 	if err != nil {

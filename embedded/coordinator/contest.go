@@ -47,20 +47,9 @@ type contest struct {
 	asked time.Time // when the attempt began
 }
 
-// enter returns why the member here may not start now, nil if it may: from then until end, it does not give way.
+// enter asks the others, and returns why the member here may not start now, nil if it may: from then until end, it does
+// not give way. It may not if another node has asked since, or too much time has passed.
 func (ct *contest) enter(ctx context.Context) error {
-	why := ct.ask(ctx)
-	if why == "" {
-		why = ct.begin()
-	}
-	if why != "" {
-		return delay(why)
-	}
-	return nil
-}
-
-// ask asks the others and says why the member here may not start, "" if it may.
-func (ct *contest) ask(ctx context.Context) string {
 	o, _ := ct.observer.observe() // not under the lock: a disk may be slow
 	limited, cancel := context.WithTimeout(ctx, goneTimeout)
 	defer cancel()
@@ -70,7 +59,7 @@ func (ct *contest) ask(ctx context.Context) string {
 	ct.mu.Unlock()
 	question, err := json.Marshal(aboutToStart{ct.cfg.Node, o.Contender()})
 	if err != nil {
-		return err.Error()
+		return err
 	}
 	question = append([]byte(askToStart), question...)
 	answers := make([]plan.Answer, len(nodes))
@@ -85,21 +74,15 @@ func (ct *contest) ask(ctx context.Context) string {
 	}
 	ct.mu.Lock()
 	defer ct.mu.Unlock()
-	return cmp.Or(text(ctx.Err()), ct.of.Obstacle(o, by))
-}
-
-// begin says why the member here may not start after all, "" if it may: another node has asked since, or too much time
-// has passed.
-func (ct *contest) begin() string {
-	ct.mu.Lock()
-	defer ct.mu.Unlock()
-	switch {
+	switch why := cmp.Or(text(ctx.Err()), ct.of.Obstacle(o, by)); {
+	case why != "":
+		return delay(why)
 	case time.Since(ct.asked) >= attemptTime:
-		return "this process stood still since the others were asked whether they start it: they are asked again"
+		return delay("this process stood still since the others were asked whether they start it: they are asked again")
 	case !ct.of.Begin():
-		return "another node is about to start a copy of this disk or of its member's data: it is asked first"
+		return delay("another node is about to start a copy of this disk or of its member's data: it is asked first")
 	}
-	return ""
+	return nil
 }
 
 func (ct *contest) end() {

@@ -204,11 +204,10 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer unwatch()
 	var beside sync.WaitGroup
 	beside.Go(func() { c.sentinel.watch(inner) })
-	go c.sentinel.guard(inner) // not waited for, like the beacon: the store may hang
-	go c.sentinel.beacon(inner)
-	go c.sentinel.attest(inner)
+	go c.sentinel.guard(inner) // not waited for, like the next two: the store may hang
+	go c.sentinel.show(inner)
+	go c.newest.watch(inner)
 	beside.Go(func() { c.sentinel.forgetKeys(inner) })
-	beside.Go(func() { c.newest.watch(inner) })
 	beside.Go(func() { c.names.keep(inner, c.holding) })
 	beside.Go(func() { c.asides.collect(inner, c.holding) })
 	beside.Go(func() { c.turn.keepLock(inner) })

@@ -23,10 +23,10 @@ func TestPanicIsToldAndWaitedFor(t *testing.T) {
 	if got := c.status.looked(plan.Observation{}); !slices.Equal(got.Bugs, []string{bug}) || !slices.Contains(health.Texts(got.Findings()), bug) {
 		t.Errorf("bugs: got %q, problems %q", got.Bugs, got.Findings())
 	}
-	if got := c.History(t.Context(), time.Time{}).Entries; len(got) != 1 || got[0].Kind != entryBug || got[0].Error != bug {
+	if got := c.History(time.Time{}).Entries; len(got) != 1 || got[0].Kind != entryBug || got[0].Error != bug {
 		t.Errorf("history: got %+v", got)
 	}
-	if c.status.bugs.guard(theDecision, func() { panic(errors.New("a nil map")) }); len(c.History(t.Context(), time.Time{}).Entries) != 1 {
+	if c.status.bugs.guard(theDecision, func() { panic(errors.New("a nil map")) }); len(c.History(time.Time{}).Entries) != 1 {
 		t.Error("the same bug was told twice")
 	}
 	if bug := c.status.bugs.guard(theDecision, func() {}); bug != "" || c.status.looked(plan.Observation{}).Bugs != nil {

@@ -67,8 +67,8 @@
 //
 // Before and after each durable step of an action, World.Step is called with the step's name; stories end the process
 // there. The names are before-KIND and after-KIND of every [plan.Kind] that writes the ledger, such as before-promise;
-// before-etcd and after-etcd; before-mirror; before-rename of data that is set aside; before-remove and before-add of a
-// replacement. The sections below list more.
+// before-etcd and after-etcd; before-mirror; before-rename of data that is set aside; before and after remove, add and
+// promote. The sections below list more.
 //
 // # Restores and recoveries
 //

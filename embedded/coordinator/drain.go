@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -51,9 +50,7 @@ func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport,
 	value, risk := c.turn.ask(ctx, "drain")
 	report.Risk = risk
 	if report.Risk != "" && !how.Force {
-		if value != nil {
-			c.turn.unlock(ctx, value)
-		}
+		c.turn.unlock(ctx, value)
 		return report, nil
 	}
 	c.lg.Warn("draining, as an operator has ordered", zap.String("slot", report.Slot), zap.Bool("force", how.Force),
@@ -104,31 +101,28 @@ var errBusy = errors.New("this node is busy")
 // disruption lock after a start.
 const drainPatience = 5 * time.Second
 
-// beginDrain is holding.beginDrain, repeated until no action is in progress.
+// beginDrain begins the order as soon as no action is in progress.
 func (c *Coordinator) beginDrain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainPatience)
 	defer cancel()
-	err := c.holding.beginDrain(c.status)
+	_, err := c.holding.order(c.status, held.drainable)
 	for errors.Is(err, errBusy) && every(ctx, drainPatience/50) {
-		err = c.holding.beginDrain(c.status)
+		_, err = c.holding.order(c.status, held.drainable)
 	}
 	return err
 }
 
-// beginDrain makes sure that no action begins until the drain is over.
-func (h *holding) beginDrain(s *status) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch held := h.held; {
-	case held.volume == nil:
+// drainable returns an error if the member cannot be drained now.
+func (h held) drainable(now Situation) error {
+	switch {
+	case h.volume == nil:
 		return errors.New("this node holds no volume, and so runs no member: there is nothing to drain")
-	case held.drained.on:
+	case h.drained.on:
 		return errors.New("this node is drained already")
-	case held.engaged():
-		return fmt.Errorf("%w (%s): try again in a moment", errBusy, s.last().Action.Text())
+	case h.engaged():
+		return fmt.Errorf("%w (%s): try again in a moment", errBusy, now.Action.Text())
 	}
-	_, err := h.close(nil)
-	return err
+	return nil
 }
 
 func (h *holding) setDrained(d drained) { h.set(func(now *held) { now.drained = d }) }
@@ -136,7 +130,7 @@ func (h *holding) setDrained(d drained) { h.set(func(now *held) { now.drained = 
 // lockRisk says what the failure to take the lock means.
 func lockRisk(err error) string {
 	if errors.Is(err, plan.ErrConflict) {
-		return strings.TrimSuffix(err.Error(), ": "+plan.ErrConflict.Error())
+		return err.Error()
 	}
 	return "the disruption lock, which is kept in etcd and needs a quorum, could not be taken, so another member " +
 		"may be about to go down: " + err.Error()

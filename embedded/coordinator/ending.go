@@ -89,20 +89,10 @@ func (e *ending) tell(o *plan.Observation, began time.Time, live map[string]stri
 	slices.Sort(o.Store.Met)
 	slices.Sort(o.Store.Late)
 	has := o.Member.Led()
-	switch {
-	case !has:
-		e.led = time.Time{}
-	case e.led.IsZero():
-		e.led = now
-	}
+	lasts(&e.led, has, now)
 	known := o.Member.Running && o.Member.HasLead || slices.ContainsFunc(o.Peers,
 		func(p plan.Peer) bool { return p.Live && p.Facts != nil && p.Facts.Leader })
-	switch {
-	case known:
-		e.none = time.Time{}
-	case e.none.IsZero():
-		e.none = now
-	}
+	lasts(&e.none, !known, now)
 	o.Leaderless = !known && now.Sub(e.none) >= LeaderWait
 	p := o.Store.Restore
 	if p == nil && o.Store.Unknown != "" {
@@ -135,6 +125,16 @@ func (e *ending) tell(o *plan.Observation, began time.Time, live map[string]stri
 		if o.Member.Marked(mine.ID, id) {
 			o.Member.Consent = &plan.Consent{Record: mine.ID, Proposal: id}
 		}
+	}
+}
+
+// lasts notes since when something holds without a break; zero while it does not.
+func lasts(since *time.Time, holds bool, now time.Time) {
+	switch {
+	case !holds:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = now
 	}
 }
 

@@ -29,11 +29,13 @@ func (h *holding) begin(act bool, since uint64) bool {
 // ended notes that the action is over.
 func (h *holding) ended() { h.set(func(now *held) { now.gate.busy = false }) }
 
-// close makes sure that no action begins until open, unless err forbids it. The caller has held the lock since it read
-// the status. That is safe because an action is noted in the gate before the status shows it, and an action that has
-// ended is noted in the status first.
-func (h *holding) close(err error) (Volume, error) {
-	if err != nil {
+// order begins an operator's order about the volume, unless obstacle forbids it: no action begins until open. It reads
+// the status under the lock. That is safe because an action is noted in the gate before the status shows it, and an
+// action that has ended is noted in the status first.
+func (h *holding) order(s *status, obstacle func(held, Situation) error) (Volume, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := obstacle(h.held, s.last()); err != nil {
 		return nil, err
 	}
 	h.held.gate.closed, h.held.gate.orders = true, h.held.gate.orders+1

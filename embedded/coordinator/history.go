@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/durable"
 	"holdfast/embedded/plan"
 )
 
@@ -68,7 +69,7 @@ type history struct {
 
 	mu      sync.Mutex
 	dir     string // on the volume; "" while there is none to write to
-	place   place
+	place   Entry  // whose node, slot and generation the next entries have
 	pending []Entry
 	writing []Entry
 	dropped int // since the last entry
@@ -77,21 +78,16 @@ type history struct {
 	problem string
 }
 
-// place is the node, slot and generation of an entry.
-type place struct {
-	node, slot string
-	generation uint64
-}
-
 func newHistory(lg *zap.Logger, node string) *history {
-	return &history{lg: lg, place: place{node: node}, write: appendHistory, wake: make(chan struct{}, 1),
+	return &history{lg: lg, place: Entry{Node: node}, write: appendHistory, wake: make(chan struct{}, 1),
 		busy: make(chan struct{}, 1), waits: map[string]time.Time{}}
 }
 
-// add queues an entry and never blocks. It drops repetitions.
-func (h *history) add(e Entry) {
+// remember queues an entry with this node's current place, and never blocks. It drops repetitions.
+func (h *history) remember(e Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	e.Node, e.Slot, e.Generation = h.place.Node, h.place.Slot, h.place.Generation
 	e.Time = time.Now().UTC().Round(0)
 	e.Why, e.Error = e.Why[:min(len(e.Why), historyText)], e.Error[:min(len(e.Error), historyText)]
 	if h.stale(e) {
@@ -134,23 +130,14 @@ func (h *history) stale(e Entry) bool {
 	return false
 }
 
-// remember adds an entry with this node's current place.
-func (h *history) remember(e Entry) {
-	h.mu.Lock()
-	e.Node, e.Slot, e.Generation = h.place.node, h.place.slot, h.place.generation
-	h.mu.Unlock()
-	h.add(e)
-}
-
 // at sets the slot and the generation of the following entries.
 func (h *history) at(o plan.Observation) {
-	var generation uint64
-	if r := o.Disk.Ledger.Record; r != nil {
-		generation = r.Generation
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.place.slot, h.place.generation = o.Claim.Slot, generation
+	h.place.Slot, h.place.Generation = o.Claim.Slot, 0
+	if r := o.Disk.Ledger.Record; r != nil {
+		h.place.Generation = r.Generation
+	}
 }
 
 // keep sets the directory of the history; "" means none for now.
@@ -175,30 +162,23 @@ func (h *history) run(ctx context.Context) {
 		case <-h.wake:
 		case <-retry.C:
 		}
-		h.busy <- struct{}{}
 		h.flush()
-		<-h.busy
 	}
 }
 
 // leave writes the remaining entries and stops using the volume. It does not wait for a disk that hangs.
 func (h *history) leave() {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		h.busy <- struct{}{}
+	durable.Soon(historyLeave, func() error {
 		h.flush()
-		<-h.busy
-	}()
-	select {
-	case <-ended:
-	case <-time.After(historyLeave):
-	}
+		return nil
+	})
 	h.keep("")
 }
 
-// flush writes the waiting entries. The caller holds busy.
+// flush writes the waiting entries.
 func (h *history) flush() {
+	h.busy <- struct{}{}
+	defer func() { <-h.busy }()
 	h.mu.Lock()
 	dir, batch := h.dir, h.pending
 	if dir == "" || len(batch) == 0 {
@@ -237,20 +217,15 @@ type History struct {
 const readTime = 2 * time.Second
 
 // after returns the entries after a time, including those that are not on the disk yet.
-func (h *history) after(ctx context.Context, after time.Time) History {
+func (h *history) after(after time.Time) History {
 	h.mu.Lock()
 	dir, problem, dropped := h.dir, h.problem, h.dropped
 	fresh := slices.Concat(h.writing, h.pending)
 	h.mu.Unlock()
 	var out History
 	if dir != "" {
-		read := make(chan History, 1)
-		go func() { read <- ReadHistory(dir) }()
-		ctx, cancel := context.WithTimeout(ctx, readTime)
-		defer cancel()
-		select {
-		case out = <-read:
-		case <-ctx.Done():
+		var ok bool
+		if out, ok = durable.Soon(readTime, func() History { return ReadHistory(dir) }); !ok {
 			out.Problem = fmt.Sprintf("the history on the volume could not be read within %s: only what is in memory is shown",
 				readTime)
 		}
@@ -270,9 +245,7 @@ func (h *history) after(ctx context.Context, after time.Time) History {
 }
 
 // History returns the entries after a time, including those that are not on the disk yet.
-func (c *Coordinator) History(ctx context.Context, after time.Time) History {
-	return c.history.after(ctx, after)
-}
+func (c *Coordinator) History(after time.Time) History { return c.history.after(after) }
 
 // Remember adds an entry about something other than a decision.
 func (c *Coordinator) Remember(e Entry) { c.history.remember(e) }

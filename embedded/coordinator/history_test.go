@@ -27,7 +27,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	h.keep(dir)
 	const all = 20_000
 	for i := range all {
-		h.add(command(i))
+		h.remember(command(i))
 		if i%100 == 99 {
 			h.flush()
 		}
@@ -93,14 +93,14 @@ func TestHistoryUnwritable(t *testing.T) {
 	h := newHistory(zaptest.NewLogger(t), "n1")
 	h.keep(filepath.Join(dir, "is-not-there"))
 	for i := range historyQueue {
-		h.add(command(i))
+		h.remember(command(i))
 	}
 	h.flush()
 	if h.problem == "" {
 		t.Error("no problem is told")
 	}
 	for i := range 7 {
-		h.add(command(historyQueue + i))
+		h.remember(command(historyQueue + i))
 	}
 	h.flush()
 	h.keep(dir)
@@ -124,11 +124,11 @@ func TestHistoryHangingDisk(t *testing.T) {
 		}
 		go h.run(t.Context())
 		h.keep("disk")
-		h.add(command(0))
+		h.remember(command(0))
 		synctest.Wait() // the disk hangs
 		begin := time.Now()
 		for i := range 10 * historyQueue {
-			h.add(command(1 + i))
+			h.remember(command(1 + i))
 		}
 		h.leave()
 		if took := time.Since(begin); took != historyLeave {
@@ -149,7 +149,7 @@ func TestHistoryRepeats(t *testing.T) {
 		for range 90 {
 			for _, e := range []Entry{{Kind: string(plan.Wait), Why: "b is away"}, {Kind: string(plan.Wait), Why: "c is away"},
 				{Kind: string(plan.Start), Why: "x", Outcome: Failed, Error: "no"}, {Kind: string(plan.Start), Why: "x", Outcome: Failed, Error: "no"}} {
-				h.add(e)
+				h.remember(e)
 			}
 			time.Sleep(time.Second)
 		}
@@ -170,7 +170,7 @@ func TestHistoryEndsWithTheWait(t *testing.T) {
 	h := newHistory(zaptest.NewLogger(t), "n1")
 	serving := Entry{Kind: string(plan.Wait), Why: "serving"}
 	for _, e := range []Entry{serving, {Kind: string(plan.Swap), Outcome: Done}, {Kind: string(plan.Wait), Why: "no quorum"}, {Kind: EntryCampaign, Outcome: Done}, serving} {
-		h.add(e)
+		h.remember(e)
 	}
 	if last := h.pending[len(h.pending)-1]; last.Why != serving.Why {
 		t.Errorf("the history ends with %+v", last)
@@ -202,7 +202,7 @@ func TestHistoryOfALife(t *testing.T) {
 		c := w.coordinator("a")
 		run := live(t, c)
 		time.Sleep(3 * time.Second)
-		if h := c.History(t.Context(), time.Time{}); len(h.Entries) == 0 || h.Problem != "" {
+		if h := c.History(time.Time{}); len(h.Entries) == 0 || h.Problem != "" {
 			t.Errorf("got %+v", h)
 		}
 		if err := run(); err != nil {

@@ -84,22 +84,6 @@ func (c content) readForeign(path string, etcd Foreign) (is foreign) {
 	return is
 }
 
-// rereadForeign repeats readForeign if something may have changed: another program may have run on the data.
-func (c content) rereadForeign(path string, etcd Foreign) foreign {
-	is := c.foreign
-	if c.strange != "" || c.ledger.Record != nil {
-		is = c.readForeign(path, etcd) // and always checks below whether an etcd runs there, not only in every second call
-	}
-	if is.origin == nil || c.broken != "" {
-		return is
-	}
-	// Data that was read before this etcd ran must be read again after it.
-	if by, err := etcd.InUse(path); err != nil || by != "" {
-		is.origin, is.strange = nil, cmp.Or(text(err), "etcd still runs on it: "+by)
-	}
-	return is
-}
-
 // hold takes a claimed volume and reads its content.
 func (h *holding) hold(v Volume) {
 	is, id := content{}, v.Identity()
@@ -112,11 +96,6 @@ func (h *holding) hold(v Volume) {
 		now.none, now.failed = "", ""
 	})
 	h.names.write() // the addresses that were heard before there was a volume
-}
-
-// without notes why no volume is free, or why one could not be claimed.
-func (h *holding) without(none, failed string) {
-	h.set(func(now *held) { now.none, now.failed = none, failed })
 }
 
 // forget notes that the volume is no longer held.
@@ -282,11 +261,20 @@ func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 // rereadForeign reads what another program left again, unless our member runs on it: an etcd may have started or
 // stopped since.
 func (h *holding) rereadForeign() {
-	was := h.now()
-	if m, _ := h.world.Etcd.State(); m.Running || !was.usable() || was.gate.busy {
+	was, etcd := h.now(), h.world.Etcd
+	if m, _ := etcd.State(); m.Running || !was.usable() || was.gate.busy {
 		return
 	}
-	is := was.rereadForeign(was.id.Path, h.world.Etcd) // not under the lock: a disk may be slow
+	path, is := was.id.Path, was.foreign // it is read without the lock: a disk may be slow
+	if was.strange != "" || was.ledger.Record != nil {
+		is = was.readForeign(path, etcd) // and always checks below whether an etcd runs there, not only in every second call
+	}
+	if is.origin != nil && was.broken == "" {
+		// Data that was read before this etcd ran must be read again after it.
+		if by, err := etcd.InUse(path); err != nil || by != "" {
+			is.origin, is.strange = nil, cmp.Or(text(err), "etcd still runs on it: "+by)
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := h.held; now.volume == was.volume && now.ledger.Record == was.ledger.Record {

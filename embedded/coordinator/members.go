@@ -21,20 +21,19 @@ type members struct {
 	learners *learners
 }
 
-func (m *members) act(ctx context.Context, a plan.Action) error {
-	switch a.Kind {
-	case plan.Replace:
-		return m.replace(ctx, a)
-	case plan.Promote:
-		return m.promote(ctx, a)
-	case plan.Resize:
-		return m.resize(ctx, a)
-	case plan.Remove:
-		return m.remove(ctx, a)
-	case plan.Update:
-		return m.update(ctx, a)
+// step takes one step through raft, if it is still what the plan decides. what begins an error.
+func (m *members) step(ctx context.Context, a plan.Action, name, what string, take func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
+	defer cancel()
+	m.world.Step("before-" + name)
+	if !m.decider.stands(a) {
+		return errNotYet
 	}
-	return unknown(a)
+	if err := take(ctx); err != nil {
+		return notYet(fmt.Errorf("%s: %w", what, err))
+	}
+	m.world.Step("after-" + name)
+	return nil
 }
 
 // replace gives a slot's holder a new membership. It asks the holder directly whether its disk is vacant, because the
@@ -49,27 +48,21 @@ func (m *members) replace(ctx context.Context, a plan.Action) error {
 			f.Phase)
 	}
 	m.saver.fresh(ctx, "change of the members", freshMember, saveMember)
-	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
-	defer cancel()
 	if a.Member != 0 {
-		m.world.Step("before-remove")
-		if !m.decider.stands(a) {
-			return errNotYet
-		}
-		if err := m.world.Etcd.Remove(ctx, a.Member); err != nil {
-			return notYet(fmt.Errorf("remove member %x of slot %s: %w", a.Member, a.Slot, err))
+		if err := m.take(ctx, a, "remove"); err != nil {
+			return err
 		}
 		m.lg.Info("removed a member whose disk is lost", zap.String("slot", a.Slot),
 			zap.String("member", fmt.Sprintf("%x", a.Member)))
 		a.Member = 0
 	}
-	m.world.Step("before-add")
-	if !m.decider.stands(a) {
-		return errNotYet // the slot may have no member now: the next decision continues from there
-	}
-	id, err := m.world.Etcd.AddLearner(ctx, a.PeerURL)
+	var id uint64
+	err = m.step(ctx, a, "add", "add a learner for slot "+a.Slot, func(ctx context.Context) (err error) {
+		id, err = m.world.Etcd.AddLearner(ctx, a.PeerURL)
+		return err
+	})
 	if err != nil {
-		return notYet(fmt.Errorf("add a learner for slot %s: %w", a.Slot, err))
+		return err // the slot may have no member now: the next decision continues from there
 	}
 	m.learners.admit(plan.Admission{Slot: a.Slot, Disk: a.Disk, ID: id})
 	m.lg.Info("added a learner", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", id)),
@@ -77,22 +70,25 @@ func (m *members) replace(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-// notYet returns errNotYet for what etcd refuses only for now.
+// take takes a member out of the list.
+func (m *members) take(ctx context.Context, a plan.Action, name string) error {
+	return m.step(ctx, a, name, fmt.Sprintf("remove member %x of slot %s", a.Member, a.Slot),
+		func(ctx context.Context) error { return m.world.Etcd.Remove(ctx, a.Member) })
+}
+
+// notYet returns errNotYet for what etcd refuses only for now, or because another change came first.
 func notYet(err error) error {
-	if errors.Is(err, plan.ErrUnhealthy) || errors.Is(err, plan.ErrNotReady) {
+	if errors.Is(err, plan.ErrUnhealthy) || errors.Is(err, plan.ErrNotReady) || errors.Is(err, plan.ErrConflict) {
 		return errNotYet
 	}
 	return err
 }
 
 func (m *members) promote(ctx context.Context, a plan.Action) error {
-	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
-	defer cancel()
-	if !m.decider.stands(a) {
-		return errNotYet
-	}
-	if err := m.world.Etcd.Promote(ctx, a.Member); err != nil {
-		return notYet(fmt.Errorf("promote learner %x of slot %s: %w", a.Member, a.Slot, err))
+	err := m.step(ctx, a, "promote", fmt.Sprintf("promote learner %x of slot %s", a.Member, a.Slot),
+		func(ctx context.Context) error { return m.world.Etcd.Promote(ctx, a.Member) })
+	if err != nil {
+		return err
 	}
 	m.lg.Info("promoted a learner", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)))
 	return nil
@@ -120,18 +116,11 @@ func (m *members) resize(ctx context.Context, a plan.Action) error {
 	if data, err = json.Marshal(a.Set); err != nil {
 		return fmt.Errorf("encode the agreed slots: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
-	defer cancel()
-	m.world.Step("before-resize")
-	if !m.decider.stands(a) {
-		return errNotYet
+	err = m.step(ctx, a, "resize", "agree on the slots",
+		func(ctx context.Context) error { return m.world.Etcd.PutKey(ctx, plan.KeySlots, data, version) })
+	if err != nil {
+		return err
 	}
-	if err := m.world.Etcd.PutKey(ctx, plan.KeySlots, data, version); errors.Is(err, plan.ErrConflict) {
-		return errNotYet
-	} else if err != nil {
-		return fmt.Errorf("agree on the slots: %w", err)
-	}
-	m.world.Step("after-resize")
 	m.lg.Warn("agreed on other slots", zap.Strings("slots", a.Set.Slots), zap.Uint64("serial", a.Set.Serial))
 	return nil
 }
@@ -139,16 +128,9 @@ func (m *members) resize(ctx context.Context, a plan.Action) error {
 // remove removes a member that the cluster does not want, or whose join came to nothing.
 func (m *members) remove(ctx context.Context, a plan.Action) error {
 	m.saver.fresh(ctx, "change of the members", freshMember, saveMember)
-	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
-	defer cancel()
-	m.world.Step("before-shrink")
-	if !m.decider.stands(a) {
-		return errNotYet
+	if err := m.take(ctx, a, "shrink"); err != nil {
+		return err
 	}
-	if err := m.world.Etcd.Remove(ctx, a.Member); err != nil {
-		return notYet(fmt.Errorf("remove member %x of slot %s: %w", a.Member, a.Slot, err))
-	}
-	m.world.Step("after-shrink")
 	m.lg.Warn("removed a member", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)),
 		zap.String("why", a.Text()))
 	return nil
@@ -156,16 +138,11 @@ func (m *members) remove(ctx context.Context, a plan.Action) error {
 
 // update gives a member another peer URL, on which it already listens.
 func (m *members) update(ctx context.Context, a plan.Action) error {
-	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
-	defer cancel()
-	m.world.Step("before-update")
-	if !m.decider.stands(a) {
-		return errNotYet
+	err := m.step(ctx, a, "update", "change the peer URL of slot "+a.Slot,
+		func(ctx context.Context) error { return m.world.Etcd.Update(ctx, a.Member, a.PeerURL) })
+	if err != nil {
+		return err
 	}
-	if err := m.world.Etcd.Update(ctx, a.Member, a.PeerURL); err != nil {
-		return notYet(fmt.Errorf("change the peer URL of slot %s: %w", a.Slot, err))
-	}
-	m.world.Step("after-update")
 	m.lg.Warn("changed a peer URL", zap.String("slot", a.Slot), zap.String("url", a.PeerURL))
 	return nil
 }

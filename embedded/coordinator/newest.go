@@ -15,89 +15,48 @@ const (
 	newestTime = 30 * time.Second
 )
 
-// newest is what is known about the newest backup.
+// newest is what is known about the newest backup, while a member here has been without a leader for a while.
 type newest struct {
 	env
 	holding *holding
 	data    *dataDir
 
 	mu    sync.Mutex
-	known *plan.BackupStand // while there is no leader; nil: unknown
+	known *plan.BackupStand // nil: unknown
+	led   time.Time         // when there last was a leader, at the time of the question
 }
 
-// tell completes an observation.
+// tell completes an observation. If there was a leader since the question, it may have made another backup.
 func (n *newest) tell(o *plan.Observation) {
+	led, long := n.data.leaderless()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	o.Store.Newest = n.known
+	if long && led.Equal(n.led) {
+		o.Store.Newest = n.known
+	}
 }
 
 // watch asks the store for the newest backup while a member here has been without a leader for a while, until ctx ends.
 // A recovery must not continue from less than that backup. Nothing else needs it, so a cluster with a leader costs no
-// requests. A store that hangs is not asked again before it has answered, and nobody waits for it.
+// requests.
 func (n *newest) watch(ctx context.Context) {
-	type answer struct {
-		newest plan.BackupStand
-		led    time.Time // when there last was a leader, at the time of the question
-	}
-	answers := make(chan answer, 1)
-	asking := false
-	var next time.Time
-	for {
-		lineage, led, wanted := n.wants()
-		switch {
-		case !wanted:
-			next = time.Time{}
-			n.learn(nil)
-		case !asking && !time.Now().Before(next):
-			asking = true
-			go func() { answers <- answer{n.ask(ctx, lineage), led} }()
+	var asked, next time.Time
+	for every(ctx, tick) {
+		r := n.holding.now().ledger.Record
+		led, long := n.data.leaderless()
+		if r == nil || !long || led.Equal(asked) && time.Now().Before(next) {
+			continue
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case a := <-answers:
-			asking = false
-			if _, led, wanted := n.wants(); !wanted || !led.Equal(a.led) {
-				continue // there was a leader meanwhile, which may have made another backup
-			}
-			next = time.Now().Add(newestAge)
-			if a.newest.Unknown != "" {
-				next = time.Now().Add(storeAge)
-			}
-			n.learn(&a.newest)
-		case <-time.After(together(tick)):
+		bound, cancel := context.WithTimeout(ctx, newestTime)
+		newest, err := n.world.Backups.Newest(bound, r.Lineage())
+		cancel()
+		asked, next = led, time.Now().Add(newestAge)
+		if err != nil {
+			newest, next = plan.BackupStand{Unknown: err.Error()}, time.Now().Add(storeAge)
 		}
-	}
-}
-
-// wants returns whose newest backup is needed, since when there has been no leader, and whether it is needed at all.
-func (n *newest) wants() (lineage string, led time.Time, wanted bool) {
-	r := n.holding.now().ledger.Record
-	led, long := n.data.leaderless()
-	if !long || r == nil {
-		return "", led, false
-	}
-	return r.Lineage(), led, true
-}
-
-func (n *newest) ask(ctx context.Context, lineage string) plan.BackupStand {
-	ctx, cancel := context.WithTimeout(ctx, newestTime)
-	defer cancel()
-	newest, err := n.world.Backups.Newest(ctx, lineage)
-	if err != nil {
-		return plan.BackupStand{Unknown: err.Error()}
-	}
-	return newest
-}
-
-// learn notes what is known about the newest backup; nil for nothing.
-func (n *newest) learn(s *plan.BackupStand) {
-	n.mu.Lock()
-	before := n.known
-	n.known = s
-	n.mu.Unlock()
-	if s != nil && (before == nil || *before != *s) {
+		n.mu.Lock()
+		n.known, n.led = &newest, led
+		n.mu.Unlock()
 		n.look()
 	}
 }

@@ -27,10 +27,7 @@ func (c *Coordinator) Order(orders plan.Orders, dry bool) error {
 		orders.New && l.Promise() == nil && l.Record == nil && o.Store.Record == nil && o.Store.Managed == "":
 		return fmt.Errorf("slot %s has nothing to give up; it waits because: %s", o.Claim.Slot, now.Action.Text())
 	}
-	if !dry {
-		c.generations.order(orders, o)
-	}
-	return nil
+	return c.give(orders, dry)
 }
 
 // Rejoin is an operator's choice to set this disk's data aside, because the cluster continued without it, and to join

@@ -50,9 +50,8 @@ func (s *sentinel) withdraw(ctx context.Context, of plan.Consent) error {
 		return err
 	}
 	s.lg.Warn("withdrew the consent to an aborted proposal", zap.String("proposal", of.Proposal))
-	s.history.remember(Entry{Kind: "consent", Why: fmt.Sprintf("withdrew the consent to "+
-		"proposal %s, which was aborted", of.Proposal),
-		Outcome: Done})
+	s.history.remember(Entry{Kind: "consent", Why: fmt.Sprintf("withdrew the consent to proposal %s, which was aborted",
+		of.Proposal), Outcome: Done})
 	return nil
 }
 

@@ -77,14 +77,14 @@ func TestDisruptPastALockOfAnEarlierGeneration(t *testing.T) {
 	if o := look(t, c); o.Member.Lock != nil {
 		t.Errorf("the lock counts: %v", o.Member.Lock)
 	}
-	if _, err := c.turn.disrupt(t.Context(), "defrag", time.Minute); err != nil {
+	if _, err := c.turn.lock(t.Context(), "defrag", time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if l := w.holder(); l.Node != "n1" || l.Record != record("a").ID {
 		t.Errorf("the lock is %+v", l)
 	}
 	w.set(func() { w.lock(encoded(t, plan.Lock{Slot: "b", Node: "n2"})) }) // from a version that did not name it
-	if _, err := c.turn.disrupt(t.Context(), "defrag", time.Minute); !errors.Is(err, plan.ErrConflict) {
+	if _, err := c.turn.lock(t.Context(), "defrag", time.Minute); !errors.Is(err, plan.ErrConflict) {
 		t.Errorf("got %v", err)
 	}
 }

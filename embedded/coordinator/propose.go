@@ -60,7 +60,8 @@ func (rs *restorer) propose(ctx context.Context, o plan.Observation, a plan.Acti
 		rs.restoring.refuse(q, err)
 		return fmt.Errorf("restore for %s: %w", q.By, err)
 	}
-	last := rs.world.Etcd.Revision()
+	m, _ := rs.world.Etcd.State()
+	last := m.Revision
 	if last == 0 {
 		if last, err = rs.world.Backups.Revision(ctx, parent.Lineage()); err != nil {
 			return fmt.Errorf("find the last known revision: %w", err)

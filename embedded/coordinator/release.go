@@ -16,7 +16,7 @@ import (
 // over, etcd is stopped, and the volume released. From then on, this process claims none. An error after that says what
 // is left to do; the volume is no longer used in any case.
 func (c *Coordinator) GiveUp(ctx context.Context) (plan.Volume, error) {
-	v, err := c.holding.beginRelease(c.status)
+	v, err := c.holding.order(c.status, held.releasable)
 	if err != nil {
 		return plan.Volume{}, err
 	}
@@ -33,30 +33,27 @@ func (c *Coordinator) GiveUp(ctx context.Context) (plan.Volume, error) {
 // first. Without must, the disruption lock is needed; if the cluster would be at risk, or is paused, nothing is done,
 // and the error says why. dropped says that the volume is no longer held, whatever the error says is left to do.
 func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id plan.Volume, dropped bool, err error) {
-	v, err := c.holding.beginRelease(c.status)
+	v, err := c.holding.order(c.status, held.releasable)
 	if err != nil {
 		return plan.Volume{}, false, err
 	}
 	if o, _ := c.turn.observer.observe(); o.Member.Paused != nil && !must {
-		c.holding.unpark()
+		c.holding.open()
 		return v.Identity(), false, fmt.Errorf("%s has paused what nodes do by themselves", o.Member.Paused.By)
 	}
 	value, risk := c.turn.ask(ctx, "hand back") // the slot's next holder returns the lock, or it expires
 	switch {
 	case risk != "" && !must:
-		if value != nil {
-			c.turn.unlock(ctx, value)
-		}
-		c.holding.unpark()
+		c.turn.unlock(ctx, value)
+		c.holding.open()
 		return v.Identity(), false, errors.New(risk)
 	case risk != "":
-		c.lg.Warn("giving the volume back at a risk: the "+
-			"cluster may be without a quorum", zap.String("risk", risk))
+		c.lg.Warn("giving the volume back at a risk: the cluster may be without a quorum", zap.String("risk", risk))
 	}
 	id, dropped, err = c.letGo(ctx, v, why)
 	if dropped {
 		if !must {
-			c.holding.leaveTo(id.Slot)
+			c.holding.set(func(now *held) { now.left = left{id.Slot, time.Now().Add(leftTime)} })
 		}
 		c.holding.unpark()
 		c.look()
@@ -84,9 +81,8 @@ func (l left) avoided(also map[string]string) map[string]string {
 	if all == nil {
 		all = map[string]string{}
 	}
-	all[l.slot] = fmt.Sprintf("slot %s was given back for another node to take; this one "+
-		"claims it at %s if nobody has", l.slot,
-		l.until.UTC().Format("15:04:05 UTC"))
+	all[l.slot] = fmt.Sprintf("slot %s was given back for another node to take; this one claims it at %s if nobody has",
+		l.slot, l.until.UTC().Format("15:04:05 UTC"))
 	return all
 }
 
@@ -94,6 +90,7 @@ func (l left) avoided(also map[string]string) map[string]string {
 // false.
 func (c *Coordinator) letGo(ctx context.Context, v Volume, why string) (id plan.Volume, dropped bool, err error) {
 	id = v.Identity()
+	c.holding.set(func(now *held) { now.parked = true })
 	c.lg.Warn("releasing the volume", zap.String("why", why), zap.String("slot", id.Slot), zap.String("volume", id.ID))
 	if err := c.world.Etcd.Stop(ctx, c.cfg.StopWait); err != nil {
 		c.holding.unpark()
@@ -122,20 +119,6 @@ func (c *Coordinator) Releasable() (plan.Volume, error) {
 		return plan.Volume{}, err
 	}
 	return held.volume.Identity(), nil
-}
-
-// beginRelease makes sure that no action begins until the volume is released.
-func (h *holding) beginRelease(s *status) (Volume, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	v, err := h.close(h.held.releasable(s.last()))
-	h.held.parked = h.held.parked || err == nil
-	return v, err
-}
-
-// leaveTo leaves a slot to the other nodes for a while.
-func (h *holding) leaveTo(slot string) {
-	h.set(func(now *held) { now.left = left{slot, time.Now().Add(leftTime)} })
 }
 
 // unpark undoes a release that failed.

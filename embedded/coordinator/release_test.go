@@ -46,7 +46,7 @@ func TestNothingIsBegunOnWhatAReleaseShows(t *testing.T) {
 	start := plan.Action{Kind: plan.Start}
 	release := func() { // the volume is held again afterwards
 		t.Helper()
-		if _, err := c.holding.beginRelease(c.status); err != nil {
+		if _, err := c.holding.order(c.status, held.releasable); err != nil {
 			t.Fatal(err)
 		}
 	}

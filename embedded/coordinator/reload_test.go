@@ -68,7 +68,7 @@ func TestReload(t *testing.T) {
 		if !w.starts[1].TrustWAL || w.starts[1].DataDir != w.starts[0].DataDir {
 			t.Errorf("started with %+v", w.starts[1])
 		}
-		all := c.History(t.Context(), time.Time{}).Entries
+		all := c.History(time.Time{}).Entries
 		for _, kind := range []plan.Kind{plan.Reload, plan.Start, plan.Unlock} {
 			if !slices.ContainsFunc(all, func(e Entry) bool { return e.Kind == string(kind) && e.Outcome == Done }) {
 				t.Errorf("the history does not tell of %s: %+v", kind, all)

@@ -33,26 +33,6 @@ type restorer struct {
 	peers       peers
 }
 
-func (rs *restorer) act(ctx context.Context, o plan.Observation, a plan.Action) error {
-	switch a.Kind {
-	case plan.Propose:
-		return rs.propose(ctx, o, a)
-	case plan.Dismiss:
-		return rs.dismiss(ctx, a)
-	case plan.Prepare:
-		return rs.prepare(ctx, o, a)
-	case plan.Discard:
-		return rs.discard(a)
-	case plan.Conclude:
-		return rs.conclude(ctx, o, a)
-	case plan.Enter:
-		return rs.enter(ctx, a)
-	case plan.Swap:
-		return rs.swap(a)
-	}
-	return unknown(a)
-}
-
 // prepare builds this slot's data directory of the new generation beside etcd's. The old generation serves meanwhile,
 // on the same disk. So a failed attempt frees its space, and the next one starts over.
 func (rs *restorer) prepare(ctx context.Context, o plan.Observation, a plan.Action) error {

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -124,43 +125,30 @@ func (s *sentinel) object(ctx context.Context, p *plan.Restore) {
 	}
 }
 
-// beacon makes the leader show in the store that it is live, from its election on, for people and commands on other
-// machines. No decision depends on it.
-func (s *sentinel) beacon(ctx context.Context) {
-	var lit time.Time
+// show makes the leader show in the store that it is live, from its election on, for people and commands on other
+// machines. No decision depends on this beacon. The leader also signs again what began its generation, if the
+// signatures in the store no longer count, or will soon expire. Otherwise a disk of an older generation would find
+// nothing proven.
+func (s *sentinel) show(ctx context.Context) {
+	var last time.Time
 	for every(ctx, time.Second) {
 		o := s.status.get().Observation
 		r := leads(o)
 		switch {
 		case r == nil:
-			lit = time.Time{}
+			last = time.Time{}
 			continue
-		case time.Since(lit) < BeaconEvery:
+		case time.Since(last) < BeaconEvery:
 			continue
 		}
-		lit = time.Now()
+		last = time.Now()
 		bound, cancel := context.WithTimeout(ctx, storeAge)
-		err := s.world.Store.Shine(bound, Beacon{Record: r.ID, Generation: r.Generation, Stand: s.stand(o)})
+		err := errors.Join(
+			s.world.Store.Shine(bound, Beacon{Record: r.ID, Generation: r.Generation, Stand: s.stand(o)}),
+			s.world.Store.Attest(bound, *r))
 		cancel()
 		if err != nil {
-			s.lg.Debug("could not write the beacon", zap.Error(err))
-		}
-	}
-}
-
-// attest makes the leader sign again what began its generation, if the signatures in the store no longer count, or will
-// soon expire. Otherwise a disk of an older generation would find nothing proven.
-func (s *sentinel) attest(ctx context.Context) {
-	for every(ctx, storeAge) {
-		r := leads(s.status.get().Observation)
-		if r == nil {
-			continue
-		}
-		bound, cancel := context.WithTimeout(ctx, storeAge)
-		err := s.world.Store.Attest(bound, *r)
-		cancel()
-		if err != nil {
-			s.lg.Debug("could not attest what began this generation", zap.Error(err))
+			s.lg.Debug("could not show the generation in the store", zap.Error(err))
 		}
 	}
 }

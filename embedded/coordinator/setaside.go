@@ -12,7 +12,7 @@ import (
 // blank disk, and its slot starts over in whatever cluster exists. It is refused while etcd runs, and if nothing is
 // wrong. Data on which etcd cannot be started is wrong.
 func (c *Coordinator) SetVolumeAside(ctx context.Context) error {
-	v, err := c.holding.beginSetAside(c.status)
+	v, err := c.holding.order(c.status, held.keepsContent)
 	if err != nil {
 		return err
 	}
@@ -37,13 +37,6 @@ func (c *Coordinator) MaySetVolumeAside() (plan.Volume, error) {
 		return plan.Volume{}, err
 	}
 	return held.id, nil
-}
-
-// beginSetAside makes sure that no action begins until everything is set aside.
-func (h *holding) beginSetAside(s *status) (Volume, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.close(h.held.keepsContent(s.last()))
 }
 
 // unused returns an error while an etcd, even another program's, uses data on the volume: it would continue to write to

@@ -26,40 +26,11 @@ type turn struct {
 	peers     peers
 }
 
-func (t *turn) act(ctx context.Context, o plan.Observation, a plan.Action) error {
-	switch a.Kind {
-	case plan.Unlock:
-		return t.giveBack(ctx, o)
-	case plan.HandOver:
-		return t.handOver(ctx)
-	case plan.Defrag:
-		return t.defragment(ctx, o)
-	case plan.Reload:
-		return t.reload(ctx, o)
-	case plan.Compact:
-		return t.compact(ctx, a.Revision)
-	case plan.Raise:
-		return t.raise(ctx, o, a.Alarm)
-	case plan.Disarm:
-		return t.disarm(ctx)
-	}
-	return unknown(a)
-}
-
-// disrupt takes the disruption lock for something that may keep this member from serving. It is held until release or
-// for ttl, so ttl must be longer than that takes. A lock that this slot's previous process left is taken over, and so
-// is one that a restored database brought back, or that nobody will return (see [plan.Observation.Moot]). If another
-// slot holds the lock, the error says who, and wraps plan.ErrConflict; disrupt does not wait.
-func (t *turn) disrupt(ctx context.Context, purpose string, ttl time.Duration) (release func(), err error) {
-	value, err := t.lock(ctx, purpose, ttl)
-	if err != nil {
-		return nil, err
-	}
-	return func() { t.unlock(ctx, value) }, nil
-}
-
-// unlock tries to return the lock, even if ctx has ended.
+// unlock tries to return the lock, if it was taken, even if ctx has ended.
 func (t *turn) unlock(ctx context.Context, value []byte) {
+	if value == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockTimeout)
 	defer cancel()
 	if err := t.world.Etcd.Unlock(ctx, value); err != nil {
@@ -80,7 +51,11 @@ func (t *turn) giveBack(ctx context.Context, o plan.Observation) error {
 	return t.world.Etcd.Unlock(ctx, value)
 }
 
-// lock takes the disruption lock and returns its value.
+// lock takes the disruption lock for something that may keep this member from serving, and returns its value. The lock
+// is held until unlock or for ttl, so ttl must be longer than that takes. A lock that this slot's previous process left
+// is taken over, and so is one that a restored database brought back, or that nobody will return (see
+// [plan.Observation.Moot]). If another slot holds the lock, the error says who, and wraps plan.ErrConflict; lock does
+// not wait.
 func (t *turn) lock(ctx context.Context, purpose string, ttl time.Duration) (value []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
@@ -103,21 +78,28 @@ func (t *turn) lock(ctx context.Context, purpose string, ttl time.Duration) (val
 		}
 	}
 	if errors.Is(err, plan.ErrConflict) && holder.Node != "" {
-		return nil, fmt.Errorf("%s: %w", holder, plan.ErrConflict)
+		return nil, heldBy{holder}
 	}
 	return value, err
 }
+
+// heldBy says who holds the lock. It is a [plan.ErrConflict].
+type heldBy struct{ plan.Lock }
+
+func (h heldBy) Error() string { return h.Lock.String() }
+func (heldBy) Unwrap() error   { return plan.ErrConflict }
 
 // inTurn takes the disruption lock and looks again. By the leader's report, no obstacle may remain. If this member
 // leads, all others must say that they are done: the gossip is slow to show what gives every member something to do.
 func (t *turn) inTurn(ctx context.Context, purpose string, ttl time.Duration,
 	obstacle func(plan.Observation, []plan.MemberInfo) string, done func(plan.Facts) bool) (release func(), err error) {
-	release, err = t.disrupt(ctx, purpose, ttl)
+	value, err := t.lock(ctx, purpose, ttl)
 	if errors.Is(err, plan.ErrConflict) {
 		return nil, delay(lockRisk(err))
 	} else if err != nil {
 		return nil, err
 	}
+	release = func() { t.unlock(ctx, value) }
 	now, _ := t.observer.observe()
 	why := obstacle(now, t.peers.leaderSees(ctx, now))
 	if now.Member.Leader {

@@ -82,18 +82,18 @@ func TestDisrupt(t *testing.T) {
 		stop := live(t, c)
 		time.Sleep(5 * time.Second) // virtual
 		w.lockBy("b", "n2")
-		if _, err := c.turn.disrupt(t.Context(), "defrag", time.Minute); !errors.Is(err, plan.ErrConflict) || !strings.Contains(err.Error(), "n2 (slot b) holds the disruption lock (stop) since") {
+		if _, err := c.turn.lock(t.Context(), "defrag", time.Minute); !errors.Is(err, plan.ErrConflict) || !strings.Contains(err.Error(), "n2 (slot b) holds the disruption lock (stop) since") {
 			t.Errorf("got %v", err)
 		}
 		w.lockBy("a", "n1")
-		release, err := c.turn.disrupt(t.Context(), "defrag", time.Minute)
+		value, err := c.turn.lock(t.Context(), "defrag", time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if l := w.holder(); l == nil || l.Node != "n1" || l.Slot != "a" || l.Purpose != "defrag" {
 			t.Errorf("the lock is %v", l)
 		}
-		release()
+		c.turn.unlock(t.Context(), value)
 		if l := w.holder(); l != nil {
 			t.Errorf("it was not given back: %v", l)
 		}

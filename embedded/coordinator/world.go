@@ -109,7 +109,6 @@ type Process interface {
 	Kill()                               // stops without waiting for anything
 	Changed() <-chan struct{}            // signalled when State may have changed
 	State() (m plan.Member, ended error) // ended: why etcd ended on its own
-	Revision() int64                     // of the running member, 0 without one
 }
 
 // Disk reads and renames etcd's data directory while etcd does not run.

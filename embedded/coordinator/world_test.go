@@ -302,7 +302,6 @@ func (w *world) SetAside(dir, reason string) (string, error) {
 	}
 	return to, nil
 }
-func (w *world) Revision() int64            { return 0 }
 func (w *world) Room(string, int64) error   { w.mu.Lock(); defer w.mu.Unlock(); return w.full }
 func (w *world) Database(dir string) string { return filepath.Join(dir, "member", "db") }
 func (w *world) Aside(string) ([]plan.Aside, error) {

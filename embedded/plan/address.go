@@ -19,15 +19,15 @@ func Holders(obs Observation) map[string]string {
 		}
 	}
 	best := map[string]rank{}
-	consider := func(node string, f Facts, live bool) {
+	for p, f := range o.everyone() {
 		if f.Slot == "" || !f.of(record) && !f.founds(record) {
-			return
+			continue
 		}
-		r := rank{node: node, epoch: f.Epoch}
+		r := rank{node: p.Node, epoch: f.Epoch}
 		for _, m := range members {
 			switch {
 			case m.Slot != f.Slot:
-			case f.Member != 0 && f.Member == m.ID && f.Running && live:
+			case f.Member != 0 && f.Member == m.ID && f.Running && p.Live:
 				r.class = 3 // a copy of its disk, even if claimed later, must not take the name
 			case f.Member != 0 && f.Member == m.ID:
 				r.class = 2
@@ -37,12 +37,6 @@ func Holders(obs Observation) map[string]string {
 		}
 		if old, ok := best[f.Slot]; !ok || r.above(old) {
 			best[f.Slot] = r
-		}
-	}
-	consider(o.Node, o.facts(nil), true)
-	for _, p := range o.Peers {
-		if p.Facts != nil {
-			consider(p.Node, *p.Facts, p.Live)
 		}
 	}
 	nodes := make(map[string]string, len(best))

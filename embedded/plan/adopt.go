@@ -122,9 +122,8 @@ func (o adopting) adopt() Action {
 	}
 	r := AdoptedRecord(o.Config.Cluster, o.Config.PeerURL, *from)
 	if err := r.Valid(); err != nil {
-		return wait("slot %s holds data of the cluster %x of %s that cannot be taken over: no record can be made of "+
-			"its members: %v",
-			o.Claim.Slot, from.Cluster, from.Program, err)
+		return wait("slot %s holds data of the cluster %x of %s that cannot be taken over: no record can be made of its "+
+			"members: %v", o.Claim.Slot, from.Cluster, from.Program, err)
 	}
 	if why := o.contradiction(&r); why.Text != "" {
 		return wait("%s", why)
@@ -147,9 +146,8 @@ func (o adopting) adopt() Action {
 	}
 	return Action{Kind: Adopt, Record: &r, Member: from.Member, Over: over,
 		Mirror: shared && (o.Store.Record == nil || over),
-		Why: fmt.Sprintf("slot %s takes over the member %x of the cluster %x that %s "+
-			"has run, with its data: %s", o.Claim.Slot,
-			from.Member, from.Cluster, from.Program, r.Token())}
+		Why: fmt.Sprintf("slot %s takes over the member %x of the cluster %x that %s has run, with its data: %s",
+			o.Claim.Slot, from.Member, from.Cluster, from.Program, r.Token())}
 }
 
 // unfit says why the data on the disk must not be taken over.
@@ -160,27 +158,22 @@ func (o adopting) unfit(from *Origin) Said {
 	switch {
 	case !o.Config.Adopt:
 		return say("slot %s holds data of the %s, and nothing is touched: to take the cluster over, set cluster.adopt to "+
-			"true; if the data may be set aside, run %s",
-			slot, cluster, setVolumeAside)
+			"true; if the data may be set aside, run %s", slot, cluster, setVolumeAside)
 	case from.Obstacle != "":
 		return say("slot %s holds data of the %s that cannot be taken over: %s", slot, cluster, from.Obstacle)
 	case !listed:
-		return say("slot %s holds data of member %x, which the %s does not have any more: if "+
-			"it may be set aside, run %s", slot,
-			from.Member, cluster, setVolumeAside)
+		return say("slot %s holds data of member %x, which the %s does not have any more: if it may be set aside, run %s",
+			slot, from.Member, cluster, setVolumeAside)
 	case m.Slot != slot:
-		return say("slot %s holds data of the member of slot %s (%x) of the %s: "+
-			"give this volume the slot %s", slot, m.Slot, m.ID,
-			cluster, m.Slot)
+		return say("slot %s holds data of the member of slot %s (%x) of the %s: give this volume the slot %s", slot, m.Slot,
+			m.ID, cluster, m.Slot)
 	case len(strays) > 0:
-		return say("the %s has a member that is a learner or has not started yet (%x): promote it, or "+
-			"remove it, with etcdctl first",
-			cluster, strays[0].ID)
+		return say("the %s has a member that is a learner or has not started yet (%x): promote it, or remove it, with "+
+			"etcdctl first", cluster, strays[0].ID)
 	case undecided(from.Version):
 	case Older(o.Config.Etcd, from.Version):
-		return say("the %s is at etcd %s, and this holdfast embeds %s, which cannot open its data: run one "+
-			"with that etcd or a newer one",
-			cluster, from.Version, o.Config.Etcd)
+		return say("the %s is at etcd %s, and this holdfast embeds %s, which cannot open its data: run one with that etcd "+
+			"or a newer one", cluster, from.Version, o.Config.Etcd)
 	case distant(o.Config.Etcd, from.Version):
 		return say("the %s is at etcd %s, and this holdfast embeds %s: members more than one minor apart cannot be in one "+
 			"cluster; upgrade it with %s first, one minor after the other",
@@ -208,10 +201,8 @@ func (o adopting) contradiction(r *Record) Said {
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f != nil && f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() != r.ID {
-			return say("node %s has taken over the same cluster %x as %s, and this node would do so as %s: "+
-				"cluster.name and "+
-				"etcd.peer-url must be the same",
-				p.Node, f.CID, f.Record.Token(), r.Token())
+			return say("node %s has taken over the same cluster %x as %s, and this node would do so as %s: cluster.name and "+
+				"etcd.peer-url must be the same", p.Node, f.CID, f.Record.Token(), r.Token())
 		}
 	}
 	known, conflict := o.withoutReplaced(r).latest()
@@ -330,9 +321,8 @@ func (o adopting) mixed() string {
 	}
 	foreign := o.Foreign()
 	if len(foreign) == 0 && o.returning() {
-		return fmt.Sprintf("%s goes back to another program: no member is added, removed or replaced, nothing is restored, "+
-			"and no backup is deleted; %s ends that",
-			r.Token(), Command("resume"))
+		return fmt.Sprintf("%s goes back to another program: no member is added, removed or replaced, nothing is "+
+			"restored, and no backup is deleted; %s ends that", r.Token(), Command("resume"))
 	}
 	if o.returning() {
 		return fmt.Sprintf("%s goes back to another program, and %s run there by now: no member is added, removed or "+
@@ -346,31 +336,30 @@ func (o adopting) mixed() string {
 
 // noteTaken notes on the disk that holdfast runs every voter, once this member has a leader. The freeze is then over,
 // and need not be judged again. Once the cluster goes back, the note is removed.
-func (o adopting) noteTaken() (Action, bool) {
+func (o adopting) noteTaken() Action {
 	r := o.Disk.Ledger.Record
 	noted := o.Disk.Ledger.Taken == r.ID
 	switch {
 	case r.Cause == Adopted && noted && o.returning():
 		return Action{Kind: Note, Return: true, Why: fmt.Sprintf("%s goes back to another program: removing the note on "+
-			"the disk of slot %s that all of it was taken over",
-			r.Token(), o.Claim.Slot)}, true
+			"the disk of slot %s that all of it was taken over", r.Token(), o.Claim.Slot)}
 	case r.Cause != Adopted || noted || o.returning():
-		return Action{}, false
+		return Action{}
 	}
 	why, ask := "another node has seen all members of %s run here", !o.taken(r)
 	if ask {
 		if !o.Member.Led() || len(o.Member.Members) == 0 {
-			return Action{}, false
+			return Action{}
 		}
 		for _, m := range o.Member.Members {
 			if !m.Learner && !o.runs(r, m.ID) {
-				return Action{}, false
+				return Action{}
 			}
 		}
 		why = "every member of %s is run by holdfast"
 	}
 	return Action{Kind: Note, Taken: r.ID, Ask: ask,
-		Why: fmt.Sprintf(why+": the takeover is over; noting it on the disk of slot %s", r.Token(), o.Claim.Slot)}, true
+		Why: fmt.Sprintf(why+": the takeover is over; noting it on the disk of slot %s", r.Token(), o.Claim.Slot)}
 }
 
 // runs reports whether this node, or a live one, runs a member.
@@ -399,20 +388,16 @@ func (o adopting) mayReturn(r *Record) bool {
 	return r != nil && r.Cause == Adopted && o.Member.Paused != nil
 }
 
-// forbidden says why a restore is not allowed while another program runs voters that are not named lost.
-func (o adopting) forbidden(p *Restore) string { return stranded(o.Foreign(), p) }
-
-// stranded says why a restore is not allowed while another program runs the voters of these slots, "" if it is. A voter
-// that is not named lost would keep running in a cluster that the others have left. Recovery stays allowed.
-func stranded(foreign []string, p *Restore) string {
-	slots := slices.DeleteFunc(slices.Clone(foreign), func(slot string) bool { return slices.Contains(p.Lost, slot) })
+// forbidden says why a restore is not allowed while another program runs voters that are not named lost, "" if it is.
+// Such a voter would keep running in a cluster that the others have left. Recovery stays allowed.
+func (o adopting) forbidden(p *Restore) string {
+	slots := slices.DeleteFunc(o.Foreign(), func(slot string) bool { return slices.Contains(p.Lost, slot) })
 	if p.Survivor != "" || len(slots) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s not taken over yet, and a restore would leave what runs there behind: finish the takeover "+
-		"first, or, if %s gone for good, begin the restore with --lost %s",
-		they(slots, "is", "are"), map[bool]string{true: "it is", false: "they are"}[len(slots) == 1],
-		strings.Join(slots, ","))
+		"first, or, if %s gone for good, begin the restore with --lost %s", they(slots, "is", "are"),
+		map[bool]string{true: "it is", false: "they are"}[len(slots) == 1], strings.Join(slots, ","))
 }
 
 // Mixed says that another program may run voters of an adopted cluster, and what waits until it does not; "" if none

@@ -32,26 +32,6 @@ func Reasons() []Reason {
 	return []Reason{LeaderRefused, LeaderGone, LeaderStalled, FirstFounder, NoLeader}
 }
 
-// Hold is why a member does not campaign now.
-type Hold string
-
-// The reasons not to campaign.
-const (
-	holdNoVoter    Hold = "no-voter"     // the member does not run, or has no vote
-	holdLeads      Hold = "leads"        // it leads
-	holdDeparting  Hold = "departing"    // it goes down on purpose, or is busy
-	holdEnding     Hold = "ending"       // it has left its generation, enters the next one, or an end is proposed (R16)
-	holdNoEvidence Hold = "no-evidence"  // nothing says that there is no leader
-	holdHeard      Hold = "leader-heard" // another voter hears a leader
-	holdUnsure     Hold = "unsure"       // another voter may hear a leader, and has not said that it does not
-	holdOnce       Hold = "once"         // it has campaigned in this term
-	holdBackOff    Hold = "back-off"     // its last campaign brought no leader, or the stalled leader is a new one
-	holdQuorum     Hold = "no-quorum"    // no majority is connected
-	holdUnsettled  Hold = "unsettled"    // it has just started, and has not applied all committed entries
-	holdBehind     Hold = "behind"       // another voter's log is longer
-	holdRank       Hold = "rank"         // another voter goes first
-)
-
 const (
 	// After silentBeats without a heartbeat, heartbeats are missing; after lateBeats, the leader's node is asked. A
 	// leader whose disk has hung for stuckBeats sends none.
@@ -156,12 +136,6 @@ type Candidacy struct {
 	Fruitless  int
 }
 
-// Ballot is the decision: campaign now for a Reason, or do not, because of Hold.
-type Ballot struct {
-	Reason Reason
-	Hold   Hold
-}
-
 // Candidate fills in what an observation says about a candidacy; raft adds the rest.
 func (obs Observation) Candidate() Candidacy {
 	o := look(&obs)
@@ -185,41 +159,28 @@ func (r Record) First() string {
 	return slices.Min(r.Charter.Slots())
 }
 
-// Ballot decides. It is an optimisation (R23): without it, raft's own timers elect a leader.
-func (c Candidacy) Ballot() Ballot {
+// Ballot is the reason to campaign now, "" if the member does not. It is an optimisation (R23): without it, raft's own
+// timers elect a leader.
+func (c Candidacy) Ballot() Reason {
 	reason := c.Evidence()
-	switch {
-	case !c.Running || !c.Voter:
-		return Ballot{Hold: holdNoVoter}
-	case c.Lead == c.ID:
-		return Ballot{Hold: holdLeads}
-	case c.Departing:
-		return Ballot{Hold: holdDeparting}
-	case c.Ending:
-		return Ballot{Hold: holdEnding}
-	case reason == "":
-		return Ballot{Hold: holdNoEvidence}
-	case c.heard():
-		return Ballot{Hold: holdHeard}
-	case c.unsure(reason):
-		return Ballot{Hold: holdUnsure}
-	case c.Campaigned != 0 && c.Term <= c.Campaigned:
-		return Ballot{Hold: holdOnce}
-	case c.Fruitless > 0 && c.Ago < min(backOff<<min(c.Fruitless-1, 10), maxBackOff), c.unsettling(reason):
-		return Ballot{Hold: holdBackOff}
-	case !c.majority():
-		return Ballot{Hold: holdQuorum}
-	}
 	before, behind := c.before()
 	switch {
-	case c.Suspect == 0 && !c.Settled:
-		return Ballot{Hold: holdUnsettled}
+	case !c.Running || !c.Voter:
+	case c.Lead == c.ID:
+	case c.Departing:
+	case c.Ending:
+	case c.heard():
+	case c.unsure(reason):
+	case c.Campaigned != 0 && c.Term <= c.Campaigned: // once in a term
+	case c.Fruitless > 0 && c.Ago < min(backOff<<min(c.Fruitless-1, 10), maxBackOff), c.unsettling(reason):
+	case !c.majority():
+	case c.Suspect == 0 && !c.Settled: // it has just started, and has not applied all committed entries
 	case behind:
-		return Ballot{Hold: holdBehind}
-	case reason != FirstFounder && c.stood(reason) < settle+time.Duration(before)*rankStep:
-		return Ballot{Hold: holdRank}
+	case reason != FirstFounder && c.stood(reason) < settle+time.Duration(before)*rankStep: // another goes first
+	default:
+		return reason
 	}
-	return Ballot{Reason: reason}
+	return ""
 }
 
 // Evidence is the reason to believe that there is no leader, "" if there is none.

@@ -28,106 +28,115 @@ func TestBallot(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(c *Candidacy)
-		want   Ballot
+		want   Reason
 	}{
-		{"the leader refuses", func(*Candidacy) {}, Ballot{Reason: LeaderRefused}},
-		{"raft has given the leader up", func(c *Candidacy) { c.Lead = 0 }, Ballot{Reason: LeaderRefused}},
-		{"does not run", func(c *Candidacy) { c.Running = false }, Ballot{Hold: holdNoVoter}},
-		{"learner", func(c *Candidacy) { c.Voter = false }, Ballot{Hold: holdNoVoter}},
-		{"leads", func(c *Candidacy) { c.Lead, c.Suspect = 2, 2 }, Ballot{Hold: holdLeads}},
-		{"drains", func(c *Candidacy) { c.Departing = true }, Ballot{Hold: holdDeparting}},
-		{"has left", func(c *Candidacy) { c.Ending = true }, Ballot{Hold: holdEnding}},
-		{"not refused", func(c *Candidacy) { c.Refused = false }, Ballot{Hold: holdNoEvidence}},
-		{"a stream stands", func(c *Candidacy) { c.Near = []uint64{1, 3} }, Ballot{Hold: holdNoEvidence}},
-		{"another one leads", func(c *Candidacy) { c.Lead = 3 }, Ballot{Hold: holdNoEvidence}},
-		{"heard by another", func(c *Candidacy) { c.Rivals[0].Said.Near = []uint64{1} }, Ballot{Hold: holdHeard}},
+		{"the leader refuses", func(*Candidacy) {}, LeaderRefused},
+		{"raft has given the leader up", func(c *Candidacy) { c.Lead = 0 }, LeaderRefused},
+		{"does not run", func(c *Candidacy) { c.Running = false }, ""},
+		{"learner", func(c *Candidacy) { c.Voter = false }, ""},
+		{"leads", func(c *Candidacy) { c.Lead, c.Suspect = 2, 2 }, ""},
+		{"drains", func(c *Candidacy) { c.Departing = true }, ""},
+		{"has left", func(c *Candidacy) { c.Ending = true }, ""},
+		{"not refused", func(c *Candidacy) { c.Refused = false }, ""},
+		{"a stream stands", func(c *Candidacy) { c.Near = []uint64{1, 3} }, ""},
+		{"another one leads", func(c *Candidacy) { c.Lead = 3 }, ""},
+		{"heard by another", func(c *Candidacy) { c.Rivals[0].Said.Near = []uint64{1} }, ""},
 		{"connected to another, and silent there", func(c *Candidacy) {
 			c.Rivals[0].Said.Near, c.Rivals[0].Said.Silence = []uint64{1}, time.Second
-		}, Ballot{Reason: LeaderRefused}},
-		{"another one leads and says so", func(c *Candidacy) { c.Rivals[0].Said.Lead = 3 }, Ballot{Hold: holdHeard}},
-		{"once a term", func(c *Candidacy) { c.Campaigned, c.Ago = 5, time.Hour }, Ballot{Hold: holdOnce}},
-		{"in the next term", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, time.Hour, 1 }, Ballot{Reason: LeaderRefused}},
-		{"too soon again", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, 99*time.Millisecond, 1 }, Ballot{Hold: holdBackOff}},
-		{"back off longer", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, 399*time.Millisecond, 3 }, Ballot{Hold: holdBackOff}},
-		{"back off no longer than", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, 1600*time.Millisecond, 99 }, Ballot{Reason: LeaderRefused}},
-		{"no quorum", func(c *Candidacy) { c.Near = nil }, Ballot{Hold: holdQuorum}},
-		{"a log reaches further", func(c *Candidacy) { c.Rivals[0].Said.End.Index++ }, Ballot{Hold: holdBehind}},
-		{"a log of a later term", func(c *Candidacy) { c.Rivals[0].Said.End = LogEnd{6, 1} }, Ballot{Hold: holdBehind}},
+		}, LeaderRefused},
+		{"another one leads and says so", func(c *Candidacy) { c.Rivals[0].Said.Lead = 3 }, ""},
+		{"once a term", func(c *Candidacy) { c.Campaigned, c.Ago = 5, time.Hour }, ""},
+		{"in the next term", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, time.Hour, 1 }, LeaderRefused},
+		{"too soon again", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, 99*time.Millisecond, 1 }, ""},
+		{"back off longer", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, 399*time.Millisecond, 3 }, ""},
+		{"back off no longer than", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, 1600*time.Millisecond, 99 }, LeaderRefused},
+		{"no quorum", func(c *Candidacy) { c.Near = nil }, ""},
+		{"a log reaches further", func(c *Candidacy) { c.Rivals[0].Said.End.Index++ }, ""},
+		{"a log of a later term", func(c *Candidacy) { c.Rivals[0].Said.End = LogEnd{6, 1} }, ""},
 		{"a log reaches further, of a node that is lost", func(c *Candidacy) {
 			c.Rivals[0].Said.End.Index++
 			c.Rivals[0].Live = false
-		}, Ballot{Reason: LeaderRefused}},
-		{"settles", func(c *Candidacy) { c.Since = 9 * time.Millisecond }, Ballot{Hold: holdRank}},
-		{"settled", func(c *Candidacy) { c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
-		{"second by ID", func(c *Candidacy) { third(c); c.Since = 129 * time.Millisecond }, Ballot{Hold: holdRank}},
-		{"second by ID in its turn", func(c *Candidacy) { third(c); c.Since = 130 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
+		}, LeaderRefused},
+		{"settles", func(c *Candidacy) { c.Since = 9 * time.Millisecond }, ""},
+		{"settled", func(c *Candidacy) { c.Since = 10 * time.Millisecond }, LeaderRefused},
+		{"second by ID", func(c *Candidacy) { third(c); c.Since = 129 * time.Millisecond }, ""},
+		{"second by ID in its turn", func(c *Candidacy) { third(c); c.Since = 130 * time.Millisecond }, LeaderRefused},
 		{"second to one that does not answer", func(c *Candidacy) {
 			paused(c)
 			five(c)
 			c.ID, c.Rivals[1].ID, c.Near, c.Silence = 4, 2, []uint64{2, 3, 5}, 749*time.Millisecond
-		}, Ballot{Hold: holdRank}},
-		{"heard by one that does not run", func(c *Candidacy) { c.Rivals[0].Said.Near, c.Rivals[0].Said.Running = []uint64{1}, false }, Ballot{Reason: LeaderRefused}},
-		{"applies what is committed", func(c *Candidacy) { c.Settled = false }, Ballot{Reason: LeaderRefused}},
-		{"no quorum but with the leader", func(c *Candidacy) { paused(c); c.Near = []uint64{1} }, Ballot{Hold: holdQuorum}},
-		{"first, for the other does not run", func(c *Candidacy) { third(c); c.Rivals[0].Said.Running = false; c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
-		{"first, for the other has no vote", func(c *Candidacy) { third(c); c.Rivals[0].Said.Voter = false; c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
-		{"another does not answer, and heartbeats come", func(c *Candidacy) { c.Rivals[0].Said = nil }, Ballot{Hold: holdUnsure}},
-		{"another program runs the other, and heartbeats come", func(c *Candidacy) { c.Rivals[0].Said, c.Rivals[0].Live = nil, false }, Ballot{Hold: holdUnsure}},
-		{"another does not answer, and no heartbeats come", func(c *Candidacy) { c.Rivals[0].Said, c.Silence = nil, 500*time.Millisecond }, Ballot{Hold: holdUnsure}},
-		{"cut off from all", func(c *Candidacy) { paused(c); c.Rivals[0].Said, c.Rivals[0].Live = nil, false }, Ballot{Hold: holdUnsure}},
+		}, ""},
+		{"heard by one that does not run", func(c *Candidacy) { c.Rivals[0].Said.Near, c.Rivals[0].Said.Running = []uint64{1}, false }, LeaderRefused},
+		{"applies what is committed", func(c *Candidacy) { c.Settled = false }, LeaderRefused},
+		{"no quorum but with the leader", func(c *Candidacy) { paused(c); c.Near = []uint64{1} }, ""},
+		{"first, for the other does not run", func(c *Candidacy) { third(c); c.Rivals[0].Said.Running = false; c.Since = 10 * time.Millisecond }, LeaderRefused},
+		{"first, for the other has no vote", func(c *Candidacy) { third(c); c.Rivals[0].Said.Voter = false; c.Since = 10 * time.Millisecond }, LeaderRefused},
+		{"another does not answer, and heartbeats come", func(c *Candidacy) { c.Rivals[0].Said = nil }, ""},
+		{"another program runs the other, and heartbeats come", func(c *Candidacy) { c.Rivals[0].Said, c.Rivals[0].Live = nil, false }, ""},
+		{"another does not answer, and no heartbeats come", func(c *Candidacy) { c.Rivals[0].Said, c.Silence = nil, 500*time.Millisecond }, ""},
+		{"cut off from all", func(c *Candidacy) { paused(c); c.Rivals[0].Said, c.Rivals[0].Live = nil, false }, ""},
 		{"restarted beside one that does not answer", func(c *Candidacy) {
 			restarted(c)
 			c.Rivals = append(c.Rivals, Rival{ID: 1, Live: true})
-		}, Ballot{Hold: holdUnsure}},
+		}, ""},
 		{"restarted beside one that is connected and does not answer", func(c *Candidacy) {
 			restarted(c)
 			c.Near = []uint64{1, 3}
 			c.Rivals = append(c.Rivals, Rival{ID: 1})
-		}, Ballot{Hold: holdUnsure}},
-		{"first, for the other may not", func(c *Candidacy) { third(c); c.Rivals[0].Said.Able = false; c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
-		{"first by its log", func(c *Candidacy) { third(c); c.Rivals[0].Said.End.Index--; c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
-		{"paused", func(c *Candidacy) { paused(c) }, Ballot{Reason: LeaderGone}},
-		{"paused, and it answers", func(c *Candidacy) { paused(c); c.Mute, c.Answer = 0, said(1, LogEnd{5, 100}) }, Ballot{Hold: holdNoEvidence}},
-		{"mute twice", func(c *Candidacy) { paused(c); c.Mute = 2 }, Ballot{Hold: holdNoEvidence}},
-		{"mute, and heard", func(c *Candidacy) { paused(c); c.Silence = 499 * time.Millisecond }, Ballot{Hold: holdNoEvidence}},
-		{"paused, and settles", func(c *Candidacy) { paused(c); c.Silence = 509 * time.Millisecond }, Ballot{Hold: holdRank}},
+		}, ""},
+		{"first, for the other may not", func(c *Candidacy) { third(c); c.Rivals[0].Said.Able = false; c.Since = 10 * time.Millisecond }, LeaderRefused},
+		{"first by its log", func(c *Candidacy) { third(c); c.Rivals[0].Said.End.Index--; c.Since = 10 * time.Millisecond }, LeaderRefused},
+		{"paused", func(c *Candidacy) { paused(c) }, LeaderGone},
+		{"paused, and it answers", func(c *Candidacy) { paused(c); c.Mute, c.Answer = 0, said(1, LogEnd{5, 100}) }, ""},
+		{"mute twice", func(c *Candidacy) { paused(c); c.Mute = 2 }, ""},
+		{"mute, and heard", func(c *Candidacy) { paused(c); c.Silence = 499 * time.Millisecond }, ""},
+		{"paused, and settles", func(c *Candidacy) { paused(c); c.Silence = 509 * time.Millisecond }, ""},
 		{"paused, and another hears it", func(c *Candidacy) {
 			paused(c)
 			c.Rivals[0].Said.Near, c.Rivals[0].Said.Silence = []uint64{1}, 499*time.Millisecond
-		}, Ballot{Hold: holdHeard}},
-		{"paused, and another has heard it lately", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Silence = 499 * time.Millisecond }, Ballot{Hold: holdUnsure}},
-		{"paused, and another knows no leader", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Lead = 0 }, Ballot{Hold: holdUnsure}},
-		{"paused, and a learner misses it", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Voter = false }, Ballot{Hold: holdUnsure}},
-		{"paused, on one witness's word", func(c *Candidacy) { paused(c); five(c); c.Rivals[2].Said = nil }, Ballot{Hold: holdUnsure}},
-		{"paused, on two witnesses' word", func(c *Candidacy) { paused(c); five(c) }, Ballot{Reason: LeaderGone}},
+		}, ""},
+		{"paused, and another has heard it lately", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Silence = 499 * time.Millisecond }, ""},
+		{"paused, and another knows no leader", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Lead = 0 }, ""},
+		{"paused, and a learner misses it", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Voter = false }, ""},
+		{"paused, on one witness's word", func(c *Candidacy) { paused(c); five(c); c.Rivals[2].Said = nil }, ""},
+		{"paused, on two witnesses' word", func(c *Candidacy) { paused(c); five(c) }, LeaderGone},
 		{"paused, second by ID", func(c *Candidacy) {
 			third(c)
 			paused(c)
 			c.Near, c.Rivals[0].Said.Silence, c.Silence = []uint64{1, 2}, time.Second, 629*time.Millisecond
-		}, Ballot{Hold: holdRank}},
-		{"paused, soon after an election", func(c *Candidacy) { paused(c); c.Elected = 8399 * time.Millisecond }, Ballot{Hold: holdBackOff}},
-		{"paused, long after an election", func(c *Candidacy) { paused(c); c.Elected = 8400 * time.Millisecond }, Ballot{Reason: LeaderGone}},
-		{"paused, soon after an election that another saw", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Elected = time.Second }, Ballot{Hold: holdBackOff}},
-		{"stalled, soon after an election", func(c *Candidacy) { stalls(c); c.Elected = time.Second }, Ballot{Hold: holdBackOff}},
-		{"refused, soon after an election", func(c *Candidacy) { c.Elected = time.Second }, Ballot{Reason: LeaderRefused}},
-		{"stalled", func(c *Candidacy) { stalls(c) }, Ballot{Reason: LeaderStalled}},
-		{"stalled for a moment", func(c *Candidacy) { stalls(c); c.Answer.Silence = 299 * time.Millisecond }, Ballot{Hold: holdNoEvidence}},
-		{"stalled, and heard", func(c *Candidacy) { stalls(c); c.Silence = 499 * time.Millisecond }, Ballot{Hold: holdNoEvidence}},
-		{"stalled as a follower", func(c *Candidacy) { stalls(c); c.Answer.Lead = 3 }, Ballot{Hold: holdNoEvidence}},
-		{"stalled, and another has heard it lately", func(c *Candidacy) { stalls(c); c.Rivals[0].Said.Silence = 0 }, Ballot{Hold: holdUnsure}},
-		{"founds", func(c *Candidacy) { founds(c) }, Ballot{Reason: FirstFounder}},
-		{"founds, started again", func(c *Candidacy) { founds(c); c.Term = 2 }, Ballot{Hold: holdNoEvidence}},
-		{"founds, not first", func(c *Candidacy) { founds(c); c.First = false }, Ballot{Hold: holdNoEvidence}},
-		{"founds alone", func(c *Candidacy) { founds(c); c.Near = nil }, Ballot{Hold: holdQuorum}},
-		{"founds, and applies the first entries", func(c *Candidacy) { founds(c); c.Settled = false }, Ballot{Hold: holdUnsettled}},
-		{"restarted", func(c *Candidacy) { restarted(c) }, Ballot{Reason: NoLeader}},
-		{"restarted, and the others are silent", func(c *Candidacy) { restarted(c); c.Rivals[0].Said = nil }, Ballot{Hold: holdNoEvidence}},
-		{"restarted beside a leader", func(c *Candidacy) { restarted(c); c.Rivals[0].Said.Lead, c.Rivals[0].Said.Near = 1, []uint64{1} }, Ballot{Hold: holdNoEvidence}},
+		}, ""},
+		{"paused, soon after an election", func(c *Candidacy) { paused(c); c.Elected = 8399 * time.Millisecond }, ""},
+		{"paused, long after an election", func(c *Candidacy) { paused(c); c.Elected = 8400 * time.Millisecond }, LeaderGone},
+		{"paused, soon after an election that another saw", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Elected = time.Second }, ""},
+		{"stalled, soon after an election", func(c *Candidacy) { stalls(c); c.Elected = time.Second }, ""},
+		{"refused, soon after an election", func(c *Candidacy) { c.Elected = time.Second }, LeaderRefused},
+		{"stalled", func(c *Candidacy) { stalls(c) }, LeaderStalled},
+		{"stalled for a moment", func(c *Candidacy) { stalls(c); c.Answer.Silence = 299 * time.Millisecond }, ""},
+		{"stalled, and heard", func(c *Candidacy) { stalls(c); c.Silence = 499 * time.Millisecond }, ""},
+		{"stalled as a follower", func(c *Candidacy) { stalls(c); c.Answer.Lead = 3 }, ""},
+		{"stalled, and another has heard it lately", func(c *Candidacy) { stalls(c); c.Rivals[0].Said.Silence = 0 }, ""},
+		{"founds", func(c *Candidacy) { founds(c) }, FirstFounder},
+		{"founds, started again", func(c *Candidacy) { founds(c); c.Term = 2 }, ""},
+		{"founds, not first", func(c *Candidacy) { founds(c); c.First = false }, ""},
+		{"founds alone", func(c *Candidacy) { founds(c); c.Near = nil }, ""},
+		{"founds, and applies the first entries", func(c *Candidacy) { founds(c); c.Settled = false }, ""},
+		{"restarted", func(c *Candidacy) { restarted(c) }, NoLeader},
+		{"restarted, and the others are silent", func(c *Candidacy) { restarted(c); c.Rivals[0].Said = nil }, ""},
+		{"restarted beside a leader", func(c *Candidacy) { restarted(c); c.Rivals[0].Said.Lead, c.Rivals[0].Said.Near = 1, []uint64{1} }, ""},
 	} {
 		now := doomed()
 		c.change(&now)
 		if got := now.Ballot(); got != c.want {
-			t.Errorf("ballot: %s: got %+v, want %+v", c.name, got, c.want)
+			t.Errorf("ballot: %s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	// Heartbeats come, so there is no evidence, even if the evidence would be too young to act on.
+	for name, change := range map[string]func(*Candidacy){"paused": paused, "stalls": stalls} {
+		now := doomed()
+		change(&now)
+		now.Silence = 499 * time.Millisecond
+		if got := now.Evidence(); got != "" {
+			t.Errorf("ballot: %s, and heard: got the evidence %q", name, got)
 		}
 	}
 }
@@ -224,14 +233,11 @@ func TestBallotProperties(t *testing.T) {
 	campaigns := map[Reason]int{}
 	for range 200_000 {
 		c := randomCandidacy(rng)
-		b := c.Ballot()
-		if (b.Reason == "") == (b.Hold == "") {
-			t.Fatalf("ballot: %+v of %+v", b, c)
-		}
-		if b.Reason == "" {
+		reason := c.Ballot()
+		if reason == "" {
 			continue
 		}
-		campaigns[b.Reason]++
+		campaigns[reason]++
 		refused := c.Refused && !slices.Contains(c.Near, c.Suspect)
 		stuck := c.Answer != nil && c.Answer.Lead == c.Answer.ID && c.Answer.Silence >= 3*c.Beat
 		silent := c.Silence >= 5*c.Beat && (c.Mute >= 3 || stuck)
@@ -246,17 +252,17 @@ func TestBallotProperties(t *testing.T) {
 			"on the way out": c.Departing, "at the end of its generation": c.Ending,
 			"again in its term":       c.Campaigned != 0 && c.Campaigned >= c.Term,
 			"at once again":           c.Fruitless > 0 && c.Ago < 100*time.Millisecond,
-			"beside who says nothing": b.Reason == LeaderRefused && slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said == nil && slices.Contains(c.Near, r.ID) }),
-			"soon after an election":  (b.Reason == LeaderGone || b.Reason == LeaderStalled) && c.Elected > 0 && c.Elected < 8400*time.Millisecond,
+			"beside who says nothing": reason == LeaderRefused && slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said == nil && slices.Contains(c.Near, r.ID) }),
+			"soon after an election":  (reason == LeaderGone || reason == LeaderStalled) && c.Elected > 0 && c.Elected < 8400*time.Millisecond,
 			"beside another leader":   c.Lead != 0 && c.Lead != c.Suspect,
 			"on no evidence":          c.Suspect != 0 && !refused && !silent,
-			"on too few words":        (b.Reason == LeaderGone || b.Reason == LeaderStalled) && missed <= len(c.Voters)/2,
+			"on too few words":        (reason == LeaderGone || reason == LeaderStalled) && missed <= len(c.Voters)/2,
 			"with a shorter log":      slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Live && r.Said != nil && r.Said.End.after(c.End) }),
 			"beside who hears it":     slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said != nil && r.Said.hears() }),
 			"without any connection":  len(c.Voters) > 2 && len(c.Near) == 0,
 		} {
 			if wrong {
-				t.Errorf("ballot: %s campaigns %s: %+v", b.Reason, what, c)
+				t.Errorf("ballot: %s campaigns %s: %+v", reason, what, c)
 			}
 		}
 	}

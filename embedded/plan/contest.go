@@ -121,7 +121,7 @@ func (c *Contest) Obstacle(obs Observation, answers map[string]Answer) string {
 		}
 	}
 	obs.Peers = peers
-	if rival, stop := claiming(look(&obs)).rivalry(); stop {
+	if rival := claiming(look(&obs)).rivalry(); rival.Kind != "" {
 		return rival.Text()
 	}
 	if obs.Twin != "" {

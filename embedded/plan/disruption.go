@@ -200,10 +200,10 @@ func (o knowledge) moot(l Lock) bool {
 // unlock returns the disruption lock when its purpose is done: the slot serves again. While the slot still needs the
 // lock, its loop is busy and decides nothing. If another node took the lock for this slot, that node no longer has the
 // slot.
-func (o disruption) unlock() (Action, bool) {
+func (o disruption) unlock() Action {
 	if !o.hasLock() {
-		return Action{}, false
+		return Action{}
 	}
 	return Action{Kind: Unlock, Why: fmt.Sprintf("slot %s serves again: giving back the disruption lock that %s took (%s)",
-		o.Claim.Slot, o.Member.Lock.Node, o.Member.Lock.Purpose)}, true
+		o.Claim.Slot, o.Member.Lock.Node, o.Member.Lock.Purpose)}
 }

@@ -79,8 +79,7 @@ func (o succession) ended() (next *Record, conflict, pending string) {
 		return nil, "", ""
 	case !r.descends(mine):
 		return nil, fmt.Sprintf("the backup store knows the cluster as %s, and this disk is of %s: find out which is "+
-			"right, and keep the disks of the other away",
-			r.Token(), mine.Token()), ""
+			"right, and keep the disks of the other away", r.Token(), mine.Token()), ""
 	}
 	child := s.child(mine)
 	switch {
@@ -240,8 +239,7 @@ func (o succession) leaving(proposal string) *Left {
 func (o succession) leave(p *Restore) Action {
 	return Action{Kind: Leave, Left: o.leaving(p.ID),
 		Why: fmt.Sprintf("no leader has been seen since the %s was proposed by %s: slot %s leaves %s, and never votes "+
-			"there again unless that is aborted",
-			p.Title(), p.By, o.Claim.Slot, o.Disk.Ledger.Record.Token())}
+			"there again unless that is aborted", p.Title(), p.By, o.Claim.Slot, o.Disk.Ledger.Record.Token())}
 }
 
 // awaitOutcome decides for a disk that has left its generation: it waits for the outcome of that proposal.
@@ -352,9 +350,8 @@ func (obs Observation) Conflicts() []string {
 	if p := o.Store.Restore; o.Store.Unknown == "" && p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
 		all = append(all,
 			fmt.Sprintf("the backup store shows the %s (%s) as open, and said before that it was aborted: somebody has "+
-				"deleted the abort, or replaced the store by an older copy; no node takes part in it; find out who can "+
-				"delete there",
-				p.Title(), p.ID))
+				"deleted the abort, or replaced the store by an older copy; no node takes part in it; find out who can delete "+
+				"there", p.Title(), p.ID))
 	}
 	known := o.Store.Record
 	for _, p := range o.Peers {
@@ -381,9 +378,8 @@ func (obs Observation) Conflicts() []string {
 			continue // a process that has just started, until the store is read again
 		}
 		all = append(all,
-			fmt.Sprintf("node %s uses another backup store, or a copy: what the store says about generations is "+
-				"ignored; set "+
-				"snapshot.store to the same place everywhere", p.Node))
+			fmt.Sprintf("node %s uses another backup store, or a copy: what the store says about generations is ignored; "+
+				"set snapshot.store to the same place everywhere", p.Node))
 		break
 	}
 	return all

@@ -234,9 +234,8 @@ func (o fencing) conclusion(p *Restore) (*Record, string) {
 			Charter: c}, ""
 	case dead && len(unfit) > len(f.slots)-f.need && !slices.ContainsFunc(unfit,
 		func(slot string) bool { return !slices.Contains(p.Lost, slot) || f.states[slot].holder != nil }):
-		return nil, fmt.Sprintf("%s no disk here, and %d of the %d slots need one: bring nodes for "+
-			"them, whose disks may be blank",
-			they(unfit, "has", "have"), f.need, len(f.slots))
+		return nil, fmt.Sprintf("%s no disk here, and %d of the %d slots need one: bring nodes for them, whose disks may "+
+			"be blank", they(unfit, "has", "have"), f.need, len(f.slots))
 	case len(unfit) > len(f.slots)-f.need || !dead && !f.safe(free):
 		unfit = slices.Compact(slices.Sorted(slices.Values(append(unfit, f.others...))))
 		return nil, fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: "+
@@ -259,8 +258,7 @@ func (f fence) elsewhere(old *Record, how string, p *Restore) string {
 	missing := slices.Compact(slices.Sorted(slices.Values(f.missing)))
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(missing, p.Lost))))
 	return fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: bring the "+
-		"disks back, or %s --lost %s",
-		they(missing, "is", "are"), old.Token(), how, strings.Join(all, ","))
+		"disks back, or %s --lost %s", they(missing, "is", "are"), old.Token(), how, strings.Join(all, ","))
 }
 
 // Hopeless says why a leaderless proposal to end the store's generation would wait forever, even after all voters that

@@ -47,9 +47,8 @@ func (o founding) begin() Action {
 				o.whoRuns(known))
 		}
 		if o.taking() { // once it has a record it cannot take another slot
-			return wait("the cluster %s exists; hosts may still be taking other slots, so this blank disk "+
-				"does not join it for a moment",
-				known.Token())
+			return wait("the cluster %s exists; hosts may still be taking other slots, so this blank disk does not join it "+
+				"for a moment", known.Token())
 		}
 		return Action{Kind: Vacate, Record: known,
 			Why: fmt.Sprintf("the cluster %s exists: this blank disk must be admitted to it, it founds nothing", known.Token())}
@@ -63,19 +62,7 @@ func (o founding) begin() Action {
 func (o founding) taking() bool { return o.Config.Yields && o.Stirred }
 
 // complete reports whether every disk of the charter is known to have promised it.
-func (o founding) complete(c Charter) bool {
-	for _, s := range c.Seats {
-		promised := s.Disk == o.Claim.Disk
-		for _, p := range o.Peers {
-			f := p.Facts
-			promised = promised || f != nil && f.Disk == s.Disk && f.Promise != nil && f.Promise.equal(c)
-		}
-		if !promised {
-			return false
-		}
-	}
-	return true
-}
+func (o founding) complete(c Charter) bool { return o.promised(c, c.equal) == len(c.Seats) }
 
 // commit accepts the record of a complete charter, first in the store: if the store has another founding, the disk must
 // not accept this one.
@@ -197,9 +184,8 @@ func (o founding) witness(own *Charter) string {
 			known = known || p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.Token() == w.Token
 		}
 		if !known {
-			return fmt.Sprintf("the tag of volume %s says that it belongs to the cluster %s, of which no disk is here: bring "+
-				"its disks back; if they are gone for good, remove that tag from the volume",
-				w.Volume, w.Token)
+			return fmt.Sprintf("the tag of volume %s says that it belongs to the cluster %s, of which no disk is here: "+
+				"bring its disks back; if they are gone for good, remove that tag from the volume", w.Volume, w.Token)
 		}
 	}
 	return ""
@@ -386,14 +372,12 @@ func (o founding) movable(to Charter) Said {
 	promises := o.Disk.Ledger.Promises
 	if !to.newer(promises[len(promises)-1]) {
 		return say("this disk promised charter %s, and the disks that are here now (%s) do not make a newer one; if the "+
-			"others are gone for good, run %s",
-			promises[len(promises)-1].ID(), to.ID(), Command("found --abandon"))
+			"others are gone for good, run %s", promises[len(promises)-1].ID(), to.ID(), Command("found --abandon"))
 	}
 	for _, p := range promises {
 		if !to.keepsMajority(p) {
 			return say("this disk promised charter %s, and a majority of its disks is not here, so they might have founded "+
-				"without us; if they are gone for good, run %s",
-				p.ID(), Command("found --abandon"))
+				"without us; if they are gone for good, run %s", p.ID(), Command("found --abandon"))
 		}
 	}
 	return Said{}

@@ -27,8 +27,7 @@ func (o succession) follow(r *Record) Action {
 	// If the other disks are lost before they serve, this disk's data may be the only copy.
 	case member && o.leader(r) == nil && !o.Orders.Join:
 		return wait("%s ended in %s, %s: the data of slot %s stays in place until a leader of that is seen; if there can "+
-			"be none any more, %s here sets it aside%s",
-			was, r.Token(), o.unseated(r), slot, Command("rejoin"), o.whoRuns(r))
+			"be none any more, %s here sets it aside%s", was, r.Token(), o.unseated(r), slot, Command("rejoin"), o.whoRuns(r))
 	case member:
 		return Action{Kind: SetAside, Record: r,
 			Why: fmt.Sprintf("%s ended in %s, %s: the data of slot %s is set aside and it joins again", was, r.Token(),

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -61,19 +62,8 @@ func (o knowledge) latest() (*Record, string) {
 // charter, so they do not start as its founders. It happens if a founder accepts the charter on promises that the
 // others had rightly moved before they heard of the founding.
 func (o knowledge) stillborn(r *Record) bool {
-	moved := 0
-	for _, s := range r.Charter.Seats {
-		mine := o.Disk.Ledger.Promise()
-		has := s.Disk == o.Claim.Disk && mine != nil && mine.newer(r.Charter)
-		for _, p := range o.Peers {
-			f := p.Facts
-			has = has || f != nil && f.Disk == s.Disk && f.Promise != nil && f.Promise.newer(r.Charter)
-		}
-		if has {
-			moved++
-		}
-	}
-	return r.Cause == Founding && moved > len(r.Charter.Seats)/2
+	moved := func(to Charter) bool { return to.newer(r.Charter) }
+	return r.Cause == Founding && o.promised(r.Charter, moved) > len(r.Charter.Seats)/2
 }
 
 // outlived reports whether the member here waits in a stillborn founding while another cluster exists.
@@ -184,22 +174,30 @@ func (o knowledge) wantedSlots() []wantedSlot {
 func (o knowledge) lists(r *Record) [][]MemberInfo {
 	open := o.Store.Restore
 	var lists [][]MemberInfo
-	consider := func(f Facts, live bool) {
+	for p, f := range o.everyone() {
 		switch {
 		case !f.of(r):
-		case f.Left != nil && len(f.Left.Members) > 0 && (live || open != nil && open.ID == f.Left.Proposal):
+		case f.Left != nil && len(f.Left.Members) > 0 && (p.Live || open != nil && open.ID == f.Left.Proposal):
 			lists = append(lists, f.Left.Members)
-		case live && f.Running && len(f.Members) > 0:
+		case p.Live && f.Running && len(f.Members) > 0:
 			lists = append(lists, f.Members)
 		}
 	}
-	consider(o.facts(nil), true)
-	for _, p := range o.Peers {
-		if p.Facts != nil {
-			consider(*p.Facts, p.Live)
+	return lists
+}
+
+// everyone yields this node, and then each other node that has said something, even if it is gone, with the facts.
+func (o knowledge) everyone() iter.Seq2[Peer, Facts] {
+	return func(yield func(Peer, Facts) bool) {
+		if !yield(Peer{Node: o.Node, Live: true}, o.facts(nil)) {
+			return
+		}
+		for _, p := range o.Peers {
+			if p.Facts != nil && !yield(p, *p.Facts) {
+				return
+			}
 		}
 	}
-	return lists
 }
 
 // heardAll reports whether every other slot of our cluster has a live holder. If the gossip has brought news of them,
@@ -252,12 +250,9 @@ type holder struct {
 
 // bearer returns the live holder of a disk, nil if there is none.
 func (o knowledge) bearer(disk string) *holder {
-	if o.Claim.Held && o.Claim.Disk == disk {
-		return &holder{o.Node, o.facts(nil)}
-	}
-	for _, p := range o.live() {
-		if p.Facts != nil && p.Facts.Disk == disk {
-			return &holder{p.Node, *p.Facts}
+	for p, f := range o.everyone() {
+		if p.Live && f.Disk == disk && disk != "" {
+			return &holder{p.Node, f}
 		}
 	}
 	return nil
@@ -266,25 +261,13 @@ func (o knowledge) bearer(disk string) *holder {
 // occupant returns the live holder of a slot, which may be this node; of two, the one for which its rival waits.
 func (o knowledge) occupant(slot string) *holder {
 	var found *holder
-	consider := func(node string, f Facts) {
-		if f.Slot == slot && (found == nil || o.stronger(f, node, found.facts, found.node)) {
-			found = &holder{node, f}
-		}
-	}
-	consider(o.Node, o.facts(nil))
-	for _, p := range o.live() {
-		if p.Facts != nil && !o.otherGeneration(p.Facts) {
-			consider(p.Node, *p.Facts)
+	for p, f := range o.everyone() {
+		if p.Live && f.Slot == slot && !o.otherGeneration(&f) &&
+			(found == nil || o.stronger(f, p.Node, found.facts, found.node)) {
+			found = &holder{p.Node, f}
 		}
 	}
 	return found
-}
-
-// givenUp reports whether the operator gave the cluster up, and no live leader contradicts that.
-func (o knowledge) givenUp() bool {
-	return o.Orders.New && !slices.ContainsFunc(o.Peers, func(p Peer) bool {
-		return p.Live && p.Facts != nil && p.Facts.Leader
-	})
 }
 
 // renounce makes the disk forget what it promised, or what it was to found.

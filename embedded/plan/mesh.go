@@ -74,25 +74,17 @@ func (o mesh) live() []Peer {
 	return live
 }
 
-// leader returns a live node that says it leads the generation.
-func (o mesh) leader(r *Record) *Peer {
-	for _, p := range o.live() {
-		if p.Facts != nil && p.Facts.Leader && p.Facts.of(r) {
-			return &p
-		}
-	}
-	return nil
+// leaders returns the live nodes that say they lead the generation. For a moment, two may say so.
+func (o mesh) leaders(r *Record) []Peer {
+	return slices.DeleteFunc(o.live(), func(p Peer) bool { return p.Facts == nil || !p.Facts.Leader || !p.Facts.of(r) })
 }
 
-// leaders are the live nodes that say they lead the generation of record, and have a member list.
-func (o mesh) leaders(record *Record) []Peer {
-	var all []Peer
-	for _, p := range o.live() {
-		if f := p.Facts; f != nil && f.Running && f.Leader && f.of(record) && len(f.Members) > 0 {
-			all = append(all, p)
-		}
+// leader returns one of the leaders, nil if there is none.
+func (o mesh) leader(r *Record) *Peer {
+	if all := o.leaders(r); len(all) > 0 {
+		return &all[0]
 	}
-	return all
+	return nil
 }
 
 // holder returns the live holder of a slot: of two, the one that is the listed member, else the one for which its rival
@@ -163,15 +155,34 @@ func (o mesh) removedBy(id uint64) string {
 	return ""
 }
 
-// dismissedBy returns a live leader of our generation that says that the member was removed, "" if none does (R6). For
-// a moment, two nodes may say that they lead. So the leader is asked directly before anything is done.
+// dismissedBy returns a live leader of our generation that says that the member was removed, "" if none does (R6). The
+// leader is asked directly before anything is done.
 func (o mesh) dismissedBy(id uint64) string {
-	for _, p := range o.live() {
-		if f := p.Facts; f != nil && f.of(o.Disk.Ledger.Record) && f.Leader && id != 0 && slices.Contains(f.Removed, id) {
-			return p.Node
+	for _, l := range o.leaders(o.Disk.Ledger.Record) {
+		if id != 0 && slices.Contains(l.Facts.Removed, id) {
+			return l.Node
 		}
 	}
 	return ""
+}
+
+// promised counts the seats of a charter whose disks are known to have promised something, last of all.
+func (o mesh) promised(c Charter, what func(Charter) bool) (seats int) {
+	for _, s := range c.Seats {
+		mine := o.Disk.Ledger.Promise()
+		seats += boolean(s.Disk == o.Claim.Disk && mine != nil && what(*mine) ||
+			slices.ContainsFunc(o.Peers, func(p Peer) bool {
+				return p.Facts != nil && p.Facts.Disk == s.Disk && p.Facts.Promise != nil && what(*p.Facts.Promise)
+			}))
+	}
+	return seats
+}
+
+// givenUp reports whether the operator gave the cluster up, and no live leader contradicts that.
+func (o mesh) givenUp() bool {
+	return o.Orders.New && !slices.ContainsFunc(o.Peers, func(p Peer) bool {
+		return p.Live && p.Facts != nil && p.Facts.Leader
+	})
 }
 
 // of reports whether the node's disk is in that generation.

@@ -92,7 +92,7 @@ var mutants = []mutant{
 	{"ignore lost peers", "knowledge.go", `p.Facts.Record == nil || o.stillborn(p.Facts.Record) {`, `p.Facts.Record == nil || !p.Live {`, byStories},
 	{"found beside a cluster", "founding.go", "	case known != nil:\n", "	case known != nil && known.ID == \"-\":\n", bySimulation},
 	{"found with a disk that is not blank", "founding.go", `case f.Phase != PhaseBlank:`, `case f.Phase == PhaseNone:`, byStories},
-	{"commit without all promises", "founding.go", `if !promised {`, `if false {`, bySimulation},
+	{"commit without all promises", "founding.go", `o.promised(c, c.equal) == len(c.Seats)`, `o.promised(c, c.equal) > 0`, bySimulation},
 	{"commit to an older promise", "founding.go", `known.ID == FoundingRecord(*me.Promise).ID:
 		return o.commit(*me.Promise,`, `slices.ContainsFunc(o.Disk.Ledger.Promises, func(c Charter) bool { return known.ID == FoundingRecord(c).ID }):
 		return o.commit(known.Charter,`, byFoundings},
@@ -110,7 +110,7 @@ var mutants = []mutant{
 	{"accept an admission twice", "resume.go", ` && listed && !spent && `, ` && listed && (!spent || true) && `, byStories},
 	{"wait for a learner that lost its log", "steady.go", ` && f.Join != ad.ID {`, ` {`, byStories},
 	{"keep another's admission", "resume.go", `l.Role == RoleJoiner && l.Join != d.Member`, `l.Role == "-"`, byStories},
-	{"ignore rivals", "next.go", `if a, stop := claiming(o).rivalry(); stop {`, `if a, stop := claiming(o).rivalry(); stop && a.Kind == "-" {`, bySimulation},
+	{"ignore rivals", "next.go", `if a := claiming(o).rivalry(); a.Kind != "" {`, `if a := claiming(o).rivalry(); a.Kind == "-" {`, bySimulation},
 	{"yield what is not blank", "rivals.go", `case pristine || o.moot():`, `case o.Config.Yields:`, bySimulation},
 	{"a running rival comes before yielding", "rivals.go", `case pristine || o.moot():`, `case pristine && !f.Running:`, byStories},
 	{"claim the slot of foreign data", "rivals.go", `for _, slot := range o.Foreign() {`, `for _, slot := range o.Foreign()[:0] {`, byStories},
@@ -134,11 +134,11 @@ var mutants = []mutant{
 	{"replace without asking the holder", "sim_act_test.go", `func() { n.confirm(a) }, `, ``, byVacancy},
 	{"replace without a quorum", "steady.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of the remaining ones`, `	case q.healthy < 0:`, bySimulation},
 	{"promote without a quorum", "steady.go", `	case q.healthy <= q.voters/2:
-		return nil, fmt.Sprintf("slot %s waits to be promoted`, `	case q.healthy < 0:
-		return nil, fmt.Sprintf("slot %s waits to be promoted`, byStories},
+		return wait("slot %s waits to be promoted`, `	case q.healthy < 0:
+		return wait("slot %s waits to be promoted`, byStories},
 	{"promote a learner that is not connected", "steady.go", `	case !m.Connected:
-		return nil, fmt.Sprintf("learner %x`, `	case q.healthy < 0:
-		return nil, fmt.Sprintf("learner %x`, byStories},
+		return wait("learner %x`, `	case q.healthy < 0:
+		return wait("learner %x`, byStories},
 	{"promote a learner that lags", "steady.go", `case !o.Member.InSync(m):`, `case false:`, byStories},
 	{"anyone who claims a copy proves the original's holder gone", "mesh.go", `by.Lock == f.Lock && by.Disk == f.Disk`, `by.Disk == f.Disk`, byStories},
 	{"a lock without a name proves a holder gone", "mesh.go", `f != nil && f.Lock != "" && by`, `f != nil && by`, byStories},
@@ -163,8 +163,8 @@ var mutants = []mutant{
 }
 
 // Forget`, byFirst},
-	{"any answer lets it start", "contest.go", `; stop {
-		return rival.Text()`, `; stop && false {
+	{"any answer lets it start", "contest.go", `; rival.Kind != "" {
+		return rival.Text()`, `; rival.Kind == "-" {
 		return rival.Text()`, byCopies},
 	{"whose lock we have is gone although it answers", "contest.go", `f.Lock = ""`, `_ = f`, byCopies},
 	{"start before the other can ask in turn", "contest.go", `			if a.Deaf {`, `			if a.Deaf && false {`, byFirst},
@@ -198,11 +198,11 @@ var mutants = []mutant{
 	{"stalled while it is defragmented", "steady.go", `if m.Stalled && !m.Defragging {`, `if m.Stalled {`, byStories},
 	{"tell others of a leader that is stalled", "facts.go", `o.Member.Leader && !o.Member.Stalled, removed`, `o.Member.Leader, removed`, byFacts},
 	{"replace a connected member", "steady.go", `	case m.Connected:
-		return nil, fmt.Sprintf("slot %s has no data`, `	case q.healthy < 0:
-		return nil, fmt.Sprintf("slot %s has no data`, byStories},
+		return wait("slot %s has no data`, `	case q.healthy < 0:
+		return wait("slot %s has no data`, byStories},
 	{"replace a disk with data", "steady.go", `case f.Phase == PhaseVacant:`, `case f.Phase == PhaseVacant || f.Phase == PhaseData && !m.Connected:`, byStories},
-	{"never heed a stillborn founding", "knowledge.go", `moved > len(r.Charter.Seats)/2`, `moved > len(r.Charter.Seats)`, byStories},
-	{"stillborn after one move", "knowledge.go", `moved > len(r.Charter.Seats)/2`, `moved > 0`, byStories},
+	{"never heed a stillborn founding", "knowledge.go", `moved) > len(r.Charter.Seats)/2`, `moved) > len(r.Charter.Seats)`, byStories},
+	{"stillborn after one move", "knowledge.go", `moved) > len(r.Charter.Seats)/2`, `moved) > 0`, byStories},
 	{"resume in an older generation", "resume.go", `	case next != nil:`, `	case next != nil && next.ID == "-":`, byStories},
 	{"serve on in an older generation", "steady.go", `if next, _, _ := succession(o).ended(); next != nil {`, `if next, _, _ := succession(o).ended(); next != nil && o.Member.Leader {`, bySimulation},
 	{"the store is no evidence of a generation", "knowledge.go", `	case r.descends(best):
@@ -238,7 +238,7 @@ var mutants = []mutant{
 	}
 	return s.Restore`, byStories},
 	{"start what was declared lost", "resume.go", `p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {`, `p != nil && p.Led == nil && o.Alone {`, byStories},
-	{"change members during a restore", "steady.go", `case next != nil && (held == "" ||`, `case next != nil && (held != "-" ||`, byStories},
+	{"change members during a restore", "steady.go", `case next.acts() && (held == "" ||`, `case next.acts() && (held != "-" ||`, byStories},
 	{"promote during a restore", "steady.go", `frozen == "" && next.Kind == Promote)`, `next.Kind == Promote)`, byStories},
 	{"change members during a pause", "pause.go", `if p == nil {`, `if p == nil || p.By != "" {`, bySimulation},
 	{"a pause of the backup's time", "outlived.go", `p.Record == r.ID || r.Cause == Recovered`, `p.Record != r.ID || r.Cause == Recovered`, byOutlived},
@@ -248,13 +248,13 @@ var mutants = []mutant{
 	{"leave a learner to itself during a pause", "steady.go", `frozen == "" && next.Kind == Promote) &&`, `false) &&`, byStories},
 	{"change members where others know of a restore", "restoring.go", `if o.Store.Unknown != "" && f != nil && f.Restore != ""`, `if o.Store.Unknown == "-" && f != nil && f.Restore != ""`, byStories},
 	{"discard what an unknown store may want", "restoring.go", `case s.Unknown != "" || s.Record == nil:`, `case s.Unknown != "":
-		return Action{Kind: Discard, Why: "unknown"}, true
+		return Action{Kind: Discard, Why: "unknown"}
 	case s.Record == nil:`, byStories},
 	{"discard against a store that knows less", "restoring.go", `case s.Unknown != "" || s.Record == nil:
-		return Action{}, false`, `case s.Unknown != "":
-		return Action{}, false
+		return Action{}`, `case s.Unknown != "":
+		return Action{}
 	case s.Record == nil:`, byStories},
-	{"never discard", "restoring.go", `	if d, ok := o.discard(); ok {`, `	if d, ok := o.discard(); ok && d.Kind == "-" {`, byStories},
+	{"never discard", "restoring.go", `	if d := o.discard(); d.acts() {`, `	if d := o.discard(); d.Kind == "-" {`, byStories},
 	{"everyone proposes", "restoring.go", `		return o.Member.Leader
 	}`, `		return true
 	}`, byStories},
@@ -461,8 +461,8 @@ var mutants = []mutant{
 `, `	case q.healthy < 0:
 `, byStories},
 	{"remove while a join is under way", "shrink.go", `		case q.learner != nil:
-			return step{note:`, `		case q.voters < 0:
-			return step{note:`, byResizes},
+			return wait(`, `		case q.voters < 0:
+			return wait(`, byResizes},
 	{"what serves goes while another is away", "shrink.go", `	case len(q.away) > 0:
 		return refuse(`, `	case len(q.away) > 1:
 		return refuse(`, byStories},
@@ -472,8 +472,8 @@ var mutants = []mutant{
 	return append(all, o.removeServing(q, wanted))`, `	mend(false)
 	return append(all, o.removeServing(quorum{voters: q.voters, learner: q.learner}, wanted), o.removeLost(q, wanted))`, byResizes},
 	{"the leader leaves first", "shrink.go", `	case len(out) > 0:
-		return step{action:`, `	case len(out) > 0 && slices.Contains(wanted, o.Claim.Slot):
-		return step{action:`, byResizes},
+		return Action{`, `	case len(out) > 0 && slices.Contains(wanted, o.Claim.Slot):
+		return Action{`, byResizes},
 	{"shrink before it has grown", "shrink.go", `if m, ok := o.listed(keep); !ok || m.Learner {`, `if m, ok := o.listed(keep); ok && m.Learner {`, byStories},
 	{"keep a join that nobody finishes", "shrink.go", `	case !m.Started:
 		return remove(`, `	case m.ID == 0:
@@ -493,13 +493,13 @@ var mutants = []mutant{
 `, `		case h == nil:
 			_ = s.note
 `, byUpkeep},
-	{"defragment beside another", "upkeep.go", `s.holder != nil && s.holder.Facts.Defragging {`, `s.holder != nil && s.holder.Facts.Defragging && o.Member.Lock != nil {`, byStories},
-	{"the leader first", "upkeep.go", `(o.Member.Leader || !h.Facts.Leader && s.slot < o.Claim.Slot)`, `!o.Member.Leader && s.slot < o.Claim.Slot`, byUpkeep},
-	{"no order of followers", "upkeep.go", `!h.Facts.Leader && s.slot < o.Claim.Slot)`, `s.slot == "-")`, byStories},
+	{"defragment beside another", "upkeep.go", `return f.Defragging }); len(slots) > 0 {`, `return f.Defragging && o.Member.Lock != nil }); len(slots) > 0 {`, byStories},
+	{"the leader first", "upkeep.go", `(o.Member.Leader || !f.Leader && f.Slot < o.Claim.Slot)`, `!o.Member.Leader && f.Slot < o.Claim.Slot`, byUpkeep},
+	{"no order of followers", "upkeep.go", `!f.Leader && f.Slot < o.Claim.Slot)`, `f.Slot == "-")`, byStories},
 	{"defragment during a backup", "upkeep.go", `if o.Member.Snapshot && o.Member.Fragmented {`, `if o.Member.Snapshot && !o.Member.Fragmented {`, byUpkeep},
 	{"defragment without the lock", "upkeep.go", `if obstacle := cmp.Or(o.obstacle(), o.lockedBy(), o.resting()); obstacle != "" {
-		return nil, fmt.Sprintf(waits`, `if obstacle := cmp.Or(o.obstacle(), o.resting()); obstacle != "" {
-		return nil, fmt.Sprintf(waits`, byStories},
+		return wait(waits`, `if obstacle := cmp.Or(o.obstacle(), o.resting()); obstacle != "" {
+		return wait(waits`, byStories},
 	{"defragment while the lock is held from before", "upkeep.go", `	return cmp.Or(proposals(o).frozen(), o.halted(), o.away(), o.lockedBy())
 }`, `	return cmp.Or(proposals(o).frozen(), o.halted(), o.away())
 }`, byPermit},
@@ -510,7 +510,7 @@ var mutants = []mutant{
 	{"the leader is defragmented as it leads", "upkeep.go", `case ours && m.Leader && m.Voters() > 1:`, `case ours && m.Leader && m.Voters() > 9:`, byStories},
 	{"disarm a full database", "upkeep.go", `	case m.Leader && len(full) == 0:`, `	case m.Leader && len(full) < m.Voters():`, byStories},
 	{"cure what is corrupt", "upkeep.go", `	case m.Alarmed(Corrupt):
-		return nil, o.corrupt()
+		return o.corrupt()
 `, ``, byUpkeep},
 	{"give up data that differs without an order", "upkeep.go", `case o.Orders.Differs && !o.Claim.Short:`, `case m.Alarmed(Corrupt) && !o.Claim.Short:`, byStories},
 	{"give up data that differs while another is away", "upkeep.go", `	obstacle := o.obstacle()
@@ -539,10 +539,10 @@ var mutants = []mutant{
 		`case len(full) > 9 && o.uncompacted():`, byStories},
 	{"compact before the alarm is disarmed", "upkeep.go", `case m.Leader && len(full) == 0:`,
 		`case m.Leader && len(full) == 0 && !o.uncompacted():`, byStories},
-	{"rest before the alarm is disarmed", "upkeep.go", `	step, note := o.cureStep()
-`, `	step, note := o.cureStep()
+	{"rest before the alarm is disarmed", "upkeep.go", `	step := o.cureStep()
+`, `	step := o.cureStep()
 	if o.resting() != "" {
-		step = nil
+		step = wait("")
 	}
 `, byStories},
 	{"defragment after a failure at once", "upkeep.go", `case ours && o.resting() != "":`,
@@ -550,9 +550,9 @@ var mutants = []mutant{
 	{"delete keys although there is something to gain", "upkeep.go", `case len(o.gaining(full)) > 0:`,
 		`case len(o.gaining(full)) > 9:`, byStories},
 	{"hand over in vain", "upkeep.go", `(!m.Leader || len(full) == 1)`, `(!m.Leader || len(full) > 0)`, byStories},
-	{"wait for a leader that has nothing to gain", "upkeep.go", `(!h.Facts.Leader || len(full) == 1)`,
-		`(!h.Facts.Leader || len(full) > 0)`, byStories},
-	{"never wait for the leader", "upkeep.go", `(!h.Facts.Leader || len(full) == 1)`, `!h.Facts.Leader`, byStories},
+	{"wait for a leader that has nothing to gain", "upkeep.go", `(!f.Leader || len(full) == 1)`,
+		`(!f.Leader || len(full) > 0)`, byStories},
+	{"never wait for the leader", "upkeep.go", `(!f.Leader || len(full) == 1)`, `!f.Leader`, byStories},
 	{"delete keys right after a compaction", "upkeep.go", `case o.Compacted: //`, `case o.Compacted && m.Leader: //`, byStories},
 	{"a full database that shows nothing free", "upkeep.go", `j.Full && (!tried || u.Roomy(s)`, `j.Full && (u.Roomy(s)`, byJudge},
 	{"defragment again without a gain", "upkeep.go", `j.Full && (!tried || u.Roomy(s) || free >= s.Quota/20)`, `j.Full`, byJudge},
@@ -590,18 +590,18 @@ var mutants = []mutant{
 		(slices.Contains(f.Trusts, m.Issuer) || f.Stale && f.Issuer == m.Issuer)`, `slices.Contains(f.Trusts, m.Issuer) || f.Stale`, byStories},
 	{"wait for one that has restarted", "reload.go", `(slices.Contains(f.Trusts, m.Issuer) || f.Stale && f.Issuer == m.Issuer)`, `f.Stale && f.Issuer == m.Issuer`, byStories},
 	{"reload at once, and wait for the order of slots", "reload.go", `	if o.severed() {
-		return &Action`, `	if o.severed() && upkeep(o).before(func(f *Facts) bool { return f.Stale }) == "" {
-		return &Action`, byStories},
+		return Action`, `	if o.severed() && upkeep(o).before(func(f *Facts) bool { return f.Stale }) == "" {
+		return Action`, byStories},
 	{"reload in an election", "reload.go", `	case o.Disk.Log == nil:`, `	case o.Disk.Log == nil && frozen != "":`, byReloads},
 	{"never reload without a leader", "reload.go", `case !m.Stale || m.HasLead || `, `case !m.Stale || !m.HasLead || `, byReloads},
 	{"reload what is removed", "reload.go", ` || o.dismissedBy(m.ID) != "":`, ` || o.dismissedBy(m.ID) == "-":`, byStories},
 	{"reload without a leader during a restore", "reload.go", `	case frozen != "":
-		return nil, fmt`, `	case frozen == "-":
-		return nil, fmt`, byStories},
+		return wait(`, `	case frozen == "-":
+		return wait(`, byStories},
 	{"defragment before a reload", "upkeep.go", `	case m.Stale:
-		return noted(reloading(o).stale())
+		return reloading(o).stale()
 `, `	case m.Stale && !m.Fragmented:
-		return noted(reloading(o).stale())
+		return reloading(o).stale()
 `, byStories},
 	{"a disk that forgot its cluster is blank", "next.go", `case o.Disk.Ledger.forgetful():`, `case o.Disk.Ledger.forgetful() && o.Node == "-":`, byStories},
 	{"believe a record of a later version", "valid.go", `		return fmt.Errorf("cause: got %q: %w", r.Cause, ErrUnsupported)`, `		return nil`, byValid},
@@ -615,18 +615,14 @@ var mutants = []mutant{
 	{"undo a learner before listening", "shrink.go", `case m.Stuck && !o.Early && o`, `case m.Stuck && o`, byStories},
 	{"undo a learner for nobody", "shrink.go", `case m.Stuck && !o.Early && o.waiting(m.Slot) != "":`, `case m.Stuck && !o.Early:`, byStories},
 	{"admit what was undone again", "shrink.go", `ad.Slot == slot && ad.ID != m.ID`, `ad.Slot == "-" && ad.ID != m.ID`, byStories},
-	{"resume although it went back in time", "resume.go", `if a, ok := o.rollback(); ok {`, `if a, ok := o.rollback(); ok && a.Kind == "-" {`, byRollbacks},
+	{"resume although it went back in time", "resume.go", `if a := o.rollback(); a.Kind != "" {`, `if a := o.rollback(); a.Kind == "-" {`, byRollbacks},
 	{"a log that ends where it did went back", "rollback.go", `d.Log.Index < index`, `d.Log.Index <= index`, byRollbacks},
 	{"a disk that forgot the term did not go back", "rollback.go", `return d.Term < term || d.Term == term && `, `return d.Term == term && `, byStories},
 	{"the word of a leader that was replaced", "rollback.go", `return d.Term < term || d.Term == term && `, `return d.Term < term || `, byStories},
 	{"another member's acknowledgement", "rollback.go", `return m.ID == member })`, `return m.Acked > 0 })`, byStories},
-	{"what the leader of another generation has seen", "rollback.go", `f.of(o.Disk.Ledger.Record) &&`, `f.Record != nil &&`, byStories},
-	{"the word of a leader that is gone", "rollback.go", `	for _, p := range o.live() {
-		f := p.Facts
-`, `	for _, p := range o.Peers {
-		f := p.Facts
-`, byStories},
-	{"the older of two leaders", "rollback.go", `leader == nil || f.Term > leader.Facts.Term`, `leader == nil`, byStories},
+	{"what the leader of another generation has seen", "mesh.go", `!p.Facts.Leader || !p.Facts.of(r) })`, `!p.Facts.Leader || p.Facts.Record == nil })`, byStories},
+	{"the word of a leader that is gone", "mesh.go", `slices.DeleteFunc(o.live(), func(p Peer) bool { return p.Facts == nil || !p.Facts.Leader`, `slices.DeleteFunc(slices.Clone(o.Peers), func(p Peer) bool { return p.Facts == nil || !p.Facts.Leader`, byStories},
+	{"the older of two leaders", "rollback.go", `leader == nil || l.Facts.Term > leader.Facts.Term`, `leader == nil`, byStories},
 	{"set aside on the word of a leader that nobody confirms", "rollback.go", `if !l.Facts.Confirmed {`, `if l.Facts == nil {`, byStories},
 	{"start before the leader is heard", "next.go", `case resuming(o).unheardLeader() != "" && o.Early:`, `case resuming(o).unheardLeader() == "-" && o.Early:`, byStories},
 	{"wait for a leader that is not heard", "next.go", `case resuming(o).unheardLeader() != "" && o.Early:`, `case resuming(o).unheardLeader() != "":`, byStories},
@@ -701,7 +697,7 @@ var mutants = []mutant{
 	{"any disk's leaving counts for the slot", "fence.go", `f.Left.Proposal == p.ID && f.Member == m.ID`, `f.Left.Proposal == p.ID`, byStories},
 	{"learners are never promoted unheard", "fence.go", `return left < f.voters/2+1 && left+f.learners < all/2+1`, `return left < f.voters/2+1 && all > 0`, byStories},
 	{"restore before its voters have left", "fence.go", `	case p.Led == nil && !dead:`, `	case p.Led == nil && !dead && old == nil:`, byStories},
-	{"the list of one that left long ago", "knowledge.go", ` && (live || open != nil && open.ID == f.Left.Proposal):`, ` && (live || open != nil):`, byStories},
+	{"the list of one that left long ago", "knowledge.go", ` && (p.Live || open != nil && open.ID == f.Left.Proposal):`, ` && (p.Live || open != nil):`, byStories},
 	{"set the lost aside although they hold more", "ending.go", `!o.Disk.Log.after(*p.Log):`, `o.Disk.Log != nil:`, byStories},
 	{"set the lost aside beside a backup", "ending.go", `	if p == nil || p.Led != nil || !slices`, `	if p == nil || p.Led != nil || p.Log == nil || !slices`, byStories},
 	{"the lost are set aside as they run", "ending.go", `	switch {
@@ -716,11 +712,11 @@ var mutants = []mutant{
 	{"the end of the first survivor alone counts", "ending.go", `		p = again
 `, `		_ = again
 `, byStories},
-	{"heed only the first that leads", "mesh.go", `f.Leader && id != 0 && slices.Contains(f.Removed, id) {`, `f.Leader && id != 0 && slices.Contains(f.Removed, id) && o.leader(o.Disk.Ledger.Record).Node == p.Node {`, byStories},
+	{"heed only the first that leads", "mesh.go", `id != 0 && slices.Contains(l.Facts.Removed, id) {`, `id != 0 && slices.Contains(l.Facts.Removed, id) && o.leader(o.Disk.Ledger.Record).Node == l.Node {`, byStories},
 	{"set aside on anybody's word", "next.go", `o.dismissedBy(o.Disk.Member) != "":`, `o.removedBy(o.Disk.Member) != "":`, byStories},
 	{"set aside without asking the leader", "sim_act_test.go", `func() { n.dismissed(a) }, `, ``, byDismissal},
 	{"a stray blocks a start", "rivals.go", `f.Slot != o.Claim.Slot || o.otherGeneration(f) {`, `f.Slot != o.Claim.Slot {`, byStories},
-	{"a stray takes a seat", "knowledge.go", `if p.Facts != nil && !o.otherGeneration(p.Facts) {`, `if p.Facts != nil {`, byStories},
+	{"a stray takes a seat", "knowledge.go", `f.Slot == slot && !o.otherGeneration(&f) &&`, `f.Slot == slot &&`, byStories},
 	{"a stray holds a member's slot", "mesh.go", `case o.otherGeneration(f):`, `case o.otherGeneration(f) && slot == "":`, byStories},
 	{"a stray's store makes ours worthless", "mesh.go", `case mine != nil && f.Record.ID != mine.ID:`, `case mine != nil && f.Record.ID == "":`, byStories},
 	{"a copy of the store counts", "mesh.go", ` || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):`, `:`, byStories},

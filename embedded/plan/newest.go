@@ -27,11 +27,9 @@ func (o proposals) backupBeyond(lost []string) Said {
 	if s == nil || s.Unknown != "" || r == nil || !s.Beyond(r.Generation, o.Member.Revision) {
 		return Said{}
 	}
-	return say("backup %s (generation %d, revision %d) holds more than slot %s, which has applied "+
-		"revision %d of generation %d: "+
-		"to continue with the backup, bring blank disks and run %s",
-		s.Name, s.Generation, s.Revision, o.Claim.Slot, o.Member.Revision, r.Generation,
-		command("restore %s --lost %s", s.Name, strings.Join(lost, ",")))
+	return say("backup %s (generation %d, revision %d) holds more than slot %s, which has applied revision %d of "+
+		"generation %d: to continue with the backup, bring blank disks and run %s", s.Name, s.Generation, s.Revision,
+		o.Claim.Slot, o.Member.Revision, r.Generation, command("restore %s --lost %s", s.Name, strings.Join(lost, ",")))
 }
 
 // backupUnknown says why it is not known whether the newest backup holds more than the member here, "" if it is known.

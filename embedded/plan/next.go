@@ -22,26 +22,22 @@ func Next(obs Observation) Action {
 			"that disk is lost for good, run %s: the slot then begins with a blank one",
 			o.Claim.Missing, o.Claim.Slot, setVolumeAside)
 	case o.Claim.Mismatch != "":
-		return wait("the volume of slot %s is not what it says it is: %s; nothing is touched; if its "+
-			"content may be set aside, run %s",
-			o.Claim.Slot, o.Claim.Mismatch, setVolumeAside)
+		return wait("the volume of slot %s is not what it says it is: %s; nothing is touched; if its content may be set "+
+			"aside, run %s", o.Claim.Slot, o.Claim.Mismatch, setVolumeAside)
 	case o.Disk.Unknown != "":
 		return wait("the volume of slot %s cannot be read: %s", o.Claim.Slot, o.Disk.Unknown)
 	case o.Disk.Superseded != "" && !o.Member.Running:
 		return wait("the data on slot %s is out of date, and is not started: %s; to take that cluster over, move etcd, "+
-			"origin.json and founding.json away from the volume",
-			o.Claim.Slot, o.Disk.Superseded)
+			"origin.json and founding.json away from the volume", o.Claim.Slot, o.Disk.Superseded)
 	case o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk:
-		return wait("the founding ledger on slot %s is that of another disk (%s, this is %s): was the directory copied? if "+
-			"its content may be set aside, run %s",
-			o.Claim.Slot, o.Disk.Ledger.Started, o.Claim.Disk, setVolumeAside)
+		return wait("the founding ledger on slot %s is that of another disk (%s, this is %s): was the directory copied? "+
+			"if its content may be set aside, run %s", o.Claim.Slot, o.Disk.Ledger.Started, o.Claim.Disk, setVolumeAside)
 	case o.Disk.Ledger.Record == nil && (o.Member.Running || o.Member.Removed):
 		return wait("etcd has run on slot %s, but its disk has no record of a cluster: nothing is touched; stop this "+
 			"node and look at the disk", o.Claim.Slot)
 	case o.Disk.Ledger.forgetful():
 		return wait("the founding ledger on slot %s shows that the disk took part in a cluster, but not in which: nothing "+
-			"is touched; bring the file back, or, if the content may be set aside, run %s",
-			o.Claim.Slot, setVolumeAside)
+			"is touched; bring the file back, or, if the content may be set aside, run %s", o.Claim.Slot, setVolumeAside)
 	case o.Member.Running && o.changing():
 		return succession(o).change()
 	case o.Member.Removed && !o.changing():
@@ -59,10 +55,9 @@ func Next(obs Observation) Action {
 		return proposals(o).beside(succession(o).awaitOutcome())
 	case resuming(o).otherMember() != "":
 		return wait("the etcd data on slot %s is not that of its own member: it is that of %s; was the directory copied? "+
-			"nothing is touched; if it may be set aside, run %s",
-			o.Claim.Slot, resuming(o).otherMember(), setVolumeAside)
+			"nothing is touched; if it may be set aside, run %s", o.Claim.Slot, resuming(o).otherMember(), setVolumeAside)
 	}
-	if a, stop := claiming(o).rivalry(); stop {
+	if a := claiming(o).rivalry(); a.Kind != "" {
 		return a
 	}
 	switch {

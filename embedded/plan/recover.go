@@ -50,8 +50,7 @@ func (o proposals) withoutStore(p *Restore, a Action) Action {
 	r := o.recoveryRecord(p, o.Disk.Ledger.Record, s.Slots)
 	return Action{Kind: Enter, Record: r,
 		Why: fmt.Sprintf("%s: every other voter was named lost, and the backup store does not answer: slot %s founds %s, "+
-			"which cannot be taken back",
-			o.progress(p), o.Claim.Slot, r.Token())}
+			"which cannot be taken back", o.progress(p), o.Claim.Slot, r.Token())}
 }
 
 // continueInstead continues from a disk that was declared lost for the present generation, and is back. That disk
@@ -131,8 +130,8 @@ func (o proposals) recovery(a Action) Action {
 	if !m.Running || o.Member.Led() || m.Learner || o.Disk.Log == nil {
 		return a
 	}
-	if step := steady(o).mirror(); step != nil {
-		return *step
+	if step := steady(o).mirror(); step.acts() {
+		return step
 	}
 	known := o.current()
 	if s.Unknown != "" {

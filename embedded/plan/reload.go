@@ -23,22 +23,21 @@ import (
 type reloading view
 
 // stale restarts a member that trusts other authorities than its files name.
-func (o reloading) stale() (*Action, string) {
+func (o reloading) stale() Action {
 	const waits = "the trusted authorities have changed; the reload waits: %s"
 	if obstacle := o.obstacle(); obstacle != "" {
-		return nil, fmt.Sprintf(waits, obstacle)
+		return wait(waits, obstacle)
 	}
 	if o.severed() {
-		return &Action{Kind: Reload,
+		return Action{Kind: Reload,
 			Why: fmt.Sprintf("the members refuse new connections, because certificates come from an authority that they "+
-				"do not trust yet: restarting the member of slot %s with it", o.Claim.Slot)}, ""
+				"do not trust yet: restarting the member of slot %s with it", o.Claim.Slot)}
 	}
 	if before := upkeep(o).before(func(f *Facts) bool { return f.Stale }); before != "" {
-		return nil, fmt.Sprintf(waits, "slot "+before+" comes first")
+		return wait(waits, "slot "+before+" comes first")
 	}
-	return &Action{Kind: Reload,
-			Why: fmt.Sprintf("the trusted authorities have changed: restarting the member of slot %s with them", o.Claim.Slot)},
-		""
+	return Action{Kind: Reload,
+		Why: fmt.Sprintf("the trusted authorities have changed: restarting the member of slot %s with them", o.Claim.Slot)}
 }
 
 // obstacle says what prevents stopping a member for its authorities now.
@@ -104,17 +103,17 @@ func (obs Observation) Unready(seen []MemberInfo) string {
 // alone decides for a stale member without a leader. It serves nothing, and changed or expired authorities may be the
 // cause, so it needs neither a lock nor permission. During a mere election it does not restart, which would only
 // prolong the election. It does not restart during a restore or a recovery either, because they read its data.
-func (o reloading) alone() (a *Action, note string) {
+func (o reloading) alone() Action {
 	const changed = "the trusted authorities have changed"
 	switch m, frozen := o.Member, proposals(o).frozen(); {
 	case !m.Stale || m.HasLead || o.dismissedBy(m.ID) != "":
-		return nil, ""
+		return Action{}
 	case frozen != "":
-		return nil, fmt.Sprintf("%s; the reload waits: %s", changed, frozen)
+		return wait("%s; the reload waits: %s", changed, frozen)
 	case o.Disk.Log == nil: // only known after a while without a leader
-		return nil, changed + ": without a leader for a while, the member is restarted with them"
+		return wait("%s: without a leader for a while, the member is restarted with them", changed)
 	}
-	return &Action{Kind: Reload,
+	return Action{Kind: Reload,
 		Why: fmt.Sprintf("there is no leader, and the trusted authorities have changed: restarting the "+
-			"member of slot %s with them", o.Claim.Slot)}, ""
+			"member of slot %s with them", o.Claim.Slot)}
 }

@@ -111,15 +111,14 @@ func (obs Observation) Disagreement() string {
 // agree makes the cluster want the slots that more than half of all voters' holders want, and more than half of those
 // that would stay (R15). A minority changes nothing, whether it comes back with an old configuration or is the first
 // node of a change.
-func (o resizing) agree() step {
+func (o resizing) agree() Action {
 	r := o.Disk.Ledger.Record
 	now, serial := o.accepted(r), uint64(0)
 	if s := o.Member.Set; s != nil && s.Record == r.ID {
 		serial = s.Serial
 	}
 	if now != nil && now.Serial > serial {
-		return step{note: fmt.Sprintf("the slots %s are agreed on, and this "+
-			"leader has yet to read them", strings.Join(now.Slots, ","))}
+		return wait("the slots %s are agreed on, and this leader has yet to read them", strings.Join(now.Slots, ","))
 	}
 	var notes, from []string
 	for _, m := range o.Member.Members {
@@ -131,10 +130,10 @@ func (o resizing) agree() step {
 		switch {
 		case slices.Equal(w.slots, o.slots(r)):
 		case len(w.nodes) > voters/2 && w.steady():
-			return step{action: &Action{Kind: Resize,
+			return Action{Kind: Resize,
 				Set: &SlotSet{Record: r.ID, Serial: serial + 1, Slots: w.slots, From: from},
 				Why: fmt.Sprintf("%d of %d members' nodes (%s) want the slots %s: the cluster, which has %s, agrees on that",
-					len(w.nodes), voters, strings.Join(w.nodes, ", "), strings.Join(w.slots, ","), strings.Join(o.slots(r), ","))}}
+					len(w.nodes), voters, strings.Join(w.nodes, ", "), strings.Join(w.slots, ","), strings.Join(o.slots(r), ","))}
 		default:
 			notes = append(notes, o.demand(r, w.slots))
 		}
@@ -142,7 +141,7 @@ func (o resizing) agree() step {
 	if n := len(o.slots(r)); n%2 == 0 {
 		notes = append(notes, fmt.Sprintf("%d slots survive no more losses than %d: an odd number is better", n, n-1))
 	}
-	return step{note: strings.Join(notes, "; ")}
+	return wait("%s", strings.Join(notes, "; "))
 }
 
 // seats returns the slots that have a member, by the leader's list, or else by any live member's. perhaps are slots

@@ -17,7 +17,7 @@ func (o proposals) beside(a Action) Action {
 		return a
 	}
 	p := o.open()
-	if d, ok := o.discard(); ok {
+	if d := o.discard(); d.acts() {
 		return d
 	}
 	if n := o.otherStore(); p == nil && n != "" && o.Store.Unknown == "" && o.Store.Restore != nil {
@@ -40,9 +40,8 @@ func (o proposals) beside(a Action) Action {
 // long enough.
 func (o proposals) restoring(p *Restore, a Action) Action {
 	if p.Led != nil && !o.heardConsent(p.ID) {
-		return a.but(say("a %s is proposed by %s, and nothing begins before an operator confirms it on a node "+
-			"of this cluster: %s, or %s",
-			p.Title(), p.By, command("restore --confirm %s", p.ID), Command("restore --abort")))
+		return a.but(say("a %s is proposed by %s, and nothing begins before an operator confirms it on a node of this "+
+			"cluster: %s, or %s", p.Title(), p.By, command("restore --confirm %s", p.ID), Command("restore --abort")))
 	}
 	founder := slices.Contains(p.founders(o.Store.Record), o.Claim.Slot)
 	excused := !founder || o.Unable != ""
@@ -166,9 +165,8 @@ func (o proposals) frozen() string {
 // prepare builds what a restore or a recovery needs beside etcd's data, after discarding what was built for another.
 func (o proposals) prepare(r *Restore) Action {
 	if p := o.Disk.Ledger.Prepared; p != nil && p.ID != r.ID || o.Disk.Built != "" && o.Disk.Built != r.ID {
-		return Action{Kind: Discard, Why: fmt.Sprintf("slot %s deletes what it has prepared for another restore, to "+
-			"make room for %s", o.Claim.Slot,
-			r.Source())}
+		return Action{Kind: Discard, Why: fmt.Sprintf("slot %s deletes what it has prepared for another restore, to make "+
+			"room for %s", o.Claim.Slot, r.Source())}
 	}
 	a := Action{Kind: Prepare, Restore: r,
 		Why: fmt.Sprintf("slot %s prepares the %s (attempt %d), asked for by %s", o.Claim.Slot, r.Title(), r.Attempt, r.By)}
@@ -180,32 +178,30 @@ func (o proposals) prepare(r *Restore) Action {
 
 // discard removes what was prepared for a proposal that was aborted or is over. A store that does not answer, or that
 // knows less than the disk, is no evidence of an abort.
-func (o proposals) discard() (Action, bool) {
+func (o proposals) discard() Action {
 	p, s := o.Disk.Ledger.Prepared, o.Store
 	if p == nil && o.Disk.Built == "" {
-		return Action{}, false
+		return Action{}
 	}
 	if r := o.Disk.Ledger.Record; p != nil && r != nil && r.Generation >= p.Generation {
 		return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared from %s is no longer needed", o.Claim.Slot,
-			p.Source())}, true
+			p.Source())}
 	}
 	if r := o.Disk.Ledger.Record; p == nil && r != nil && r.ID == o.Disk.Built && !o.changing() {
 		return Action{Kind: Discard,
 			Why: fmt.Sprintf("slot %s has joined %s without it: what it began to build is no longer needed",
-				o.Claim.Slot, r.Token())}, true
+				o.Claim.Slot, r.Token())}
 	}
 	wanted := func(id string) bool {
 		return s.Restore != nil && s.Restore.ID == id || s.Record.ID == id
 	}
 	switch {
 	case s.Unknown != "" || s.Record == nil:
-		return Action{}, false
-	case p != nil && (s.Record.Generation+1 < p.Generation || wanted(p.ID)):
-		return Action{}, false
-	case p == nil && wanted(o.Disk.Built):
-		return Action{}, false
+		return Action{}
+	case p != nil && (s.Record.Generation+1 < p.Generation || wanted(p.ID)), p == nil && wanted(o.Disk.Built):
+		return Action{}
 	}
-	return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared came to nothing", o.Claim.Slot)}, true
+	return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared came to nothing", o.Claim.Slot)}
 }
 
 // Refusal says why another program's command in the store is not carried out; its Text is "" if nothing prevents it.

@@ -20,9 +20,8 @@ func (o resuming) resume() Action {
 		return o.repair()
 	}
 	if d.ClusterID != d.RecordCID {
-		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is touched; "+
-			"if it may be set aside, run %s",
-			o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID, setVolumeAside)
+		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is "+
+			"touched; if it may be set aside, run %s", o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID, setVolumeAside)
 	}
 	next, _, pending := succession(o).ended()
 	switch {
@@ -50,7 +49,7 @@ func (o resuming) resume() Action {
 	if p := proposals(o).inStore(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
 		return proposals(o).beside(wait("slot %s does not start while a %s is open", o.Claim.Slot, p.Title()))
 	}
-	if a, ok := o.rollback(); ok {
+	if a := o.rollback(); a.Kind != "" {
 		return a
 	}
 	if d.Unfit != "" {
@@ -160,8 +159,7 @@ func (o resuming) repair() Action {
 		return o.rewrite(r, by)
 	}
 	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is "+
-		"touched; if it may be set aside, run %s",
-		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, setVolumeAside)
+		"touched; if it may be set aside, run %s", o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, setVolumeAside)
 }
 
 // enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the founder it promised

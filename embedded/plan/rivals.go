@@ -97,25 +97,25 @@ func (f Facts) Evidence() bool {
 
 // rivalry looks for another live holder of our slot. The disk lock keeps two processes from one volume; rivalry keeps
 // two volumes from one name.
-func (o claiming) rivalry() (Action, bool) {
+func (o claiming) rivalry() Action {
 	me := o.facts(nil)
 	pristine := o.uncommitted() && !o.Disk.HasLedger
 	if node := o.heldBefore()[me.Slot]; pristine && node != "" {
 		return Action{Kind: Yield, Slot: me.Slot,
 			Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves the slot to it", node,
-				me.Slot)}, true
+				me.Slot)}
 	}
 	if pristine && slices.Contains(o.Foreign(), me.Slot) {
 		return Action{Kind: Yield, Slot: me.Slot,
 			Why: fmt.Sprintf("the member of slot %s is not taken over yet: the blank disk here leaves the slot to its data",
-				me.Slot)}, true
+				me.Slot)}
 	}
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f == nil || f.Slot != o.Claim.Slot || o.otherGeneration(f) {
 			if p.Live && f != nil && f.Running && o.same(f) {
 				return wait("node %s runs member %x as slot %s (disk %s), and its data is here as well: slot %s does not "+
-					"start; stop one of the two", p.Node, f.Member, f.Slot, f.Disk, me.Slot), true
+					"start; stop one of the two", p.Node, f.Member, f.Slot, f.Disk, me.Slot)
 			}
 			continue
 		}
@@ -123,7 +123,7 @@ func (o claiming) rivalry() (Action, bool) {
 			if pristine && f.past() {
 				return Action{Kind: Yield, Slot: me.Slot,
 					Why: fmt.Sprintf("node %s held slot %s when it was last seen, with its data: the blank "+
-						"disk here leaves the slot to it", p.Node, f.Slot)}, true
+						"disk here leaves the slot to it", p.Node, f.Slot)}
 			}
 			continue
 		}
@@ -133,18 +133,16 @@ func (o claiming) rivalry() (Action, bool) {
 		case pristine || o.moot():
 			return Action{Kind: Yield, Slot: me.Slot,
 				Why: fmt.Sprintf("node %s holds slot %s as well and comes first: the blank disk here takes another slot", p.Node,
-					f.Slot)}, true
+					f.Slot)}
 		case f.Running:
-			return wait("node %s runs slot %s (disk %s, epoch %d), so this disk (%s, epoch %d) does not "+
-				"start; stop one of the two",
-				p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch), true
+			return wait("node %s runs slot %s (disk %s, epoch %d), so this disk (%s, epoch %d) does not start; stop one of "+
+				"the two", p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch)
 		default:
 			return wait("node %s holds slot %s as well (disk %s, epoch %d; this disk is %s, epoch %d) and comes first; "+
-				"waiting until it is gone",
-				p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch), true
+				"waiting until it is gone", p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch)
 		}
 	}
-	return Action{}, false
+	return Action{}
 }
 
 // uncommitted reports whether the disk has taken part in nothing but foundings, on a host that may have any slot.

@@ -21,22 +21,21 @@ const RolledBack = "rolled-back"
 // rollback decides about a disk whose log ends below what a leader of its generation has seen it acknowledge. The disk
 // never starts beside that leader. The leader must be confirmed by a majority, and is asked directly, before the disk
 // gives way to a replacement.
-func (o resuming) rollback() (a Action, ok bool) {
+func (o resuming) rollback() Action {
 	d, r := o.Disk, o.Disk.Ledger.Record
 	l, acked := o.acknowledged(d.Member)
 	if l == nil || d.Log == nil || !d.behind(l.Facts.Term, acked) {
-		return Action{}, false
+		return Action{}
 	}
-	what := fmt.Sprintf("the disk of slot %s went back in time: its log ends at index %d, in term "+
-		"%d, and leader %s has seen "+
-		"its member %x acknowledge index %d, in term %d (was the machine or the volume rolled back, or is this an old copy?)",
-		o.Claim.Slot, d.Log.Index, d.Term, l.Node, d.Member, acked, l.Facts.Term)
+	what := fmt.Sprintf("the disk of slot %s went back in time: its log ends at index %d, in term %d, and leader %s has "+
+		"seen its member %x acknowledge index %d, in term %d (was the machine or the volume rolled back, or is this an "+
+		"old copy?)", o.Claim.Slot, d.Log.Index, d.Term, l.Node, d.Member, acked, l.Facts.Term)
 	if !l.Facts.Confirmed {
-		return wait("%s; it does not start, and waits until a majority confirms that leader", what), true
+		return wait("%s; it does not start, and waits until a majority confirms that leader", what)
 	}
 	return Action{Kind: SetAside, Record: r, Node: l.Node, Member: d.Member, Reason: RolledBack,
 		Why: fmt.Sprintf("%s: its data is set aside, and never deleted by holdfast, and slot %s joins again",
-			what, o.Claim.Slot)}, true
+			what, o.Claim.Slot)}
 }
 
 // behind reports whether the disk shows less than a member that has acknowledged an entry in a term.
@@ -47,11 +46,9 @@ func (d Disk) behind(term, index uint64) bool {
 // acknowledged returns the live leader of our generation with the newest term, if it has seen the member acknowledge
 // anything in that term, and the index.
 func (o resuming) acknowledged(member uint64) (leader *Peer, index uint64) {
-	for _, p := range o.live() {
-		f := p.Facts
-		if f != nil && f.Leader && f.of(o.Disk.Ledger.Record) &&
-			(leader == nil || f.Term > leader.Facts.Term) {
-			leader = &p
+	for _, l := range o.leaders(o.Disk.Ledger.Record) {
+		if leader == nil || l.Facts.Term > leader.Facts.Term {
+			leader = &l
 		}
 	}
 	if leader == nil {

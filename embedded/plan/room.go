@@ -46,12 +46,11 @@ func (r Room) needs(bytes int64) string {
 
 // raise makes etcd refuse writes while its volume still has room for what a refusal writes. Without that room, the next
 // write to the log would end the process. A pause does not hold it back, because it keeps this member running.
-func (o upkeep) raise() *Action {
+func (o upkeep) raise() Action {
 	r := o.Claim.Room
-	return &Action{Kind: Raise, Alarm: NoSpace,
-		Why: fmt.Sprintf("the volume of slot %s has %s, the reserve that keeps etcd running: raising the alarm NOSPACE, so "+
-			"that the cluster takes no writes",
-			o.Claim.Slot, r.needs(r.Reserve()))}
+	return Action{Kind: Raise, Alarm: NoSpace,
+		Why: fmt.Sprintf("the volume of slot %s has %s, the reserve that keeps etcd running: raising the alarm NOSPACE, "+
+			"so that the cluster takes no writes", o.Claim.Slot, r.needs(r.Reserve()))}
 }
 
 // short names the volumes without the reserve, as their holders report. Nothing is known about an absent member: see
@@ -80,8 +79,7 @@ func (o upkeep) shortage() string {
 		return ""
 	}
 	note := fmt.Sprintf("alarm NOSPACE: the cluster takes no writes, because the volume of %s is nearly full: delete "+
-		"from it what is not holdfast's, or make it larger; ",
-		strings.Join(short, " and of "))
+		"from it what is not holdfast's, or make it larger; ", strings.Join(short, " and of "))
 	if !o.Config.Upkeep.Cure {
 		return note + "then disarm by hand, because upkeep.cure-nospace is off"
 	}

@@ -63,5 +63,11 @@ func (a Action) but(obstacles ...any) Action {
 	return a
 }
 
+// acts reports whether there is something to do. The zero Action is nothing; a Wait is a note on what prevents it.
+func (a Action) acts() bool { return a.Kind != "" && a.Kind != Wait }
+
+// said is the reason of an action, "" of none.
+func (a Action) said() Said { return Said{a.Why, a.Commands} }
+
 // Text is the action's reason and its obstacles as one sentence.
 func (a Action) Text() string { return strings.Join(append([]string{a.Why}, a.Obstacles...), "; ") }

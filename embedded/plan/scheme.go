@@ -42,9 +42,8 @@ func (o resuming) urlConflict(r *Record) string {
 		cure = "set etcd.peer-url to one with https and the host of that, and tls.from-http to true; or tls.mode to off, " +
 			"and tls.insecure to true if other machines reach them"
 	}
-	return fmt.Sprintf("slot %s does not start: %s was founded with the peer URL %s, and the "+
-		"configuration says %s, so that %s: %s",
-		o.Claim.Slot, r.Token(), r.Charter.PeerURL, o.Config.PeerURL, then, cure)
+	return fmt.Sprintf("slot %s does not start: %s was founded with the peer URL %s, and the configuration says %s, so "+
+		"that %s: %s", o.Claim.Slot, r.Token(), r.Charter.PeerURL, o.Config.PeerURL, then, cure)
 }
 
 // hostURL splits a pattern of peer URLs into scheme and host.

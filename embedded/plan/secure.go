@@ -189,8 +189,7 @@ func (o resuming) joins(r *Record, list []MemberInfo, id uint64) (s *Secured, ob
 		case m.ID != id || is != "https" || was != "http":
 		case pattern == "" || PeerURL(pattern, m.Slot) != m.PeerURL:
 			return nil, fmt.Sprintf("slot %s is admitted with the peer URL %s, and the configuration says %s: set TLS and "+
-				"etcd.peer-url as on the other nodes",
-				m.Slot, m.PeerURL, o.Config.PeerURL)
+				"etcd.peer-url as on the other nodes", m.Slot, m.PeerURL, o.Config.PeerURL)
 		default:
 			return &Secured{pattern, true}, ""
 		}

@@ -34,7 +34,8 @@ func Serving(peers []Peer, before Servers) Servers {
 	o := look(&obs)
 	s := Servers{Record: before.Record, Members: before.Members}
 	if record, _ := o.latest(); record != nil {
-		if leaders := o.leaders(record); len(leaders) == 1 {
+		unlisted := func(p Peer) bool { return !p.Facts.Running || len(p.Facts.Members) == 0 }
+		if leaders := slices.DeleteFunc(o.leaders(record), unlisted); len(leaders) == 1 {
 			s.Known, s.Record, s.Members = true, record, leaders[0].Facts.Members
 		}
 	}

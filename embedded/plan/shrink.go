@@ -7,12 +7,6 @@ import (
 	"strings"
 )
 
-// step is something the leader can do for the member list, or a note on what prevents it.
-type step struct {
-	action *Action
-	note   string
-}
-
 // quorum is what the leader knows about the voters and about a join in progress.
 type quorum struct {
 	voters, healthy int
@@ -46,15 +40,14 @@ func (o steady) quorum() quorum {
 
 // steps returns what the leader can do for the member list, the most urgent first. Each changes one thing, and leaves
 // the cluster at least as strong. First a lost member is replaced, or removed if it is not wanted. Then the cluster
-// grows. Only then does it give up members that serve.
-func (o steady) steps() []step {
+// grows. Only then does it give up members that serve. A Wait among them says what prevents a step.
+func (o steady) steps() []Action {
 	q, wanted := o.quorum(), o.slots(o.Disk.Ledger.Record)
-	all := []step{resizing(o).agree(), o.removeLearner(q)}
+	all := []Action{resizing(o).agree(), o.removeLearner(q)}
 	mend := func(listed bool) {
 		for _, slot := range o.untried(wanted) {
 			if _, is := o.listed(slot); is == listed && slot != o.Claim.Slot {
-				a, note := o.advance(slot, q)
-				all = append(all, step{a, note})
+				all = append(all, o.advance(slot, q))
 			}
 		}
 	}
@@ -77,13 +70,14 @@ func (o steady) untried(slots []string) []string {
 
 // removeLearner removes a learner that cannot finish joining. It has no vote, so only its copy of the data is lost.
 // Only one join can be in progress, so a live learner that never catches up would keep all others out.
-func (o steady) removeLearner(q quorum) step {
+func (o steady) removeLearner(q quorum) Action {
 	m := q.learner
 	if m == nil || q.healthy <= q.voters/2 {
-		return step{}
+		return Action{}
 	}
-	remove := func(why string) step {
-		return step{action: &Action{Kind: Remove, Slot: m.Slot, Member: m.ID, Why: fmt.Sprintf("learner %x of slot %s %s: removing it", m.ID, m.Slot, why)}}
+	remove := func(why string) Action {
+		return Action{Kind: Remove, Slot: m.Slot, Member: m.ID,
+			Why: fmt.Sprintf("learner %x of slot %s %s: removing it", m.ID, m.Slot, why)}
 	}
 	if !slices.Contains(o.slots(o.Disk.Ledger.Record), m.Slot) {
 		return remove("is not wanted any more")
@@ -93,13 +87,13 @@ func (o steady) removeLearner(q quorum) step {
 	case m.Stuck && !o.Early && o.waiting(m.Slot) != "":
 		return remove("has made no progress for minutes, and slot " + o.waiting(m.Slot) + " waits to join")
 	case m.Connected || h != nil || o.Early:
-		return step{}
+		return Action{}
 	case !m.Started:
 		return remove("never started and has no live holder")
 	case o.waiting(m.Slot) != "":
 		return remove("has no live holder, and slot " + o.waiting(m.Slot) + " waits to join")
 	}
-	return step{}
+	return Action{}
 }
 
 // waiting returns a wanted slot other than this one whose holder waits to be admitted.
@@ -125,40 +119,38 @@ func (o steady) unwantedVoters(wanted []string) []MemberInfo {
 }
 
 // removeLost removes a lost member whose slot is not wanted. The quorum gets smaller, and no serving member is touched.
-func (o steady) removeLost(q quorum, wanted []string) step {
+func (o steady) removeLost(q quorum, wanted []string) Action {
 	for _, m := range o.unwantedVoters(wanted) {
 		switch {
 		case m.Connected:
 		case q.learner != nil:
-			return step{note: fmt.Sprintf("not removing slot %s: learner "+
-				"%x of slot %s is under way", m.Slot, q.learner.ID, q.learner.Slot)}
+			return wait("not removing slot %s: learner %x of slot %s is under way", m.Slot, q.learner.ID, q.learner.Slot)
 		case q.healthy <= q.voters/2: // of all voters, hence also of the remaining ones
-			return step{note: fmt.Sprintf("not removing slot %s: only %d "+
-				"of %d voters are connected", m.Slot, q.healthy, q.voters)}
+			return wait("not removing slot %s: only %d of %d voters are connected", m.Slot, q.healthy, q.voters)
 		default:
-			return step{action: &Action{Kind: Remove, Slot: m.Slot, Member: m.ID,
+			return Action{Kind: Remove, Slot: m.Slot, Member: m.ID,
 				Why: fmt.Sprintf("slot %s is no longer in the cluster (%s), and its member is not connected: removing it", m.Slot,
-					strings.Join(wanted, ","))}}
+					strings.Join(wanted, ","))}
 		}
 	}
-	return step{}
+	return Action{}
 }
 
 // removeServing removes a serving member whose slot is not wanted. The leader goes last: it hands over to a member that
 // stays, which then removes it. All members that stay must be connected and in sync, so that the smaller cluster is at
 // full strength at once. Being connected is not enough, because a member that keeps restarting is connected for
 // moments.
-func (o steady) removeServing(q quorum, wanted []string) step {
+func (o steady) removeServing(q quorum, wanted []string) Action {
 	out := o.unwantedVoters(wanted)
 	if len(out) == 0 && (slices.Contains(wanted, o.Claim.Slot) || q.voters < 2) {
-		return step{}
+		return Action{}
 	}
 	slot := o.Claim.Slot
 	if len(out) > 0 {
 		slot = out[0].Slot
 	}
-	refuse := func(format string, args ...any) step {
-		return step{note: fmt.Sprintf("not removing slot %s: ", slot) + fmt.Sprintf(format, args...)}
+	refuse := func(format string, args ...any) Action {
+		return wait("not removing slot %s: %s", slot, fmt.Sprintf(format, args...))
 	}
 	for _, keep := range wanted {
 		if m, ok := o.listed(keep); !ok || m.Learner {
@@ -175,12 +167,12 @@ func (o steady) removeServing(q quorum, wanted []string) step {
 	case o.lagging(wanted) != "":
 		return refuse("slot %s is not in sync", o.lagging(wanted))
 	case len(out) > 0:
-		return step{action: &Action{Kind: Remove, Slot: slot, Member: out[0].ID,
-			Why: fmt.Sprintf("slot %s is no longer in the cluster (%s): removing its member", slot, strings.Join(wanted, ","))}}
+		return Action{Kind: Remove, Slot: slot, Member: out[0].ID,
+			Why: fmt.Sprintf("slot %s is no longer in the cluster (%s): removing its member", slot, strings.Join(wanted, ","))}
 	}
-	return step{action: &Action{Kind: HandOver, Slot: slot,
+	return Action{Kind: HandOver, Slot: slot,
 		Why: fmt.Sprintf("slot %s, which leads, is no longer in the cluster (%s): handing over, so that "+
-			"the next leader removes it", slot, strings.Join(wanted, ","))}}
+			"the next leader removes it", slot, strings.Join(wanted, ","))}
 }
 
 // lagging names a slot that is to stay but whose member is not in sync, "" for none.

@@ -126,8 +126,7 @@ func (o surveying) led(r *Record) string {
 		case f.Leader:
 			return fmt.Sprintf("the cluster has a quorum, and node %s leads it: a recovery is not needed", node)
 		case f.Log == nil:
-			return fmt.Sprintf("node %s follows a leader, or did until a moment ago: a recovery is not needed, or it "+
-				"is too "+
+			return fmt.Sprintf("node %s follows a leader, or did until a moment ago: a recovery is not needed, or it is too "+
 				"early: ask again in some seconds", node)
 		}
 		return ""
@@ -248,9 +247,8 @@ func (s Survey) Choose(lost []string, survivor string) (chosen Survivor, refusal
 			return chosen, fmt.Sprintf("slot %s is here on %s with its data, so it is not lost; to continue "+
 				"without it, stop that node first", v.Slot, v.Node)
 		case v.Voter && v.Here && v.beyond(chosen) && !slices.Contains(lost, v.Slot):
-			return chosen, fmt.Sprintf("slot %s on %s has a more advanced log (term %d, index %d) than "+
-				"slot %s (term %d, index %d)",
-				v.Slot, v.Node, v.Log.Term, v.Log.Index, chosen.Slot, chosen.Log.Term, chosen.Log.Index)
+			return chosen, fmt.Sprintf("slot %s on %s has a more advanced log (term %d, index %d) than slot %s (term %d, "+
+				"index %d)", v.Slot, v.Node, v.Log.Term, v.Log.Index, chosen.Slot, chosen.Log.Term, chosen.Log.Index)
 		}
 	}
 	if len(missing) > 0 {

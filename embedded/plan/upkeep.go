@@ -61,33 +61,31 @@ func (u Upkeep) Roomy(s Space) bool { return s.InUse < u.watermark(s) }
 func (m Member) Voters() int { return len(Voters(m.Members)) }
 
 // due is what a serving member does for its own database under the disruption lock, and what the leader does about
-// NOSPACE. note says what it waits for.
-func (o upkeep) due() (a *Action, note Said) {
+// NOSPACE. A Wait says what that waits for.
+func (o upkeep) due() Action {
 	switch m := o.Member; {
 	case o.Orders.Differs && !o.Claim.Short:
-		return noted(o.giveUpData())
+		return o.giveUpData()
 	case m.Alarmed(Corrupt):
-		return nil, o.corrupt()
+		return o.corrupt()
 	case m.Alarmed(NoSpace):
-		return noted(o.cure())
+		return o.cure()
 	case o.Claim.Short:
-		return o.raise(), Said{}
+		return o.raise()
 	case m.Stale:
-		return noted(reloading(o).stale())
+		return reloading(o).stale()
 	case m.Fragmented:
-		return noted(o.defragment())
+		return o.defragment()
 	}
-	return nil, Said{}
+	return Action{}
 }
-
-func noted(a *Action, note string) (*Action, Said) { return a, Said{Text: note} }
 
 // halted says why the nodes must not change members on their own now: an operator has paused that, the members run
 // different etcd versions, or another program runs some of them. "" if nothing prevents it.
 func (o upkeep) halted() string { return cmp.Or(o.paused(), o.mixed(), adopting(o).mixed()) }
 
 // corrupt explains the alarm CORRUPT, which holdfast never disarms.
-func (o upkeep) corrupt() Said {
+func (o upkeep) corrupt() Action {
 	var who []string
 	for _, m := range o.Member.Members {
 		if o.Member.blames(m.ID) {
@@ -109,12 +107,12 @@ func (o upkeep) corrupt() Said {
 	status := Command("status")
 	switch {
 	case len(who) == 0 && o.Member.blames(0):
-		return say("alarm CORRUPT: the members' data differ, and etcd could not tell whose is right: "+cure, rejoin, status,
+		return wait("alarm CORRUPT: the members' data differ, and etcd could not tell whose is right: "+cure, rejoin, status,
 			disarm, by)
 	case len(who) == 0:
-		return say("alarm CORRUPT: the member it names no longer exists: run %s when all others serve; %s", disarm, by)
+		return wait("alarm CORRUPT: the member it names no longer exists: run %s when all others serve; %s", disarm, by)
 	}
-	return say("alarm CORRUPT: etcd blames %s: "+cure, strings.Join(who, " and "), rejoin, status, disarm, by)
+	return wait("alarm CORRUPT: etcd blames %s: "+cure, strings.Join(who, " and "), rejoin, status, disarm, by)
 }
 
 // Differed is the reason of a [SetAside] of data that differs from the other members' data.
@@ -124,7 +122,7 @@ const Differed = "differs"
 // the leader replaces the member. All others must serve, because this one is away until it has their data. If CORRUPT
 // names another member, or none, it is raised for this one first: under CORRUPT the leader replaces only the member
 // that the alarm names.
-func (o upkeep) giveUpData() (*Action, string) {
+func (o upkeep) giveUpData() Action {
 	m, slot := o.Member, o.Claim.Slot
 	obstacle := o.obstacle()
 	switch {
@@ -136,20 +134,19 @@ func (o upkeep) giveUpData() (*Action, string) {
 	}
 	switch {
 	case obstacle != "":
-		return nil, fmt.Sprintf("the data of slot %s differs from the others' and is to be "+
-			"set aside; that waits: %s", slot, obstacle)
+		return wait("the data of slot %s differs from the others' and is to be set aside; that waits: %s", slot, obstacle)
 	case m.Alarmed(Corrupt) && !m.blames(m.ID):
-		return &Action{Kind: Raise, Alarm: Corrupt,
+		return Action{Kind: Raise, Alarm: Corrupt,
 			Why: fmt.Sprintf("the operator says that the data of slot %s is what differs: making the alarm CORRUPT "+
-				"name it", slot)}, ""
+				"name it", slot)}
 	}
-	return &Action{Kind: SetAside, Record: o.Disk.Ledger.Record, Member: m.ID, Reason: Differed,
+	return Action{Kind: SetAside, Record: o.Disk.Ledger.Record, Member: m.ID, Reason: Differed,
 		Why: fmt.Sprintf("the operator gives up the data of slot %s, which differs from what a majority of the members "+
-			"has: it is set aside, and the slot joins again", slot)}, ""
+			"has: it is set aside, and the slot joins again", slot)}
 }
 
 // replacesCorrupt reports whether an action replaces a corrupt member.
-func (o upkeep) replacesCorrupt(a *Action) bool {
+func (o upkeep) replacesCorrupt(a Action) bool {
 	// A slot without a member, or with a learner, is being replaced: nothing else can have begun since the alarm was
 	// raised.
 	return a.Kind == Promote || a.Kind == Replace && (a.Member == 0 || o.Member.blames(a.Member))
@@ -157,16 +154,16 @@ func (o upkeep) replacesCorrupt(a *Action) bool {
 
 // defragment lets the members defragment one after the other: the followers in the order of their slots, then the
 // leader. The disruption lock ensures that only one does so at a time.
-func (o upkeep) defragment() (*Action, string) {
+func (o upkeep) defragment() Action {
 	const waits = "the database is fragmented; the defragmentation waits: %s"
 	if obstacle := cmp.Or(o.obstacle(), o.lockedBy(), o.resting()); obstacle != "" {
-		return nil, fmt.Sprintf(waits, obstacle)
+		return wait(waits, obstacle)
 	}
 	if before := o.before(fragmented); before != "" {
-		return nil, fmt.Sprintf(waits, "slot "+before+" comes first")
+		return wait(waits, "slot "+before+" comes first")
 	}
-	return &Action{Kind: Defrag, Why: fmt.Sprintf("the database of slot %s is fragmented: defragmenting it",
-		o.Claim.Slot)}, ""
+	return Action{Kind: Defrag, Why: fmt.Sprintf("the database of slot %s is fragmented: defragmenting it",
+		o.Claim.Slot)}
 }
 
 // cure cures NOSPACE: the leader compacts the history; then the members defragment, one at a time and with the leader's
@@ -174,59 +171,56 @@ func (o upkeep) defragment() (*Action, string) {
 // every database is below the watermark. While a volume is too full, it only reports that. All clients wait for the
 // cure, so it does not rest after a successful step: a compaction needs a new revision, and a defragmentation something
 // to gain.
-func (o upkeep) cure() (*Action, string) {
+func (o upkeep) cure() Action {
 	if note := o.shortage(); note != "" {
-		return nil, note
+		return wait("%s", note)
 	}
 	out := "alarm NOSPACE: the database has reached its quota and takes no writes; "
 	if len(o.full()) == 0 { // or a volume had no room
 		out = "alarm NOSPACE: the cluster takes no writes; "
 	}
 	if !o.Config.Upkeep.Cure {
-		return nil, out + "upkeep.cure-nospace is off: compact, defragment and disarm by hand"
+		return wait("%supkeep.cure-nospace is off: compact, defragment and disarm by hand", out)
 	}
 	if obstacle := cmp.Or(o.obstacle(), o.lockedBy()); obstacle != "" {
-		return nil, out + "the cure waits: " + obstacle
+		return wait("%sthe cure waits: %s", out, obstacle)
 	}
-	step, note := o.cureStep()
-	if step != nil && step.Kind != Disarm {
+	step := o.cureStep()
+	if step.Kind != Disarm {
 		step.Why = out + step.Why
 	}
-	if step != nil {
-		return step, ""
-	}
-	return nil, out + note
+	return step
 }
 
 // cureStep is the next step of the cure, or says what it lacks.
-func (o upkeep) cureStep() (*Action, string) {
+func (o upkeep) cureStep() Action {
 	m, before, full := o.Member, o.before(fragmented), o.full()
 	// A hand-over fails some client requests. While a follower is full with the same data, it would be pointless.
 	ours := m.Fragmented && (!m.Leader || len(full) == 1)
 	switch {
 	case m.Leader && len(full) == 0:
-		return &Action{Kind: Disarm,
-			Why: "every database is below the watermark and every volume has room: disarming the alarm NOSPACE"}, ""
+		return Action{Kind: Disarm,
+			Why: "every database is below the watermark and every volume has room: disarming the alarm NOSPACE"}
 	case m.Leader && o.uncompacted():
-		return &Action{Kind: Compact, Revision: m.Revision, Why: "compacting the history"}, ""
+		return Action{Kind: Compact, Revision: m.Revision, Why: "compacting the history"}
 	case len(full) > 0 && o.uncompacted(): // before that, a defragmentation gains little and takes as long
-		return nil, "the leader compacts the history first"
+		return wait("the leader compacts the history first")
 	case before != "":
-		return nil, "slot " + before + " is to be defragmented"
+		return wait("slot %s is to be defragmented", before)
 	case ours && o.resting() != "":
-		return nil, "the cure waits: " + o.resting()
+		return wait("the cure waits: %s", o.resting())
 	case ours && m.Leader && m.Voters() > 1:
-		return &Action{Kind: HandOver, Why: "only the leader is left to be defragmented: handing over"}, ""
+		return Action{Kind: HandOver, Why: "only the leader is left to be defragmented: handing over"}
 	case ours:
-		return &Action{Kind: Defrag, Why: fmt.Sprintf("defragmenting slot %s", o.Claim.Slot)}, ""
+		return Action{Kind: Defrag, Why: fmt.Sprintf("defragmenting slot %s", o.Claim.Slot)}
 	case len(full) == 0:
-		return nil, "the leader disarms it"
+		return wait("the leader disarms it")
 	case len(o.gaining(full)) > 0:
-		return nil, fmt.Sprintf("slot %s is to be defragmented", o.gaining(full)[0])
+		return wait("slot %s is to be defragmented", o.gaining(full)[0])
 	case o.Compacted: // the databases show it a little later, and then the gossip
-		return nil, "the result of the compaction will show in a moment"
+		return wait("the result of the compaction will show in a moment")
 	}
-	return nil, fmt.Sprintf("the database is full of live data (slots %s): delete keys or raise "+
+	return wait("the database is full of live data (slots %s): delete keys or raise "+
 		"etcd.quota-backend-bytes", strings.Join(full, ", "))
 }
 
@@ -278,12 +272,20 @@ func (o upkeep) obstacle() string { return cmp.Or(proposals(o).frozen(), o.halte
 
 // defragging says which other member is defragmenting, according to the gossip.
 func (o upkeep) defragging() string {
-	for _, s := range o.wantedSlots() {
-		if !s.ours && s.holder != nil && s.holder.Facts.Defragging {
-			return fmt.Sprintf("slot %s is being defragmented", s.slot)
-		}
+	if slots := o.others(func(f *Facts) bool { return f.Defragging }); len(slots) > 0 {
+		return fmt.Sprintf("slot %s is being defragmented", slots[0])
 	}
 	return ""
+}
+
+// others lists the other slots whose holders say something.
+func (o upkeep) others(says func(*Facts) bool) (slots []string) {
+	for _, s := range o.wantedSlots() {
+		if !s.ours && s.holder != nil && says(s.holder.Facts) {
+			slots = append(slots, s.slot)
+		}
+	}
+	return slots
 }
 
 // absent says which member does not serve. A member that defragments or restarts answers no clients, so all others
@@ -328,25 +330,16 @@ func fragmented(f *Facts) bool { return f.Fragmented }
 // before names a slot that has the same to do and goes first: of two followers the lower slot, and any follower before
 // the leader. "" for none.
 func (o upkeep) before(same func(*Facts) bool) string {
-	for _, s := range o.wantedSlots() {
-		h := s.holder
-		if !s.ours && h != nil && same(h.Facts) && (o.Member.Leader || !h.Facts.Leader && s.slot < o.Claim.Slot) {
-			return s.slot
-		}
-	}
-	return ""
+	first := o.others(func(f *Facts) bool {
+		return same(f) && (o.Member.Leader || !f.Leader && f.Slot < o.Claim.Slot)
+	})
+	return strings.Join(first[:min(1, len(first))], "")
 }
 
 // gaining lists the other slots whose holders say that a defragmentation is worth it; the leader's only if no other
 // database is full.
-func (o upkeep) gaining(full []string) (slots []string) {
-	for _, s := range o.wantedSlots() {
-		h := s.holder
-		if !s.ours && h != nil && h.Facts.Fragmented && (!h.Facts.Leader || len(full) == 1) {
-			slots = append(slots, s.slot)
-		}
-	}
-	return slots
+func (o upkeep) gaining(full []string) []string {
+	return o.others(func(f *Facts) bool { return f.Fragmented && (!f.Leader || len(full) == 1) })
 }
 
 // full lists the slots whose database is at or above the watermark, as their holders say.

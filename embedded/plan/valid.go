@@ -198,7 +198,8 @@ func (r Restore) Valid() error {
 		bounded("attempt", r.Attempt, 1, maxAttempts),
 		revision("revision", r.Revision), revision("bump", r.Bump), text("by", r.By), text("command", r.Command),
 		optional("peer_url", r.PeerURL),
-		slotSet("slots", r.Slots), slotNames("lost", r.Lost), names("overruled", r.Overruled), part("led", r.Led))
+		slotSet("slots", r.Slots), listOf("lost", r.Lost, maxSlots, slotName),
+		listOf("overruled", r.Overruled, maxList, optional), part("led", r.Led))
 	switch {
 	case err != nil:
 		return err
@@ -235,7 +236,7 @@ func (c Consent) Valid() error {
 // Valid returns an error if the set is incomplete or inconsistent.
 func (s SlotSet) Valid() error {
 	err := first(id("record", s.Record), limited("serial", s.Serial), bounded("slots", len(s.Slots), 1, maxSlots),
-		slotSet("slots", s.Slots), texts("from", s.From, maxSlots))
+		slotSet("slots", s.Slots), listOf("from", s.From, maxSlots, optional))
 	switch {
 	case err != nil:
 		return err
@@ -254,7 +255,7 @@ func (s Store) Valid() error {
 		return nil
 	}
 	if err := first(optional("id", s.ID), optional("nonce", s.Nonce), bounded("attempts", s.Attempts, 0, maxAttempts),
-		names("met", s.Met), part("record", s.Record), each("concluded", s.Concluded, concluded),
+		listOf("met", s.Met, maxList, optional), part("record", s.Record), each("concluded", s.Concluded, concluded),
 		each("aborted", s.Aborted, whole), part("restore", s.Restore)); err != nil {
 		return err
 	}

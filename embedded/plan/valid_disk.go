@@ -12,7 +12,7 @@ func (l Ledger) Valid() error {
 	}
 	promised := func(field string, c Charter) error { return within(field, c.promised()) }
 	if err := first(bounded("promises", len(l.Promises), 0, maxList), each("promises", l.Promises, promised),
-		optional("started", l.Started), ids("aborted", l.Aborted), optionalID("taken", l.Taken),
+		optional("started", l.Started), listOf("aborted", l.Aborted, maxList, id), optionalID("taken", l.Taken),
 		part("record", l.Record), part("prepared", l.Prepared), part("set", l.Set), part("left", l.Left)); err != nil {
 		return err
 	}

@@ -51,7 +51,8 @@ func (f Facts) words() error {
 		optional("nonce", f.Nonce), optional("lock", f.Lock),
 		optional("etcd", f.Etcd), optional("agreed", f.Agreed), optional("issuer", f.Issuer), optional("control", f.Control),
 		optional("secured", f.Secured), text("unable", f.Unable),
-		names("trusts", f.Trusts), names("clients", f.Clients), bounded("holders", len(f.Holders), 0, maxList),
+		listOf("trusts", f.Trusts, maxList, optional), listOf("clients", f.Clients, maxList, optional),
+		bounded("holders", len(f.Holders), 0, maxList),
 		optionalID("restore", f.Restore), optionalID("prepared", f.Prepared), optionalID("consent", f.Consent))
 	if err != nil {
 		return err

@@ -125,14 +125,9 @@ func printable(field, s string) error {
 // text checks a text for people.
 func text(field, s string) error { return bounded(field, len(s), 0, maxText) }
 
-func names(field string, all []string) error { return texts(field, all, maxList) }
-
-func ids(field string, all []string) error {
-	return first(bounded(field, len(all), 0, maxList), each(field, all, id))
-}
-
-func texts(field string, all []string, most int) error {
-	return first(bounded(field, len(all), 0, most), each(field, all, optional))
+// listOf checks the number of entries, and each.
+func listOf(field string, all []string, most int, check func(field, s string) error) error {
+	return first(bounded(field, len(all), 0, most), each(field, all, check))
 }
 
 // slotName checks the name of a slot, which is part of host names. For a member that was added by hand, it is the
@@ -147,13 +142,9 @@ func slotName(field, s string) error {
 	return nil
 }
 
-func slotNames(field string, slots []string) error {
-	return first(bounded(field, len(slots), 0, maxSlots), each(field, slots, slotName))
-}
-
 // slotSet checks that slots are sorted and unique.
 func slotSet(field string, slots []string) error {
-	if err := slotNames(field, slots); err != nil {
+	if err := listOf(field, slots, maxSlots, slotName); err != nil {
 		return err
 	}
 	if !slices.IsSorted(slots) || len(slices.Compact(slices.Clone(slots))) != len(slots) {
