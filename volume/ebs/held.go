@@ -272,7 +272,7 @@ func (c *claim) setAside(ctx context.Context) error {
 		return errors.New(why)
 	}
 	c.remount.Lock() // it was mounted read-only: it is now unmounted for a moment, which is no loss
-	err := p.host.Disks.Mount(ctx, c.device, c.dir, false)
+	err := c.mount(ctx, false)
 	c.remount.Unlock()
 	if err == nil {
 		err = c.SetAsideWith(c.tag.Epoch,

@@ -21,6 +21,7 @@ func (c *claim) Release(ctx context.Context, drop bool) error {
 	defer func() {
 		p.leave()
 		p.hold(nil)
+		p.status.problem("grow", "")
 		p.seen.again()
 	}()
 	if lost := c.Lost(); lost != nil {
