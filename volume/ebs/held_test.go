@@ -49,7 +49,7 @@ func (h *remounting) Fence(string) error                     { return nil }
 // A filesystem that cannot grow is used at the size that it has. An operator is told until a later start grows it.
 func TestGrowthThatFails(t *testing.T) {
 	h := &remounting{grow: errors.New("it lacks a capability")}
-	p := New(Config{}, Node{}, nil, Host{Disks: h}, nil, nil, zap.NewNop())
+	p := New(Config{}, Node{}, nil, Host{Disks: h}, service{}, nil, zap.NewNop())
 	c := newClaim(p, "vol-1", volume.Identity{Slot: "a", Volume: "vol-1"})
 	for _, want := range []string{"vol-1 could not grow, and is used at the size that it has: it lacks a capability", ""} {
 		if err := c.mount(t.Context(), false); err != nil {
@@ -71,7 +71,7 @@ func TestGrowthThatFails(t *testing.T) {
 func TestSetAsideIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &remounting{}
-		p := New(Config{}, Node{}, nil, Host{Devices: h.Devices, Disks: h, Files: h}, nil, nil, zap.NewNop())
+		p := New(Config{}, Node{}, nil, Host{Devices: h.Devices, Disks: h, Files: h}, service{}, nil, zap.NewNop())
 		c := newClaim(p, "vol-1", volume.Identity{Slot: "a", Volume: "vol-1"})
 		c.mounted = true
 		c.Known(c.Want, "it holds data of somebody")

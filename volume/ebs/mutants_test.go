@@ -138,9 +138,9 @@ var mutants = []mutant{
 `, harmless},
 	{"scan all the time", "scan.go", `next: now.Add(s.jitter(s.cfg.ScanEvery))`, `next: now`, bySteady},
 	{"vacate on an old notice", "present.go", `if own || a.outlook.confirmed(ctx).Leaves() == "" {`, `if own {`, byGoing},
-	{"a notice stands until it is withdrawn", "lifecycle.go", `now, _ := o.ask(ctx, Lifecycle{})`, `now, _ := o.ask(ctx, o.now())`, byGoing},
-	{"vacate only if all is answered", "lifecycle.go", `	now, _ := o.ask(ctx, Lifecycle{})
-	return now`, `	now, err := o.ask(ctx, Lifecycle{})
+	{"a notice stands until it is withdrawn", "lifecycle.go", `now, _ := o.metadata.Lifecycle(ctx, Lifecycle{})`, `now, _ := o.metadata.Lifecycle(ctx, o.now())`, byGoing},
+	{"vacate only if all is answered", "lifecycle.go", `	now, _ := o.metadata.Lifecycle(ctx, Lifecycle{})
+	return now`, `	now, err := o.metadata.Lifecycle(ctx, Lifecycle{})
 	if err != nil {
 		return Lifecycle{}
 	}

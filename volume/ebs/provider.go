@@ -38,14 +38,14 @@ type Provider struct {
 	held   *claim
 }
 
-// New returns the provider of a node. It does no I/O. self returns the instance this process runs on. step, if not nil,
-// is called with the name of each step before the step.
-func New(cfg Config, node Node, cloud Cloud, host Host, self func(context.Context) (Self, error), step func(string),
+// New returns the provider of a node. It does no I/O. step, if not nil, is called with the name of each step before the
+// step.
+func New(cfg Config, node Node, cloud Cloud, host Host, metadata Metadata, step func(string),
 	lg *zap.Logger) *Provider {
 	if step == nil {
 		step = func(string) {}
 	}
-	s := &site{cfg: cfg.For(node.Cluster), node: node, cloud: cloud, host: host, ask: self, log: lg, step: step,
+	s := &site{cfg: cfg.For(node.Cluster), node: node, cloud: cloud, host: host, metadata: metadata, log: lg, step: step,
 		random: rand.Int64N}
 	st := newStatus(lg)
 	seen, setbacks := newScanner(s, st), newSetbacks(s)
@@ -53,7 +53,7 @@ func New(cfg Config, node Node, cloud Cloud, host Host, self func(context.Contex
 		site: s, status: st, seen: seen, setbacks: setbacks,
 		requests: &requests{site: s, status: st, seen: seen, setbacks: setbacks},
 		claims:   &tags{site: s, status: st},
-		outlook:  newOutlook(lg),
+		outlook:  newOutlook(metadata, lg),
 		op:       make(turn, 1),
 	}
 }
