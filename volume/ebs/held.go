@@ -269,7 +269,7 @@ func (c *claim) setAside(ctx context.Context) error {
 	case c.Lost() != nil:
 		return c.Lost()
 	case !c.mounted:
-		return errors.New(why)
+		return fmt.Errorf("it is not mounted: %s", why)
 	}
 	c.remount.Lock() // it was mounted read-only: it is now unmounted for a moment, which is no loss
 	err := c.mount(ctx, false)

@@ -83,7 +83,7 @@ func (a *claimAttempt) prepare(ctx context.Context) error {
 	// Do the same with the remains of a device that is gone. Nothing can be written to them any more. If they cannot be
 	// unmounted, the mount below fails and says so.
 	if err := a.host.Disks.Unmount(ctx, c.dir); err != nil {
-		a.log.Warn("unmounted the remains of a lost device", zap.String("path", c.dir), zap.Error(err))
+		a.log.Warn("the remains of a lost device did not unmount cleanly", zap.String("path", c.dir), zap.Error(err))
 	}
 	content, err := a.host.Disks.Probe(ctx, c.device)
 	if err != nil {
