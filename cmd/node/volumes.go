@@ -168,12 +168,7 @@ func (h held) Identity() plan.Volume {
 	return is
 }
 
-func (h held) SetAllAside(ctx context.Context) error {
-	if a, ok := h.Claim.(volume.SetAsider); ok {
-		return a.SetAside(ctx)
-	}
-	return errors.New("the content of this kind of volume cannot be set aside")
-}
+func (h held) SetAllAside(ctx context.Context) error { return h.SetAside(ctx) }
 
 func (h held) Release(ctx context.Context, how coordinator.Release) error {
 	if how != coordinator.Yield {

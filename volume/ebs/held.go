@@ -248,7 +248,7 @@ func (c *claim) SetRecord(token string) {
 	}
 }
 
-// SetAside implements [volume.SetAsider].
+// SetAside implements [volume.Claim].
 func (c *claim) SetAside(ctx context.Context) error {
 	if err := c.setAside(ctx); err != nil {
 		return fmt.Errorf("set the content of %s aside: %w", c.vol, err)
