@@ -3,9 +3,14 @@ package integration_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -14,7 +19,8 @@ import (
 	"holdfast/volume/volumetest/ec2test"
 )
 
-// A volume has grown. Its filesystem grows when the node starts again.
+// A volume has grown. Its filesystem grows when the node starts again. A node without the capability for that serves on
+// the smaller filesystem, and says what is missing.
 func TestEBSGrownVolume(t *testing.T) {
 	r := serving(t)
 	w := r.written(20)
@@ -24,13 +30,48 @@ func TestEBSGrownVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Stop()
+	n.Binary = incapable(t)
 	n.Start()
 	r.cluster.Serving()
-	if after := n.Space(); after < before+before/4 {
-		t.Errorf("the filesystem has %d bytes after it grew, %d before", after, before)
+	if after := n.Space(); after != before {
+		t.Errorf("without the capability the filesystem has %d bytes, want %d as before", after, before)
+	}
+	self, err := n.Self()
+	must(t, err)
+	if !slices.ContainsFunc(self.Found, lacksCapability) {
+		t.Errorf("got the findings %v, want one that names the capability", self.Found)
+	}
+	if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_RESOURCE, 0, 0, 0); err == nil && has == 1 {
+		n.Stop()
+		n.Binary = ""
+		n.Start()
+		r.cluster.Serving()
+		if after := n.Space(); after < before+before/4 {
+			t.Errorf("the filesystem has %d bytes after it grew, %d before", after, before)
+		}
+		self, err = n.Self()
+		must(t, err)
+		if slices.ContainsFunc(self.Found, lacksCapability) {
+			t.Errorf("after it grew: got the findings %v", self.Found)
+		}
 	}
 	w.More(20)
 	w.Verify()
+}
+
+// incapable returns a program that is holdfast without the capability to grow an ext4 filesystem.
+func incapable(t *testing.T) (path string) {
+	t.Helper()
+	holdfast, err := binary()
+	must(t, err)
+	path = filepath.Join(t.TempDir(), "holdfast")
+	script := "#!/bin/sh\nexec setpriv --bounding-set -sys_resource " + holdfast + " \"$@\"\n"
+	must(t, os.WriteFile(path, []byte(script), 0o700))
+	return path
+}
+
+func lacksCapability(f health.Finding) bool {
+	return f.Code == health.VolumeTrouble && strings.Contains(f.Text, "CAP_SYS_RESOURCE")
 }
 
 // Two clusters share the same machines, as with kops. One of them is killed and comes back.

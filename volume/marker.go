@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -138,7 +139,7 @@ func (l *Local) forget(slot string) error {
 	return nil
 }
 
-// SetRecord implements RecordSetter with the marker. It returns when the marker is durable. If writing fails, the next
+// SetRecord implements RecordSetter with the markers. It returns when they are durable. If writing one fails, the next
 // call tries again.
 func (c *localClaim) SetRecord(token string) {
 	if len(c.local.markers) == 0 || !c.op.TryLock() { // op is held while the volume is set aside or released
@@ -152,20 +153,24 @@ func (c *localClaim) SetRecord(token string) {
 	if written || c.Released() || c.Lost() != nil || c.Mismatch() != "" {
 		return
 	}
-	var err error
-	for _, path := range c.local.markers {
-		err = errors.Join(err, MakeDirs(filepath.Dir(path)))
+	var failed []string
+	for _, path := range c.local.markers { // each is tried: one may outlive the other
+		err := MakeDirs(filepath.Dir(path))
 		if err == nil {
 			err = ReplaceFile(path, m.String(), c.local.step)
 		}
+		if err != nil {
+			failed = append(failed, err.Error())
+		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil {
+	if len(failed) == 0 {
+		c.mu.Lock()
 		c.borne, c.gone = m, nil
-		c.local.unborne.Store("")
-	} else if c.local.unborne.Swap(err.Error()) != err.Error() {
-		c.local.log.Warn("could not remember the volume outside of its root", zap.Error(err))
+		c.mu.Unlock()
+	}
+	why := strings.Join(failed, "; ")
+	if c.local.unborne.Swap(why) != why && why != "" {
+		c.local.log.Warn("could not remember the volume outside of its root", zap.String("error", why))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -350,6 +351,28 @@ func TestMarkerThatCannotBeWritten(t *testing.T) {
 		t.Errorf("got problems %v, want none", got)
 	}
 	m.remembers("n1", c.Volume().Disk)
+}
+
+// The second marker is written although the first one cannot be, and the other way round.
+func TestEachMarkerIsTried(t *testing.T) {
+	for _, broken := range [][]string{{"n1"}, {"n2"}, {"n1", "n2"}} {
+		m := newMachine(t, ScopeHost)
+		c := mustClaim(t, m.node("n1"))
+		for _, name := range broken {
+			writeFile(t, filepath.Join(m.data, name), "a file")
+		}
+		c.local.markers = []string{m.marker("n1"), m.marker("n2")}
+		c.SetRecord("c@1-0123")
+		problems := fmt.Sprint(c.local.Problems())
+		for _, name := range []string{"n1", "n2"} {
+			if slices.Contains(broken, name) != strings.Contains(problems, filepath.Join(m.data, name)) {
+				t.Errorf("%v cannot be written: got the problems %s", broken, problems)
+			}
+			if !slices.Contains(broken, name) {
+				m.remembers(name, c.Volume().Disk)
+			}
+		}
+	}
 }
 
 func TestMarkerInTheRootIsNoWitness(t *testing.T) {

@@ -64,7 +64,7 @@ func TestDirectoryIsTheVolume(t *testing.T) {
 	if c, err = newDirectory(t, dir, "").Claim(t.Context(), adopt); err != nil || c.Volume().Disk != disk {
 		t.Fatalf("claimed again: got %v, %v, want disk %s", c, err, disk)
 	}
-	if err := c.(SetAsider).SetAside(t.Context()); err != nil {
+	if err := c.SetAside(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.(*localClaim).evidence(); err != nil {

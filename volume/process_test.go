@@ -69,7 +69,7 @@ func (s script) run() error {
 	case "drop":
 		err = c.Release(ctx, true)
 	case "set-aside":
-		err = c.(SetAsider).SetAside(ctx)
+		err = c.SetAside(ctx)
 	case "yield":
 		err = c.(Yielder).Yield(ctx)
 	}

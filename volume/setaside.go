@@ -18,7 +18,7 @@ import (
 // asideName is the directory on the volume with everything that was set aside.
 const asideName = "aside"
 
-// SetAside implements SetAsider. If it is killed, the volume still has a Mismatch, and SetAside can be repeated. The
+// SetAside implements Claim. If it is killed, the volume still has a Mismatch, and SetAside can be repeated. The
 // content is then in more than one directory below aside/.
 func (c *localClaim) SetAside(ctx context.Context) error {
 	c.op.Lock()

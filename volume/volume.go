@@ -68,13 +68,9 @@ type Claim interface {
 	// the volume again at once when it comes back, and others must wait for it. With drop any node may take it. Nothing
 	// on the volume may be open any more. Even if Release returns an error, the lock is given up.
 	Release(ctx context.Context, drop bool) error
-}
-
-// SetAsider is a Claim whose foreign content can be set aside. Only an operator may ask for it.
-type SetAsider interface {
 	// SetAside moves everything on the volume into aside/<n>-by-operator/ and gives the volume a fresh identity with a
-	// new disk UUID. This ends a Mismatch. It also works without a Mismatch, because the content may be foreign in a way
-	// that only the caller knows. Nothing on the volume may be open.
+	// new disk UUID. Only an operator may ask for it. This ends a Mismatch. It also works without a Mismatch, because the
+	// content may be foreign in a way that only the caller knows. Nothing on the volume may be open.
 	SetAside(ctx context.Context) error
 }
 

@@ -71,9 +71,7 @@ func OpenEBS(cfg config.Config, cloud *ebs.EC2, step func(string), lg *zap.Logge
 		return nil, fmt.Errorf("gossip.listen: %w", err)
 	}
 	node := ebs.Node{Name: cfg.Node.Name, Cluster: cfg.Cluster.Name, Address: netip.AddrPortFrom(address, listen.Port())}
-	p := ebs.New(cfg.Volume.EBS, node, cloud, OpenMachine(cfg, lg).Host(), cloud.Identity, step, lg)
-	p.Follow(cloud.Lifecycle)
-	return p, nil
+	return ebs.New(cfg.Volume.EBS, node, cloud, OpenMachine(cfg, lg).Host(), cloud, step, lg), nil
 }
 
 // OpenEC2 makes the client of EC2 and of the instance's metadata.
@@ -170,12 +168,7 @@ func (h held) Identity() plan.Volume {
 	return is
 }
 
-func (h held) SetAllAside(ctx context.Context) error {
-	if a, ok := h.Claim.(volume.SetAsider); ok {
-		return a.SetAside(ctx)
-	}
-	return errors.New("the content of this kind of volume cannot be set aside")
-}
+func (h held) SetAllAside(ctx context.Context) error { return h.SetAside(ctx) }
 
 func (h held) Release(ctx context.Context, how coordinator.Release) error {
 	if how != coordinator.Yield {

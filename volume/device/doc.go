@@ -41,7 +41,8 @@
 //     it was unmounted here. It also keeps its state, such as being shut down. Mount then reports the device as in use.
 //   - The shutdown request applies to the filesystem that a directory is on. Sent to a mount point on which nothing is
 //     mounted any more, it would stop the machine. Fence compares device numbers on the open directory first.
-//   - An ext4 filesystem is grown before it is mounted: growing a mounted one needs the capability CAP_SYS_RESOURCE
-//     besides CAP_SYS_ADMIN.
+//   - A filesystem is grown while it is mounted, by the kernel and its journal. resize2fs on an ext4 filesystem that is
+//     not mounted writes without a journal: if it is killed, e2fsck -p may refuse what it leaves. Growing a mounted ext4
+//     filesystem needs the capability CAP_SYS_RESOURCE besides CAP_SYS_ADMIN.
 //   - mkfs.xfs wants 300 MiB at least.
 package device

@@ -149,33 +149,53 @@ func mountNow(ctx context.Context, device, dir, fstype string, readonly bool) er
 	return err
 }
 
-// Grow makes a mounted xfs filesystem as large as its device, and returns its size in bytes before and after. It does
-// nothing with ext4, which Extend grows before it is mounted.
+// Grow makes a mounted filesystem as large as its device, and returns its size in bytes before and after. The kernel
+// journals each step, so after a kill or a power cut the filesystem can be mounted, and grown again. An ext4 filesystem
+// is never grown before it is mounted: if resize2fs is killed there, it leaves what e2fsck -p cannot repair. Growing a
+// mounted ext4 filesystem needs the capability CAP_SYS_RESOURCE; without it the filesystem stays as it is, and the error
+// names the capability.
 func Grow(ctx context.Context, device, dir string) (before, after int64, err error) {
-	there, err := at(dir)
-	switch {
-	case err != nil:
-	case there == nil:
-		err = fmt.Errorf("nothing is mounted at %s", dir)
-	case there.FSType != "xfs":
-		return 0, 0, nil
-	default:
-		err = need("blkid", "blockdev", "xfs_growfs")
-	}
-	if err == nil {
-		before, err = capacity(dir)
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("grow %s: %w", device, err)
-	}
-	err = bounded(ctx, "resize", func() error { return resize(ctx, device, there.Mountpoint) })
-	if err == nil {
-		after, err = capacity(dir)
-	}
+	before, after, err = grow(ctx, device, dir)
 	if err != nil {
 		return 0, 0, fmt.Errorf("grow %s: %w", device, err)
 	}
 	return before, after, nil
+}
+
+func grow(ctx context.Context, device, dir string) (before, after int64, err error) {
+	there, err := at(dir)
+	if err == nil && there == nil {
+		err = fmt.Errorf("nothing is mounted at %s", dir)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	program := "resize2fs"
+	if there.FSType == "xfs" {
+		program = "xfs_growfs"
+	}
+	if err := need("blkid", "blockdev", program); err != nil {
+		return 0, 0, err
+	}
+	if before, err = capacity(dir); err != nil {
+		return 0, 0, err
+	}
+	err = bounded(ctx, "resize", func() error { return resize(ctx, device, there.Mountpoint) })
+	if err != nil && there.FSType == "ext4" && !mayGrowExt4() {
+		err = fmt.Errorf("this process lacks the capability CAP_SYS_RESOURCE, which the kernel demands for growing a "+
+			"mounted ext4 filesystem: grant it (docs/operating.md#files-and-permissions), and restart this node: %w", err)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	after, err = capacity(dir)
+	return before, after, err
+}
+
+// mayGrowExt4 reports whether a program that this process starts as root has CAP_SYS_RESOURCE.
+func mayGrowExt4() bool {
+	has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_RESOURCE, 0, 0, 0)
+	return err != nil || has == 1
 }
 
 func resize(ctx context.Context, device, dir string) error {

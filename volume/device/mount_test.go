@@ -141,39 +141,58 @@ func TestFormatRefusesAnotherFilesystem(t *testing.T) {
 	})
 }
 
+// small formats a disk, puts a file on the filesystem, and then makes the disk twice as large.
+func small(t *testing.T, d *devicetest.Disk, fstype, dir string) {
+	t.Helper()
+	format(t, d, fstype)
+	mounted(t, d, dir, false)
+	if before, after, err := Grow(t.Context(), d.Path, dir); err != nil || before != after || before == 0 {
+		t.Errorf("nothing to grow: got %d → %d, %v", before, after, err)
+	}
+	put(t, filepath.Join(dir, "f"), "one")
+	unmounted(t, dir)
+	d.Grow(t, 2*devicetest.Small)
+	mounted(t, d, dir, false)
+}
+
 func TestGrow(t *testing.T) {
 	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
+		if fstype == "ext4" && !mayGrowExt4() {
+			t.Skip("it needs CAP_SYS_RESOURCE")
+		}
 		dir := t.TempDir()
-		// As in Machine: an ext4 filesystem is grown before it is mounted, an xfs filesystem afterwards.
-		grow := func() (before, after int64) {
-			t.Helper()
-			before, after, err := Extend(t.Context(), d.Path)
-			if err != nil || (before == 0) == (fstype == "ext4") {
-				t.Errorf("extend: got %d → %d, %v", before, after, err)
-			}
-			mounted(t, d, dir, false)
-			b, a, err := Grow(t.Context(), d.Path, dir)
-			if err != nil || (b == 0) == (fstype == "xfs") {
-				t.Errorf("grow: got %d → %d, %v", b, a, err)
-			}
-			return before + b, after + a
-		}
-		format(t, d, fstype)
-		if before, after := grow(); before != after || before == 0 {
-			t.Errorf("nothing to grow: got %d → %d", before, after)
-		}
-		put(t, filepath.Join(dir, "f"), "one")
-		unmounted(t, dir)
-		d.Grow(t, 2*devicetest.Small)
-		if before, after := grow(); after < before*3/2 {
-			t.Errorf("got %d → %d, want it to double", before, after)
-		}
-		size, err := capacity(dir)
-		if err != nil || size < devicetest.Small*3/2 {
-			t.Errorf("mounted: got %d bytes, %v", size, err)
+		small(t, d, fstype, dir)
+		if before, after, err := Grow(t.Context(), d.Path, dir); err != nil || after < before*3/2 {
+			t.Errorf("got %d → %d, %v, want it to double", before, after, err)
 		}
 		contains(t, filepath.Join(dir, "f"), "one")
 	})
+}
+
+// TestGrowWithoutTheCapability runs again as a process without CAP_SYS_RESOURCE. The filesystem is mounted at its old
+// size: nothing has grown it before it was mounted, which a kill would make unrepairable.
+func TestGrowWithoutTheCapability(t *testing.T) {
+	if os.Geteuid() == 0 && mayGrowExt4() {
+		devicetest.Run(t, "setpriv", "--bounding-set", "-sys_resource", os.Args[0], "-test.run", "^"+t.Name()+"$")
+		return
+	}
+	d, dir := devicetest.New(t, devicetest.Small), t.TempDir()
+	small(t, d, "ext4", dir)
+	before, err := capacity(dir)
+	if err != nil || before > devicetest.Small {
+		t.Errorf("mounted: got %d bytes, %v, want the old size", before, err)
+	}
+	_, _, err = Grow(t.Context(), d.Path, dir)
+	if err == nil || !strings.Contains(err.Error(), "CAP_SYS_RESOURCE") {
+		t.Errorf("got %v, want an error that names the capability", err)
+	}
+	if after, err := capacity(dir); err != nil || after != before {
+		t.Errorf("refused: got %d bytes, %v, want %d", after, err, before)
+	}
+	contains(t, filepath.Join(dir, "f"), "one")
+	put(t, filepath.Join(dir, "f"), "two")
+	unmounted(t, dir)
+	devicetest.Run(t, "e2fsck", "-f", "-n", d.Path)
 }
 
 func hash(t *testing.T, path string) string {

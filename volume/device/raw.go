@@ -17,16 +17,6 @@ var ErrBusy = errors.New("it is mounted, or another program has opened it for it
 // edge is how much at the beginning and at the end of a device must be zero for the device to count as never used.
 const edge = 1 << 20
 
-// sizeOf returns the size of a device in bytes.
-func sizeOf(device string) (int64, error) {
-	f, err := open(device, 0)
-	if err != nil {
-		return 0, fmt.Errorf("read the size of a device: %w", err)
-	}
-	n, err := f.Seek(0, io.SeekEnd)
-	return n, errors.Join(err, f.Close())
-}
-
 // number identifies a device in the kernel. Paths are not compared, because there are links and aliases.
 type number struct{ major, minor int }
 

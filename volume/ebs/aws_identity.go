@@ -19,7 +19,7 @@ type Self struct {
 	Account  string // "" if the metadata service was not needed
 }
 
-// Identity returns the instance that this process runs on. What the configuration does not say is read once from the
+// Identity implements [Metadata]. What the configuration does not say is read once from the
 // identity document of the instance metadata service, only through version 2: version 1 answers anyone who can make
 // this machine send a plain GET. After an error the next call asks again.
 func (e *EC2) Identity(ctx context.Context) (Self, error) {

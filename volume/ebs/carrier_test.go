@@ -33,6 +33,6 @@ func (c tagged) Untag(_ context.Context, _, key, value string) error {
 }
 
 func TestTagsCarryClaims(t *testing.T) {
-	p := New(Default(), Node{Cluster: "main"}, tagged{tags: map[string]string{}}, Host{}, nil, nil, zap.NewNop())
+	p := New(Default(), Node{Cluster: "main"}, tagged{tags: map[string]string{}}, Host{}, service{}, nil, zap.NewNop())
 	volumetest.RunCarrier(t, p.claims, "vol-1")
 }

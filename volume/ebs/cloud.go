@@ -26,6 +26,15 @@ type Cloud interface {
 	Untag(ctx context.Context, volume, key, value string) error
 }
 
+// Metadata is what the protocol asks the metadata service of this instance.
+type Metadata interface {
+	// Identity returns the instance that this process runs on.
+	Identity(ctx context.Context) (Self, error)
+	// Lifecycle returns what is planned for this instance. If a part gets no answer or one in an unknown form, it stays as
+	// in last, and the error says so.
+	Lifecycle(ctx context.Context, last Lifecycle) (Lifecycle, error)
+}
+
 // Query selects volumes: those with the IDs, or else those that have all Tags.
 type Query struct {
 	IDs []string

@@ -199,7 +199,7 @@ func (r *region) open(node string) volume.Provider {
 	i.processes = append(i.processes, p)
 	r.mu.Unlock()
 	self := ebs.Node{Name: node, Cluster: volumetest.Cluster, Address: netip.MustParseAddrPort("127.0.0.1:7946")}
-	return ebs.New(cfg, self, i.client, ebs.Host{Devices: p.Devices, Disks: p, Files: p, Memory: p}, i.client.Identity, nil, log)
+	return ebs.New(cfg, self, i.client, ebs.Host{Devices: p.Devices, Disks: p, Files: p, Memory: p}, i.client, nil, log)
 }
 
 // holder returns the instance to which a claimed volume is attached.

@@ -161,9 +161,9 @@ func (d Doctor) mayDetach(ctx context.Context, id, instance, whose string) {
 // machine checks what a claim needs of this machine.
 func (d Doctor) machine() {
 	v := d.Config
-	programs := []string{"blkid", "mount", "umount", "fsck", "mkfs.ext4", "e2fsck", "resize2fs"}
+	programs := []string{"blkid", "blockdev", "mount", "umount", "fsck", "mkfs.ext4", "e2fsck", "resize2fs"}
 	if v.Filesystem == XFS {
-		programs = []string{"blkid", "mount", "umount", "mkfs.xfs", "xfs_repair", "xfs_growfs"}
+		programs = []string{"blkid", "blockdev", "mount", "umount", "mkfs.xfs", "xfs_repair", "xfs_growfs"}
 	}
 	var absent []string
 	for _, name := range programs {

@@ -248,7 +248,7 @@ func (c *claim) SetRecord(token string) {
 	}
 }
 
-// SetAside implements [volume.SetAsider].
+// SetAside implements [volume.Claim].
 func (c *claim) SetAside(ctx context.Context) error {
 	if err := c.setAside(ctx); err != nil {
 		return fmt.Errorf("set the content of %s aside: %w", c.vol, err)
@@ -269,10 +269,10 @@ func (c *claim) setAside(ctx context.Context) error {
 	case c.Lost() != nil:
 		return c.Lost()
 	case !c.mounted:
-		return errors.New(why)
+		return fmt.Errorf("it is not mounted: %s", why)
 	}
 	c.remount.Lock() // it was mounted read-only: it is now unmounted for a moment, which is no loss
-	err := p.host.Disks.Mount(ctx, c.device, c.dir, false)
+	err := c.mount(ctx, false)
 	c.remount.Unlock()
 	if err == nil {
 		err = c.SetAsideWith(c.tag.Epoch,

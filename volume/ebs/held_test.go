@@ -3,6 +3,7 @@ package ebs
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ type remounting struct {
 	Files
 	gone atomic.Bool // while it is remounted
 	lost atomic.Bool // it is not mounted any more, and not being remounted
+	grow error
 }
 
 func (h *remounting) Mount(context.Context, string, string, bool) error {
@@ -27,6 +29,8 @@ func (h *remounting) Mount(context.Context, string, string, bool) error {
 	h.gone.Store(false)
 	return nil
 }
+
+func (h *remounting) Grow(context.Context, string, string) error { return h.grow }
 
 func (h *remounting) Check(string, string, string) error {
 	if h.gone.Load() || h.lost.Load() {
@@ -42,12 +46,32 @@ func (h *remounting) SetAside(string) error                  { return nil }
 func (h *remounting) Identify(string, volume.Identity) error { return nil }
 func (h *remounting) Fence(string) error                     { return nil }
 
+// A filesystem that cannot grow is used at the size that it has. An operator is told until a later start grows it.
+func TestGrowthThatFails(t *testing.T) {
+	h := &remounting{grow: errors.New("it lacks a capability")}
+	p := New(Config{}, Node{}, nil, Host{Disks: h}, service{}, nil, zap.NewNop())
+	c := newClaim(p, "vol-1", volume.Identity{Slot: "a", Volume: "vol-1"})
+	for _, want := range []string{"vol-1 could not grow, and is used at the size that it has: it lacks a capability", ""} {
+		if err := c.mount(t.Context(), false); err != nil {
+			t.Errorf("got %v, want it mounted", err)
+		}
+		if got := strings.Join(p.Problems(), "; "); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("got the problems %q, want %q", got, want)
+		}
+		h.grow = nil
+	}
+	h.grow = errors.New("it cannot be written to")
+	if err := c.mount(t.Context(), true); err != nil || p.Problems() != nil {
+		t.Errorf("mounted read-only: got %v and %v, want that it is not grown", err, p.Problems())
+	}
+}
+
 // A foreign filesystem is mounted read-only until its content is set aside. Then it is remounted, which is no loss of
 // the volume.
 func TestSetAsideIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &remounting{}
-		p := New(Config{}, Node{}, nil, Host{Devices: h.Devices, Disks: h, Files: h}, nil, nil, zap.NewNop())
+		p := New(Config{}, Node{}, nil, Host{Devices: h.Devices, Disks: h, Files: h}, service{}, nil, zap.NewNop())
 		c := newClaim(p, "vol-1", volume.Identity{Slot: "a", Volume: "vol-1"})
 		c.mounted = true
 		c.Known(c.Want, "it holds data of somebody")

@@ -24,13 +24,21 @@ type Disks interface {
 	// Format makes a filesystem with this UUID on a device that nobody has open. It does not check the content.
 	Format(ctx context.Context, device, uuid string) error
 	// Mount checks a filesystem and mounts it at dir, which it creates. With readonly it does not even change the
-	// journal; otherwise it grows the filesystem to the size of the device. If the device is already mounted there, it
-	// stays mounted, and is remounted if it is read-only and should be writable.
+	// journal. If the device is already mounted there, it stays mounted, and is remounted if it is read-only and should
+	// be writable.
 	Mount(ctx context.Context, device, dir string, readonly bool) error
+	// Grow makes the filesystem of a device, which is mounted at dir for writing, as large as the device. After an error
+	// the filesystem can be used at the size that it has.
+	Grow(ctx context.Context, device, dir string) error
 	// Unmount syncs and unmounts what is mounted at dir, if anything.
 	Unmount(ctx context.Context, dir string) error
 	// Mounted returns the mount points of a device in this process's mount namespace.
 	Mounted(device string) ([]string, error)
+	Guard
+}
+
+// Guard are the operations on the filesystem of a held volume, which may be lost at any time.
+type Guard interface {
 	// Check returns evidence that the volume is lost, or nil. Evidence is a device that is gone or another one, or a
 	// filesystem that is not mounted at dir any more, is read-only, or has reported errors.
 	Check(volume, device, dir string) error

@@ -57,8 +57,7 @@ func (l Lifecycle) problem() string {
 	return ""
 }
 
-// Lifecycle asks the metadata service what is planned for this instance. If a part gets no answer or one in an unknown
-// form, it stays as in last, and the error says so.
+// Lifecycle implements [Metadata].
 //
 // The paths are in "Instance metadata categories" of the EC2 guide, "Retrieve the target lifecycle state through
 // instance metadata" of the Auto Scaling guide, "Spot Instance interruption notices" and "EC2 instance rebalance
@@ -125,8 +124,8 @@ const (
 // outlook remembers what is planned for this instance, and asks again if the answer is older than outlookEvery. A
 // failing metadata service changes nothing: it neither takes a volume away nor gives one to a warm instance.
 type outlook struct {
-	log *zap.Logger
-	ask func(context.Context, Lifecycle) (Lifecycle, error) // nil if nothing is ever planned
+	log      *zap.Logger
+	metadata Metadata
 
 	asking turn // guards at and failed; held while the metadata service is asked
 	at     time.Time
@@ -136,11 +135,13 @@ type outlook struct {
 	last Lifecycle
 }
 
-func newOutlook(lg *zap.Logger) *outlook { return &outlook{log: lg, asking: make(turn, 1)} }
+func newOutlook(metadata Metadata, lg *zap.Logger) *outlook {
+	return &outlook{log: lg, metadata: metadata, asking: make(turn, 1)}
+}
 
 // look returns what is planned; the answer is at most outlookEvery old.
 func (o *outlook) look(ctx context.Context) Lifecycle {
-	if o.ask == nil || o.asking.take(ctx) != nil {
+	if o.asking.take(ctx) != nil {
 		return o.now()
 	}
 	defer o.asking.give()
@@ -150,7 +151,7 @@ func (o *outlook) look(ctx context.Context) Lifecycle {
 	}
 	limited, cancel := context.WithTimeout(ctx, outlookWait)
 	defer cancel()
-	now, err := o.ask(limited, before)
+	now, err := o.metadata.Lifecycle(limited, before)
 	o.at = time.Now()
 	if err != nil && !o.failed && ctx.Err() == nil {
 		o.log.Info("could not ask what is planned for this instance; continuing as before", zap.Error(err))
@@ -171,7 +172,7 @@ func (o *outlook) look(ctx context.Context) Lifecycle {
 func (o *outlook) confirmed(ctx context.Context) Lifecycle {
 	ctx, cancel := context.WithTimeout(ctx, outlookWait)
 	defer cancel()
-	now, _ := o.ask(ctx, Lifecycle{})
+	now, _ := o.metadata.Lifecycle(ctx, Lifecycle{})
 	return now
 }
 
@@ -180,12 +181,6 @@ func (o *outlook) now() Lifecycle {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.last
-}
-
-// Follow makes the provider act on what is planned for its instance. ask returns the plan, given its last answer.
-// Follow must be called before anything else.
-func (p *Provider) Follow(ask func(context.Context, Lifecycle) (Lifecycle, error)) {
-	p.outlook.ask = ask
 }
 
 // Planned returns what is planned for this instance. It asks at most every outlookEvery, and waits at most two seconds.
@@ -206,5 +201,5 @@ func (p *Provider) Standby() string {
 func (p *Provider) Zone() string { return p.self().Zone }
 
 // Confirmed asks the metadata service again before a plan is acted on. A part that is not answered within two seconds
-// is not planned. Call it only after Planned has returned a plan.
+// is not planned.
 func (p *Provider) Confirmed(ctx context.Context) Lifecycle { return p.outlook.confirmed(ctx) }

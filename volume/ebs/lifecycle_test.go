@@ -99,12 +99,8 @@ func TestLifecycleThatIsNotTold(t *testing.T) {
 func TestOutlook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, fails, hangs := 0, false, false
-		o := newOutlook(zap.NewNop())
-		if got := o.look(t.Context()); got != (Lifecycle{}) {
-			t.Errorf("with nobody to ask: got %+v", got)
-		}
 		next := Lifecycle{Target: "Warmed:Running"}
-		o.ask = func(ctx context.Context, last Lifecycle) (Lifecycle, error) {
+		plans := func(ctx context.Context, last Lifecycle) (Lifecycle, error) {
 			asked++
 			if hangs {
 				<-ctx.Done()
@@ -114,6 +110,7 @@ func TestOutlook(t *testing.T) {
 			}
 			return next, nil
 		}
+		o := newOutlook(service{plans: plans}, zap.NewNop())
 		want := func(target string, times int) {
 			t.Helper()
 			if got := o.look(t.Context()); got.Target != target || asked != times {
@@ -147,11 +144,11 @@ func TestWarmInstanceClaimsNothing(t *testing.T) {
 		looked := false
 		cloud := lookedAt{looked: &looked}
 		host := Host{Memory: forgetful{}, Devices: func() (map[string]string, error) { return nil, nil }}
-		p := New(Default(), Node{Name: "x", Cluster: "main"}, cloud, host,
-			func(context.Context) (Self, error) { return Self{Instance: "i-1", Zone: "z"}, nil }, nil, zap.NewNop())
-		p.Follow(func(context.Context, Lifecycle) (Lifecycle, error) {
+		plans := func(context.Context, Lifecycle) (Lifecycle, error) {
 			return Lifecycle{Target: target, Rebalance: rebalance}, nil
-		})
+		}
+		p := New(Default(), Node{Name: "x", Cluster: "main"}, cloud, host,
+			service{Self{Instance: "i-1", Zone: "z"}, plans}, nil, zap.NewNop())
 		if got := p.Standby(); got != "" {
 			t.Errorf("before anything was tried it stands by in %q", got)
 		}
@@ -219,17 +216,17 @@ func TestGoingInstanceGivesTheRestBack(t *testing.T) {
 			c.journal.Instance = "i-1"
 			m := &machine{journal: c.journal, tags: c.tags, mounted: c.mounted, refused: c.refused}
 			host := Host{Memory: m, Disks: m, Devices: m.devices}
-			p := New(Default(), Node{Name: "x", Cluster: "main"}, m, host,
-				func(context.Context) (Self, error) { return Self{Instance: "i-1", Zone: "z"}, nil }, nil, zap.NewNop())
 			asked := 0
-			p.Follow(func(_ context.Context, now Lifecycle) (Lifecycle, error) {
+			plans := func(_ context.Context, now Lifecycle) (Lifecycle, error) {
 				if asked++; c.told == 0 {
 					return Lifecycle{Target: "Terminated"}, nil
 				} else if asked <= c.told {
 					now.Target = "Terminated"
 				}
 				return now, errors.New("no answer")
-			})
+			}
+			p := New(Default(), Node{Name: "x", Cluster: "main"}, m, host,
+				service{Self{Instance: "i-1", Zone: "z"}, plans}, nil, zap.NewNop())
 			for range 3 {
 				if _, err := p.Claim(t.Context(), volume.Want{Cluster: "main", Slots: []string{"a"}}); err == nil {
 					t.Fatalf("%s: it claimed a volume", name)
@@ -246,13 +243,28 @@ func TestGoingInstanceGivesTheRestBack(t *testing.T) {
 // is to go.
 func TestGoingInstanceCannotReadItsJournal(t *testing.T) {
 	m := &machine{gone: true, unread: errors.New("it is damaged")}
+	plans := func(context.Context, Lifecycle) (Lifecycle, error) { return Lifecycle{Target: "Terminated"}, nil }
 	p := New(Default(), Node{Name: "x", Cluster: "main"}, m, Host{Memory: m, Disks: m, Devices: m.devices},
-		func(context.Context) (Self, error) { return Self{Instance: "i-1", Zone: "z"}, nil }, nil, zap.NewNop())
-	p.Follow(func(context.Context, Lifecycle) (Lifecycle, error) { return Lifecycle{Target: "Terminated"}, nil })
+		service{Self{Instance: "i-1", Zone: "z"}, plans}, nil, zap.NewNop())
 	_, err := p.Claim(t.Context(), volume.Want{Cluster: "main", Slots: []string{"a"}})
 	if err == nil || errors.Is(err, volume.ErrNoneFree) || !strings.Contains(err.Error(), "it is damaged") {
 		t.Errorf("got %v, want what is wrong with the journal", err)
 	}
+}
+
+// service is the metadata service of an instance. Nothing is planned for it without plans.
+type service struct {
+	self  Self
+	plans func(ctx context.Context, last Lifecycle) (Lifecycle, error)
+}
+
+func (m service) Identity(context.Context) (Self, error) { return m.self, nil }
+
+func (m service) Lifecycle(ctx context.Context, last Lifecycle) (Lifecycle, error) {
+	if m.plans == nil {
+		return Lifecycle{}, nil
+	}
+	return m.plans(ctx, last)
 }
 
 // machine is a machine with its root disk and vol-1, and a cloud that knows them.

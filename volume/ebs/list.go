@@ -18,7 +18,7 @@ func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, e
 	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
 		return nil, fmt.Errorf("list volumes: %w", err)
 	}
-	held := p.holding()
+	held := p.held.Load()
 	outside := p.identify(ctx)
 	volumes, err := p.seen.look(ctx)
 	if err != nil {

@@ -25,7 +25,7 @@ func TestDropContinues(t *testing.T) {
 				}
 			}}
 			p := New(Default(), Node{Name: "x", Cluster: "main"}, m, Host{Memory: m, Disks: m, Devices: m.devices},
-				func(context.Context) (Self, error) { return Self{Instance: "i-1", Zone: "z"}, nil }, nil, zap.NewNop())
+				service{self: Self{Instance: "i-1", Zone: "z"}}, nil, zap.NewNop())
 			dropped, err := p.Drop(ctx, false)
 			if !slices.Equal(dropped, c.want) || !slices.Equal(m.detached, c.want) {
 				t.Errorf("%s: dropped %v, detached %v, want %v", name, dropped, m.detached, c.want)

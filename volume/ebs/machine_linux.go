@@ -94,11 +94,8 @@ func (m *Machine) Format(ctx context.Context, path, uuid string) error {
 	return device.Format(ctx, path, device.Filesystem{Type: m.cfg.FSType, UUID: uuid, Label: label})
 }
 
-// Mount implements [Disks]. A filesystem that cannot be grown is used at its old size.
+// Mount implements [Disks].
 func (m *Machine) Mount(ctx context.Context, path, dir string, readonly bool) error {
-	if dirs, err := device.Mounted(path); err == nil && len(dirs) == 0 && !readonly {
-		m.grew(path)(device.Extend(ctx, path))
-	}
 	if err := device.Mount(ctx, path, dir, readonly); err != nil {
 		return err
 	}
@@ -106,24 +103,16 @@ func (m *Machine) Mount(ctx context.Context, path, dir string, readonly bool) er
 	m.mu.Lock()
 	m.readonly[filepath.Clean(dir)] = readonly
 	m.mu.Unlock()
-	if readonly {
-		return nil
-	}
-	m.grew(path)(device.Grow(ctx, path, dir))
 	return nil
 }
 
-// grew logs the result of an attempt to grow a filesystem.
-func (m *Machine) grew(path string) func(before, after int64, err error) {
-	return func(before, after int64, err error) {
-		switch {
-		case err != nil:
-			m.log.Warn("could not grow the filesystem; using it at its old size", zap.String("device", path),
-				zap.Error(err))
-		case after > before:
-			m.log.Info("grew the filesystem", zap.String("device", path), zap.Int64("before", before), zap.Int64("after", after))
-		}
+// Grow implements [Disks].
+func (m *Machine) Grow(ctx context.Context, path, dir string) error {
+	before, after, err := device.Grow(ctx, path, dir)
+	if after > before {
+		m.log.Info("grew the filesystem", zap.String("device", path), zap.Int64("before", before), zap.Int64("after", after))
 	}
+	return err
 }
 
 // Unmount implements [Disks].

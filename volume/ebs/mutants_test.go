@@ -96,11 +96,16 @@ var mutants = []mutant{
 	{"ignore the identity", "prepare.go", `if why := c.Want.Mismatch(*found.Identity); why != "" {`, `if why := c.Want.Mismatch(*found.Identity); why == "-" {`, bySimulation},
 	{"serve from foreign data", "prepare.go", `case found.Entries > 0 && !adopt:`, `case found.Entries < 0 && !adopt:`, bySimulation},
 	{"adopt whatever is there", "prepare.go", `adopt := a.want.Adopt && len(found.Foreign) > 0`, `adopt := a.want.Adopt`, bySimulation},
-	{"believe what is read without the journal", "prepare.go", `c.dir, false); err == nil {
+	{"believe what is read without the journal", "prepare.go", `c.mount(ctx, false); err == nil {
 			id, mismatch, err = a.whose(format)
-		}`, `c.dir, false); err == nil {
+		}`, `c.mount(ctx, false); err == nil {
 		}`, bySimulation},
-	{"mount foreign data for writing", "prepare.go", `a.host.Disks.Mount(ctx, c.device, c.dir, foreign)`, `a.host.Disks.Mount(ctx, c.device, c.dir, false)`, bySimulation},
+	{"stop at what cannot grow", "prepare.go", `	c.p.status.failure("grow", err)
+	return nil
+`, `	c.p.status.failure("grow", err)
+	return err
+`, bySimulation},
+	{"mount foreign data for writing", "prepare.go", `c.mount(ctx, foreign)`, `c.mount(ctx, false)`, bySimulation},
 	{"keep the epoch", "prepare.go", `c.tag.Epoch = max(c.tag.Epoch, id.Epoch+1)`, `c.tag.Epoch = max(c.tag.Epoch, id.Epoch)`, bySimulation},
 	{"the epoch of the tag only", "prepare.go", `c.tag.Epoch = max(c.tag.Epoch, id.Epoch+1)`, ``, bySimulation},
 	{"release what is mounted", "release.go", `	err := p.host.Disks.Unmount(ctx, c.dir)
@@ -133,9 +138,9 @@ var mutants = []mutant{
 `, harmless},
 	{"scan all the time", "scan.go", `next: now.Add(s.jitter(s.cfg.ScanEvery))`, `next: now`, bySteady},
 	{"vacate on an old notice", "present.go", `if own || a.outlook.confirmed(ctx).Leaves() == "" {`, `if own {`, byGoing},
-	{"a notice stands until it is withdrawn", "lifecycle.go", `now, _ := o.ask(ctx, Lifecycle{})`, `now, _ := o.ask(ctx, o.now())`, byGoing},
-	{"vacate only if all is answered", "lifecycle.go", `	now, _ := o.ask(ctx, Lifecycle{})
-	return now`, `	now, err := o.ask(ctx, Lifecycle{})
+	{"a notice stands until it is withdrawn", "lifecycle.go", `now, _ := o.metadata.Lifecycle(ctx, Lifecycle{})`, `now, _ := o.metadata.Lifecycle(ctx, o.now())`, byGoing},
+	{"vacate only if all is answered", "lifecycle.go", `	now, _ := o.metadata.Lifecycle(ctx, Lifecycle{})
+	return now`, `	now, err := o.metadata.Lifecycle(ctx, Lifecycle{})
 	if err != nil {
 		return Lifecycle{}
 	}

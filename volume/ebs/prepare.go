@@ -83,7 +83,7 @@ func (a *claimAttempt) prepare(ctx context.Context) error {
 	// Do the same with the remains of a device that is gone. Nothing can be written to them any more. If they cannot be
 	// unmounted, the mount below fails and says so.
 	if err := a.host.Disks.Unmount(ctx, c.dir); err != nil {
-		a.log.Warn("unmounted the remains of a lost device", zap.String("path", c.dir), zap.Error(err))
+		a.log.Warn("the remains of a lost device did not unmount cleanly", zap.String("path", c.dir), zap.Error(err))
 	}
 	content, err := a.host.Disks.Probe(ctx, c.device)
 	if err != nil {
@@ -166,14 +166,14 @@ func (a *claimAttempt) mount(ctx context.Context, content Content) error {
 	c, format := a.c, content.Type+":"+content.UUID
 	foreign := content.Label != label && c.formatted != format
 	a.step("before-mount")
-	if err := a.host.Disks.Mount(ctx, c.device, c.dir, foreign); err != nil {
+	if err := c.mount(ctx, foreign); err != nil {
 		return err
 	}
 	c.mounted = true
 	a.step("after-mount")
 	id, mismatch, err := a.whose(format)
 	if err == nil && mismatch == "" && foreign {
-		if err = a.host.Disks.Mount(ctx, c.device, c.dir, false); err == nil {
+		if err = c.mount(ctx, false); err == nil {
 			id, mismatch, err = a.whose(format)
 		}
 	}
@@ -191,6 +191,21 @@ func (a *claimAttempt) mount(ctx context.Context, content Content) error {
 			zap.String("path", c.dir), zap.Strings("data", a.adopted))
 	}
 	return a.identify(ctx, id, format)
+}
+
+// mount mounts the filesystem, and grows it if it is mounted for writing. A filesystem that cannot be grown is used at
+// the size that it has: the next start tries again.
+func (c *claim) mount(ctx context.Context, readonly bool) error {
+	disks := c.p.host.Disks
+	if err := disks.Mount(ctx, c.device, c.dir, readonly); err != nil || readonly {
+		return err
+	}
+	err := disks.Grow(ctx, c.device, c.dir)
+	if err != nil {
+		err = fmt.Errorf("the filesystem of %s could not grow, and is used at the size that it has: %w", c.vol, err)
+	}
+	c.p.status.failure("grow", err)
+	return nil
 }
 
 // whose returns the identity of the mounted filesystem: its own, a fresh one if it may be given one, or a mismatch.

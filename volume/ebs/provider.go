@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,21 +31,20 @@ type Provider struct {
 	claims   *tags
 	outlook  *outlook
 
-	op turn // held by operations that change a volume or the journal
+	held atomic.Pointer[claim] // the claim of this process, or nil
 
-	mu     sync.Mutex // guards what follows; never held over a call of Cloud or Host
-	unlock func()     // of the host's lock, while it is held
-	held   *claim
+	op     turn   // held by operations that change a volume or the journal; guards unlock
+	unlock func() // of the host's lock, while it is held
 }
 
-// New returns the provider of a node. It does no I/O. self returns the instance this process runs on. step, if not nil,
-// is called with the name of each step before the step.
-func New(cfg Config, node Node, cloud Cloud, host Host, self func(context.Context) (Self, error), step func(string),
+// New returns the provider of a node. It does no I/O. step, if not nil, is called with the name of each step before the
+// step.
+func New(cfg Config, node Node, cloud Cloud, host Host, metadata Metadata, step func(string),
 	lg *zap.Logger) *Provider {
 	if step == nil {
 		step = func(string) {}
 	}
-	s := &site{cfg: cfg.For(node.Cluster), node: node, cloud: cloud, host: host, ask: self, log: lg, step: step,
+	s := &site{cfg: cfg.For(node.Cluster), node: node, cloud: cloud, host: host, metadata: metadata, log: lg, step: step,
 		random: rand.Int64N}
 	st := newStatus(lg)
 	seen, setbacks := newScanner(s, st), newSetbacks(s)
@@ -53,7 +52,7 @@ func New(cfg Config, node Node, cloud Cloud, host Host, self func(context.Contex
 		site: s, status: st, seen: seen, setbacks: setbacks,
 		requests: &requests{site: s, status: st, seen: seen, setbacks: setbacks},
 		claims:   &tags{site: s, status: st},
-		outlook:  newOutlook(lg),
+		outlook:  newOutlook(metadata, lg),
 		op:       make(turn, 1),
 	}
 }
@@ -68,7 +67,7 @@ func (p *Provider) Problems() []string {
 		all = append(all, text)
 	}
 	if h, ok := p.host.Disks.(staller); ok {
-		if held := p.holding(); held != nil {
+		if held := p.held.Load(); held != nil {
 			if since, stalled := h.Stalled(); stalled {
 				all = append(all, volume.Stall(fmt.Sprintf("the device of %s", held.vol), since))
 			}
@@ -99,7 +98,7 @@ func (p *Provider) Claim(ctx context.Context, want volume.Want) (volume.Claim, e
 		return nil, fmt.Errorf("claim a volume: %w", err)
 	}
 	defer p.op.give()
-	if held := p.holding(); held != nil {
+	if held := p.held.Load(); held != nil {
 		return nil, fmt.Errorf("claim a volume: this process holds %s already", held.vol)
 	}
 	c, err := (&claimAttempt{Provider: p, want: want}).run(ctx)
@@ -107,53 +106,32 @@ func (p *Provider) Claim(ctx context.Context, want volume.Want) (volume.Claim, e
 		p.leave()
 		return nil, fmt.Errorf("claim a volume: %w", err)
 	}
-	p.hold(c)
+	p.held.Store(c)
 	return c, nil
 }
 
-// holding returns the claim of this process, or nil.
-func (p *Provider) holding() *claim {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.held
-}
-
-func (p *Provider) hold(c *claim) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.held = c
-}
-
-// enter determines the instance and takes this machine's lock for the cluster.
+// enter determines the instance and takes this machine's lock for the cluster. The caller has the provider's turn.
 func (p *Provider) enter(ctx context.Context) error {
 	if err := p.identify(ctx); err != nil {
 		return fmt.Errorf("find out which instance this is: %w", err)
 	}
-	p.mu.Lock()
-	locked := p.unlock != nil
-	p.mu.Unlock()
-	if locked {
+	if p.unlock != nil {
 		return nil
 	}
 	unlock, err := p.host.Memory.Lock()
 	if err != nil {
 		return fmt.Errorf("lock the volumes of cluster %s on this machine: %w", p.node.Cluster, err)
 	}
-	p.mu.Lock()
 	p.unlock = unlock
-	p.mu.Unlock()
 	return nil
 }
 
-// leave gives up the lock.
+// leave gives up the lock. The caller has the provider's turn.
 func (p *Provider) leave() {
-	p.mu.Lock()
-	unlock := p.unlock
-	p.unlock = nil
-	p.mu.Unlock()
-	if unlock != nil {
-		unlock()
+	if p.unlock != nil {
+		p.unlock()
 	}
+	p.unlock = nil
 }
 
 // turn is a lock that can be waited for until a context ends, because its holder may be waiting for EC2.

@@ -15,12 +15,13 @@ func (c *claim) Release(ctx context.Context, drop bool) error {
 	p := c.p
 	_ = p.op.take(context.WithoutCancel(ctx)) // only Watch can have it, and End has ended Watch
 	defer p.op.give()
-	if p.holding() != c {
+	if p.held.Load() != c {
 		return nil
 	}
 	defer func() {
 		p.leave()
-		p.hold(nil)
+		p.held.Store(nil)
+		p.status.problem("grow", "")
 		p.seen.again()
 	}()
 	if lost := c.Lost(); lost != nil {

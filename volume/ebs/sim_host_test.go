@@ -164,6 +164,21 @@ func (h simHost) Mount(ctx context.Context, device, dir string, readonly bool) e
 	return nil
 }
 
+func (h simHost) Grow(ctx context.Context, device, dir string) error {
+	if err := h.work(ctx, 500*time.Millisecond); err != nil {
+		return err
+	}
+	w, b := h.enter(true)
+	defer w.mu.Unlock()
+	switch m, err := w.mount(b, dir); {
+	case err != nil:
+		return err
+	case m.ro || m.att.path != device:
+		w.fail("%s grows %s, which is not mounted for writing at %s", h.x.name(), device, dir)
+	}
+	return syscall.EPERM // as without the capability
+}
+
 func (h simHost) Unmount(ctx context.Context, dir string) error {
 	if err := h.work(ctx, 500*time.Millisecond); err != nil {
 		return err

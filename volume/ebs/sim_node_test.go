@@ -140,12 +140,15 @@ func (x *simProc) random(n int64) int64 {
 	return x.rng.Int64N(n)
 }
 
-func (x *simProc) self(ctx context.Context) (Self, error) {
+func (x *simProc) Identity(ctx context.Context) (Self, error) {
 	if err := pause(ctx, time.Duration(1+x.random(int64(100*time.Millisecond)))); err != nil {
 		return Self{}, err
 	}
 	return Self{Instance: x.box.id, Region: "eu-test-1", Zone: x.box.zone, Account: "1"}, nil
 }
+
+// Lifecycle implements [Metadata]: nothing is planned.
+func (x *simProc) Lifecycle(context.Context, Lifecycle) (Lifecycle, error) { return Lifecycle{}, nil }
 
 // provider returns the protocol under test, as in production except for its source of chance.
 func (x *simProc) provider() *Provider {
@@ -154,7 +157,7 @@ func (x *simProc) provider() *Provider {
 	cfg.MountRoot, cfg.Takeover, cfg.TakeoverAfter = simRoot, l.takeover, l.after
 	cfg.Settle, cfg.ScanEvery = l.settle, l.scanEvery
 	node := Node{Name: x.n.name, Cluster: simCluster, Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, 1}), uint16(1000+x.number))}
-	p := New(cfg, node, simCloud{x}, simHost{x}.host(), x.self, func(string) { x.gate(true) }, x.logger())
+	p := New(cfg, node, simCloud{x}, simHost{x}.host(), x, func(string) { x.gate(true) }, x.logger())
 	p.random = x.random
 	return p
 }

@@ -23,9 +23,9 @@ type site struct {
 	step   func(string)        // called between the steps of a claim; stories end the process there
 	random func(n int64) int64 // from 0 to n-1; the simulation has its own
 
-	ask func(context.Context) (Self, error)
-	mu  sync.Mutex // guards the change of me
-	me  Self       // once it is known; a claim reads it after identify
+	metadata Metadata
+	mu       sync.Mutex // guards the change of me
+	me       Self       // once it is known; a claim reads it after identify
 }
 
 // identify determines the instance, if it is not known yet.
@@ -33,7 +33,7 @@ func (s *site) identify(ctx context.Context) error {
 	if s.self().Instance != "" {
 		return nil
 	}
-	me, err := s.ask(ctx)
+	me, err := s.metadata.Identity(ctx)
 	if err != nil {
 		return err
 	}

@@ -140,8 +140,7 @@ func leaveAlone(t *testing.T, f Fixture, slot string) volume.Claim {
 // setAside sets the content of a foreign volume aside, and checks that the file is there.
 func setAside(t *testing.T, c volume.Claim, file, content string) {
 	t.Helper()
-	a := c.(volume.SetAsider)
-	if err := a.SetAside(t.Context()); err != nil {
+	if err := c.SetAside(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.Mismatch(); got != "" {
@@ -149,7 +148,7 @@ func setAside(t *testing.T, c volume.Claim, file, content string) {
 	}
 	first := c.Volume().Disk
 	write(t, filepath.Join(c.Path(), "founding.json"), "{}")
-	if err := a.SetAside(t.Context()); err != nil || c.Volume().Disk == first {
+	if err := c.SetAside(t.Context()); err != nil || c.Volume().Disk == first {
 		t.Errorf("set aside again, for a reason of the caller's: got disk %q after %q, error %v; want another disk",
 			c.Volume().Disk, first, err)
 	}
