@@ -16,7 +16,7 @@ import (
 )
 
 // Resolver answers the names of the slots from a table and forwards every other question, unchanged,
-// to the nameserver that was to be asked. It opens no sockets but those, and no goroutine outlives its conversation.
+// to the nameserver that was to be asked. It opens no sockets but those, and starts no goroutine.
 type Resolver struct {
 	zone  string
 	hosts string
@@ -76,19 +76,20 @@ func (r *Resolver) Adopt(adopted bool) {
 // is where etcd's dialers look. It is the same one each time.
 func (r *Resolver) Resolver() *net.Resolver { return r.net }
 
-// dial returns a conversation with ourselves in place of one with the nameserver at address. It ends
-// with ctx.
+// dial returns a connection to the nameserver at address on which we answer what is for us. Dialling ends with ctx.
 func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return converse(ctx, func(ctx context.Context, query []byte) ([]byte, error) {
-		if reply, ok := r.local(query); ok {
-			return reply, nil
-		}
-		return forward(ctx, network, address, query)
-	}), nil
+	e := &exchange{tcp: strings.HasPrefix(network, "tcp"), local: r.local, dial: func() (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}}
+	if e.tcp {
+		return e, nil
+	}
+	return packets{e}, nil
 }
 
-// local answers a query if it is for us. What we cannot read is not.
-func (r *Resolver) local(query []byte) ([]byte, bool) {
+// local answers a query if it is for us, with at most limit bytes: who asks over UDP asks again over TCP for the rest.
+// What we cannot read is not for us.
+func (r *Resolver) local(query []byte, limit int) ([]byte, bool) {
 	q, ok := question(query)
 	if !ok || query[2]&0xf8 != 0 { // it is a response, or another operation than a query
 		return nil, false
@@ -103,6 +104,7 @@ func (r *Resolver) local(query []byte) ([]byte, bool) {
 	if !known.answer(reply) {
 		return nil, false
 	}
+	reply.Truncate(limit)
 	msg, err := reply.Pack()
 	if err != nil {
 		reply.Answer, reply.Rcode = nil, dns.RcodeServerFailure
