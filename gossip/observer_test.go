@@ -133,7 +133,7 @@ func TestObserverLeavesALonelyNode(t *testing.T) {
 	start(t, "main", node("b"), seeded(a))
 	o := observe(t, "main", "o", nil, nil, lonely)
 	await(t, "it sees the lonely node", 5*time.Second, sees(o, "lonely"))
-	o.source = &source{ask: func(context.Context, bool) []string { return []string{a.Address().String()} }}
+	o.source = func(context.Context, bool) []string { return []string{a.Address().String()} }
 	await(t, "it sees b", 15*time.Second, sees(o, "b"))
 }
 
