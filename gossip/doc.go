@@ -29,7 +29,7 @@
 //   - An observer is no member of the mesh. It says hello, once, and is told everything.
 //   - Memory is bounded: 256 nodes, 64 KiB of state each; 512 observers of a node, 8 at one address; 64 problems, 64
 //     questions under way; handshakes (without TLS: streams) of 32 for each address of the mesh, 8 for any other and 32
-//     for all others; 1,024 admitted connections, 256 that we have dialled for packets. No message is decompressed, and
+//     for all others; 1,024 admitted connections, 512 that we have dialled for packets. No message is decompressed, and
 //     a decoder sees no more of one than a single value may have.
 //   - No key is ever shown.
 //   - A proof has at most 8 KiB. After 8 invalid ones the other proofs of a message are not checked.

@@ -347,7 +347,7 @@ func (t *transport) take(packet []byte, from net.Addr) {
 func (t *transport) WriteTo(packet []byte, address string) (time.Time, error) {
 	now := time.Now()
 	if t.tls != nil {
-		return now, t.post(packet, address, now)
+		return now, t.post(packet, address)
 	}
 	to, err := net.ResolveUDPAddr("udp", address)
 	if err == nil {
