@@ -67,7 +67,7 @@
 // dialled when the first is due and closed after 30 s without one. Sending a packet never blocks: at most 64 wait for a
 // connection, and any more are lost, as they would be over UDP. Certificates and authorities are read at each
 // handshake, and open connections are checked again every minute. memberlist does not say whom a message is from, so
-// the speaker's name goes before what is for the delegates (heard.go). A node may say anything about who is live.
+// the speaker's name goes before what is for the delegates (guard.go). A node may say anything about who is live.
 //
 // # Observers
 //
@@ -130,7 +130,7 @@
 //     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds, and known
 //     again if it was forgotten; a question is answered again, to the process that asked it. So an answer must not do
 //     what may be done only once.
-//   - memberlist trusts bytes before it has authenticated them; guard.go and heard.go look at them first. They depend
+//   - memberlist trusts bytes before it has authenticated them; guard.go looks at them first. It depends
 //     on memberlist's format: after an update they may refuse everything, which the tests would show.
 //   - With TLS, clocks matter: a node whose clock is outside the life of the others' certificates hears nobody.
 //   - A TCP connection that stalls holds up what is queued behind it. Linux gives one up after 2 s without an

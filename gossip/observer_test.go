@@ -347,10 +347,10 @@ func TestAcceptedConnectionsAreImpatient(t *testing.T) {
 	if _, err := conn.Write([]byte{typeLabel}); err != nil {
 		t.Fatal(err)
 	}
-	accepted := (<-tr.StreamCh()).(stream)
+	accepted := (<-tr.StreamCh()).(*stream)
 	defer accepted.Close()
 	got := 0
-	raw, err := accepted.Conn.(*guarded).Conn.(buffered).Conn.(*net.TCPConn).SyscallConn()
+	raw, err := accepted.Conn.(buffered).Conn.(*net.TCPConn).SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) })
 	}
