@@ -88,13 +88,15 @@ func (s *nameserver) heard() []string {
 
 // replyTo answers any query with n A records, or says that they do not fit.
 func replyTo(query []byte, n int, truncated bool) []byte {
-	q, ok := question(query)
-	if !ok {
-		return nil
+	var q dns.Msg
+	if err := q.Unpack(query); err != nil {
+		panic(err)
 	}
-	msg := dns.Msg{MsgHdr: dns.MsgHdr{Id: binary.BigEndian.Uint16(query), Response: true, Truncated: truncated}, Question: []dns.Question{q}, Compress: true}
+	msg := new(dns.Msg).SetReply(&q)
+	msg.Truncated, msg.Compress = truncated, true
+	name := q.Question[0].Name
 	for i := range n {
-		msg.Answer = append(msg.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(192, 0, byte(i>>8), byte(i))})
+		msg.Answer = append(msg.Answer, &dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(192, 0, byte(i>>8), byte(i))})
 	}
 	b, err := msg.Pack()
 	if err != nil {

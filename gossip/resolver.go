@@ -2,7 +2,6 @@ package gossip
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"net"
@@ -90,17 +89,17 @@ func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn,
 // local answers a query if it is for us, with at most limit bytes: who asks over UDP asks again over TCP for the rest.
 // What we cannot read is not for us.
 func (r *Resolver) local(query []byte, limit int) ([]byte, bool) {
-	q, ok := question(query)
-	if !ok || query[2]&0xf8 != 0 { // it is a response, or another operation than a query
+	var q dns.Msg
+	if q.Unpack(query) != nil || q.Response || q.Opcode != dns.OpcodeQuery || len(q.Question) != 1 {
 		return nil, false
 	}
 	known := r.names.Load()
-	if r.adopted.Load() && known.elsewhere(q) {
+	if r.adopted.Load() && known.elsewhere(q.Question[0]) {
 		return nil, false
 	}
-	// Without the last two Go takes an empty answer for a lame referral, and asks the next server.
-	reply := &dns.Msg{MsgHdr: dns.MsgHdr{Id: binary.BigEndian.Uint16(query), Response: true,
-		RecursionDesired: query[2]&1 != 0, Authoritative: true, RecursionAvailable: true}, Question: []dns.Question{q}}
+	// Without these two Go takes an empty answer for a lame referral, and asks the next server.
+	reply := new(dns.Msg).SetReply(&q)
+	reply.Authoritative, reply.RecursionAvailable = true, true
 	if !known.answer(reply) {
 		return nil, false
 	}
@@ -111,20 +110,6 @@ func (r *Resolver) local(query []byte, limit int) ([]byte, bool) {
 		msg, err = reply.Pack()
 	}
 	return msg, err == nil
-}
-
-// question returns the only question of a message.
-func question(msg []byte) (q dns.Question, ok bool) {
-	const header = 12
-	if len(msg) < header || binary.BigEndian.Uint16(msg[4:]) != 1 {
-		return q, false
-	}
-	name, end, err := dns.UnpackDomainName(msg, header)
-	if err != nil || len(msg) < end+4 {
-		return q, false
-	}
-	kind, class := binary.BigEndian.Uint16(msg[end:]), binary.BigEndian.Uint16(msg[end+2:])
-	return dns.Question{Name: name, Qtype: kind, Qclass: class}, true
 }
 
 // Check proves that a lookup of our names reaches us. It fails if a line of /etc/hosts has one of them,
