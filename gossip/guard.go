@@ -21,7 +21,7 @@ import (
 //   - Compressed messages are accepted even with compression off, and grow to 40 MiB each; in packets they nest.
 //   - A stream's header makes it reserve room for a million nodes or for 20 MiB before any of them has come (net.go).
 //
-// So it is handed only kinds of messages that holdfast sends, and of a stream only what has come as a whole. With TLS, a
+// So it is handed only kinds of messages that holdfast sends, and of a stream only what has come as a whole. With TLS a
 // message for the delegates begins with the node that its speaker speaks for: memberlist does not tell them who speaks.
 
 // The first bytes of memberlist's messages, and its label (net.go, label.go).
@@ -175,8 +175,8 @@ type pushed struct {
 }
 
 // sift reads a message and writes it again, to be read from now on: its header, which says how many processes follow
-// and how many bytes for the delegates, at most limit; the processes; its speaker, and what is for the delegates. All of
-// it takes room only when it has come. It is written again because no two decoders need to agree on what was read.
+// and how many bytes for the delegates, at most limit; the processes; its speaker, and what is for the delegates. It
+// takes room only when it has come. It is written again so that memberlist's decoder need not agree with ours.
 func (s *stream) sift(head any, processes, size *int, limit int) error {
 	var out bytes.Buffer
 	if _, err := io.CopyN(&out, s.read, int64(len(s.label)+1)); err != nil {

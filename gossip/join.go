@@ -18,7 +18,6 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/hashicorp/memberlist"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 )
 
@@ -35,7 +34,6 @@ type seeker struct {
 	cfg    Config
 	port   uint16                                         // of seeds that name none, 0 for our own
 	source func(ctx context.Context, alone bool) []string // nil for none; not changed after Run has begun
-	joins  *prometheus.CounterVec
 	parts
 }
 
@@ -154,13 +152,13 @@ func (s *seeker) join(ctx context.Context, list *memberlist.Memberlist, targets 
 		tries.Go(func() {
 			_, err := list.Join([]string{t.at.String()})
 			if err == nil {
-				s.joins.WithLabelValues("joined").Inc()
+				s.series.joins.WithLabelValues("joined").Inc()
 				s.settle(t.key())
 				s.lg.Info("joined gossip", zap.Stringer("through", t.at))
 				return
 			}
 			if ctx.Err() == nil {
-				s.joins.WithLabelValues("failed").Inc()
+				s.series.joins.WithLabelValues("failed").Inc()
 				s.unjoined(t, err)
 			}
 		})
