@@ -61,29 +61,18 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 
 // splitSeed takes "host", "host:port", "::1" and "[::1]:port" apart.
 func splitSeed(seed string, port uint16) (string, uint16, error) {
-	bare := seed
-	if strings.HasPrefix(seed, "[") && strings.HasSuffix(seed, "]") {
-		bare = seed[1 : len(seed)-1]
-	}
-	if ip, err := netip.ParseAddr(bare); err == nil {
+	if ip, err := netip.ParseAddr(seed); err == nil {
 		return ip.String(), port, nil
 	}
-	host := seed
-	if strings.Contains(seed, ":") {
-		h, p, err := net.SplitHostPort(seed)
-		if err != nil {
-			return "", 0, fmt.Errorf("read seed %q: %w", seed, err)
-		}
-		n, err := strconv.ParseUint(p, 10, 16)
-		if err != nil || n == 0 {
-			return "", 0, fmt.Errorf("read seed %q: port must be 1–65535, got %q", seed, p)
-		}
-		host, port = h, uint16(n)
+	host, text, err := net.SplitHostPort(seed)
+	if err != nil {
+		host, text, err = net.SplitHostPort(fmt.Sprintf("%s:%d", seed, port))
 	}
-	if host == "" || strings.ContainsAny(host, " \t/#") {
-		return "", 0, fmt.Errorf("read seed %q: not a host", seed)
+	n, wrong := strconv.ParseUint(text, 10, 16)
+	if err != nil || wrong != nil || n == 0 || host == "" || strings.ContainsAny(host, " \t/#") {
+		return "", 0, fmt.Errorf("read seed %q: it must be a host or host:port, with a port of 1–65535", seed)
 	}
-	return host, port, nil
+	return host, uint16(n), nil
 }
 
 // lines returns what a human wrote into a list file: no comments, no blanks.

@@ -285,7 +285,7 @@ func TestMeshForgetsByItself(t *testing.T) {
 			t.Errorf("a blank node: got %v", m.Nodes())
 		}
 		m.Settle(true)
-		if len(m.Nodes()) != 1 || m.count(false) != 0 || len(m.Lost()) != 1 {
+		if len(m.Nodes()) != 1 || m.count(false) != 0 || len(m.remembered()) != 2 {
 			t.Errorf("a member: got %v", m.Nodes())
 		}
 		select {
@@ -300,7 +300,7 @@ func TestMeshForgetsByItself(t *testing.T) {
 		if got := m.forget(lastWord{"x", 1, 1}, true); got.refused() || len(m.Nodes()) != 2 {
 			t.Errorf("dry: got %+v, %v", got, m.Nodes())
 		}
-		if got := m.forget(lastWord{"x", 1, 1}, false); got.refused() || len(m.Nodes()) != 1 || len(m.Lost()) != 0 {
+		if got := m.forget(lastWord{"x", 1, 1}, false); got.refused() || len(m.Nodes()) != 1 || len(m.remembered()) != 1 {
 			t.Errorf("got %+v, %v", got, m.Nodes())
 		}
 	})

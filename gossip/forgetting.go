@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -67,8 +66,8 @@ func (m *Mesh) Forget(ctx context.Context, name string, dry bool) (Forgetting, e
 	if name == m.self.Node {
 		return Forgetting{}, fmt.Errorf("%s is the node that was asked: stop it, and ask another node to forget it", name)
 	}
-	nodes := m.Nodes()
-	n, err := findLost(name, nodes, m.Lost())
+	nodes := m.remembered()
+	n, err := findLost(name, nodes)
 	if err != nil {
 		return Forgetting{}, err
 	}
@@ -125,20 +124,21 @@ func (a forgetAnswer) refusal(name, by string) error {
 }
 
 // findLost returns the lost node with this name, forgotten by time or not, or says why there is none.
-func findLost(name string, nodes, lost []Node) (Node, error) {
-	var names []string
-	for _, n := range lost {
-		if n.Node == name {
+func findLost(name string, nodes []Node) (Node, error) {
+	var lost []string
+	for _, n := range nodes {
+		switch {
+		case n.Node == name && n.Live:
+			return Node{}, fmt.Errorf("%s is live: stop it first; a node that runs would be known again at once", name)
+		case n.Node == name:
 			return n, nil
+		case !n.Live:
+			lost = append(lost, n.Node)
 		}
-		names = append(names, n.Node)
-	}
-	if slices.ContainsFunc(nodes, func(n Node) bool { return n.Node == name }) {
-		return Node{}, fmt.Errorf("%s is live: stop it first; a node that runs would be known again at once", name)
 	}
 	known := "no node is lost"
-	if len(names) > 0 {
-		known = "lost are " + strings.Join(names, ", ")
+	if len(lost) > 0 {
+		known = "lost are " + strings.Join(lost, ", ")
 	}
 	return Node{}, fmt.Errorf("no node %q is known; %s", name, known)
 }

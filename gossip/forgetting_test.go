@@ -19,7 +19,7 @@ func TestForgetAll(t *testing.T) {
 	type answers map[string]forgetAnswer
 	stray := lostNode("stray")
 	live := func(name string) Node { return Node{Meta: Meta{Node: name}, Live: true} }
-	nodes := []Node{live("n1"), live("n2"), stray}
+	nodes := []Node{live("n1"), live("n2"), lostNode("old"), stray}
 	for what, c := range map[string]struct {
 		node    string
 		dry     bool
@@ -33,7 +33,7 @@ func TestForgetAll(t *testing.T) {
 		"forgotten":      {node: "stray", orders: 4, told: []string{"n1", "n2"}},
 		"dry":            {node: "stray", dry: true, orders: 2, told: []string{"n1", "n2"}},
 		"forgotten here": {node: "old", orders: 4, told: []string{"n1", "n2"}},
-		"unknown":        {node: "starry", err: `no node "starry" is known; lost are stray, old`},
+		"unknown":        {node: "starry", err: `no node "starry" is known; lost are old, stray`},
 		"live":           {node: "n2", err: "n2 is live: stop it first"},
 		"live elsewhere": {node: "stray", answers: answers{"n2": {Live: true}}, orders: 2, err: "nothing was changed: node n2 hears stray"},
 		"later":          {node: "stray", answers: answers{"n2": {Later: true}}, orders: 2, err: "nothing was changed: node n2 has heard more"},
@@ -56,7 +56,7 @@ func TestForgetAll(t *testing.T) {
 				}
 				return json.Marshal(c.late[node])
 			}
-			n, err := findLost(c.node, nodes, []Node{stray, lostNode("old")})
+			n, err := findLost(c.node, nodes)
 			var r Forgetting
 			if err == nil {
 				r, err = forgetAll(t.Context(), n, c.dry, nodes, ask)

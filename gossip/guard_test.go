@@ -22,9 +22,9 @@ type said struct {
 func (s said) Read(p []byte) (int, error) { return s.Reader.Read(p) }
 
 // unfiltered is a stream of cluster main in the clear, or under a key.
-func unfiltered(words []byte, keyed bool) *guarded {
+func unfiltered(words []byte, keyed bool) *stream {
 	r := rules{label: "main", keyed: keyed}
-	return guard(said{Reader: bytes.NewReader(words)}, r.head(), hearing{rules: r}, maxStranger)
+	return r.stream(said{Reader: bytes.NewReader(words)}, Speaker{}, r.head(), maxStranger, func() {})
 }
 
 func announce(nodes, state byte) []byte {

@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"bufio"
 	"bytes"
 	"compress/lzw"
 	"encoding/binary"
@@ -240,6 +239,7 @@ func TestLargeWordsTakeNoMemory(t *testing.T) {
 		"a meta of 4 GiB":    append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa4Meta\xc6\xff\xff\xff\xff"...),
 		"versions of 4 GiB":  append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa3Vsn\xdd\xff\xff\xff\xff"...),
 		"an encrypted 4 GiB": {typeEncrypt, 0xff, 0xff, 0xff, 0xff, 1},
+		"nodes without end":  append([]byte("\x06\x83\xa5Nodes\xce\x00\x0f\xff\xff\xacUserStateLen\x00\xa4Join\xc2"), bytes.Repeat([]byte{0x80}, 1<<20)...),
 	} {
 		if got := grown(func() { say(t, a, labelled(a, msg...)) }); got > 4<<20 {
 			t.Errorf("%s: %d bytes were allocated", name, got)
@@ -279,23 +279,21 @@ func TestLargeValuesTakeNoMemory(t *testing.T) {
 	}
 	for name, process := range map[string][]byte{"a name": large("\x81\xa4Name"), "a meta": large("\x81\xa4Meta"),
 		"a key": large("\x81"), "what is not known": large("\x81\xa1X")} {
-		msg := append([]byte("\x83\xa5Nodes\x01\xacUserStateLen\x00\xa4Join\xc2"), process...)
+		msg := append([]byte("\x06\x83\xa5Nodes\x01\xacUserStateLen\x00\xa4Join\xc2"), process...)
 		var err error
-		got := grown(func() {
-			in := newValues(bufio.NewReader(bytes.NewReader(msg)), maxStream)
-			err = hearing{from: Speaker{Role: RoleNode}}.pushPull(in, &bytes.Buffer{})
-		})
+		got := grown(func() { err = heardFrom("", msg, maxStream).check() })
 		if got > 1<<20 || !errors.Is(err, errHeader) {
 			t.Errorf("%s of a process: %d bytes were allocated, and got %v", name, got, err)
 		}
 	}
-	many := []byte("\x83\xa5Nodes\xd1\x0f\xff\xacUserStateLen\x00\xa4Join\xc2")
+	many := []byte("\x06\x83\xa5Nodes\xd1\x0f\xff\xacUserStateLen\x00\xa4Join\xc2")
 	for range 0xfff {
 		many = append(append(many, "\x81\xa4Meta\xc5\x07\x00"...), make([]byte, 0x700)...)
 	}
-	in := newValues(bufio.NewReader(bytes.NewReader(many)), maxStranger)
-	if err := (hearing{from: Speaker{RoleNode, "a"}}).pushPull(in, &bytes.Buffer{}); !errors.Is(err, errHeader) || in.rest != 0 {
-		t.Errorf("more processes than a stranger may tell: got %v, %d bytes are left", err, in.rest)
+	rest := bytes.NewReader(many)
+	err := rules{}.stream(said{Reader: rest}, Speaker{RoleNode, "a"}, nil, maxStranger, func() {}).check()
+	if read := len(many) - rest.Len(); !errors.Is(err, errHeader) || read < maxStranger || read > maxStranger+4<<10 {
+		t.Errorf("more processes than a stranger may tell: got %v, %d bytes were read", err, read)
 	}
 	for name, word := range map[string][]byte{"a name": large("\x81\xa4Node"), "a state": large("\x81\xa5State"),
 		"a proof": large("\x81\xa5Proof"), "an address": large("\x81\xa7Address"), "a key": large("\x81")} {
@@ -310,19 +308,25 @@ func TestLargeValuesTakeNoMemory(t *testing.T) {
 		m := node(fmt.Sprintf("%0*d", maxNode, i))
 		all.entries = append(all.entries, entry{Meta: m, State: make([]byte, maxState), Proof: make([]byte, maxProof)})
 	}
-	said := encode(all)
-	msg := append(binary.BigEndian.AppendUint32([]byte("\x83\xa5Nodes\x00\xacUserStateLen\xce"), uint32(len(said))),
-		append([]byte("\xa4Join\xc2"), said...)...)
-	var out bytes.Buffer
-	var err error
+	whole := encode(all)
+	msg := append(binary.BigEndian.AppendUint32([]byte("\x06\x83\xa5Nodes\x00\xacUserStateLen\xce"), uint32(len(whole))),
+		append([]byte("\xa4Join\xc2"), whole...)...)
+	in := heardFrom("a", msg, maxStream)
 	if got := grown(func() {
-		in := newValues(bufio.NewReader(bytes.NewReader(msg)), maxStream)
-		if err = (hearing{from: Speaker{RoleNode, "a"}}).pushPull(in, &out); err == nil {
-			_, err = decode(said)
+		if err = in.check(); err == nil {
+			_, err = decode(whole)
 		}
-	}); got > 128<<20 || err != nil || !bytes.HasSuffix(out.Bytes(), append([]byte("\x00\x00\x00\x01a"), said...)) {
-		t.Errorf("the largest words: %d bytes were allocated, %d are left, %v", got, out.Len(), err)
+	}); got > 128<<20 || err != nil {
+		t.Errorf("the largest words: %d bytes were allocated, %v", got, err)
 	}
+	if out, err := io.ReadAll(in); err != nil || !bytes.HasSuffix(out, append([]byte("\x00\x00\x00\x01a"), whole...)) {
+		t.Errorf("the largest words: %d bytes are left, %v", len(out), err)
+	}
+}
+
+// heardFrom is a stream on which a node, "" for anyone, says something without a label.
+func heardFrom(node string, msg []byte, limit int) *stream {
+	return rules{}.stream(said{Reader: bytes.NewReader(msg)}, Speaker{RoleNode, node}, nil, limit, func() {})
 }
 
 // Who holds streams open keeps nobody of the mesh out, and not many are taken.

@@ -18,7 +18,6 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/hashicorp/memberlist"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 )
 
@@ -33,19 +32,15 @@ const (
 // seeker finds seeds and lost nodes that are not in the mesh.
 type seeker struct {
 	cfg    Config
-	port   uint16  // of seeds that name none, 0 for our own
-	source *source // nil for none; not changed after Run has begun
-	joins  *prometheus.CounterVec
+	port   uint16                                         // of seeds that name none, 0 for our own
+	source func(ctx context.Context, alone bool) []string // nil for none; not changed after Run has begun
 	parts
 }
 
 // UseSeeds has a source of seeds, written as in Config.Seeds, asked at every attempt to join. alone says that no other
-// process is live: a source for which looking is expensive looks harder then. ctx ends after 3 s. A source that answers
-// later, or never, does not hold up the attempt; until it answers, its last answer stands, and it is not asked again.
-// Call UseSeeds before Run.
-func (s *seeker) UseSeeds(ask func(ctx context.Context, alone bool) []string) {
-	s.source = &source{ask: ask}
-}
+// process is live: a source for which looking is expensive looks harder then. ctx ends after 3 s, and the source must
+// return then. Call UseSeeds before Run.
+func (s *seeker) UseSeeds(source func(ctx context.Context, alone bool) []string) { s.source = source }
 
 // rejoin looks for seeds and lost nodes that are not in the mesh, until ctx ends. memberlist forgets a lost node after
 // a while and never looks for it again: this is what heals a partitioned mesh.
@@ -114,7 +109,9 @@ func (s *seeker) seeds(ctx context.Context) []target {
 	}
 	configured := len(names)
 	if s.source != nil {
-		names = append(names, s.source.seeds(ctx, s.known.alone())...)
+		limited, cancel := context.WithTimeout(ctx, resolveTime)
+		names = append(names, s.source(limited, s.known.alone())...)
+		cancel()
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
@@ -155,13 +152,13 @@ func (s *seeker) join(ctx context.Context, list *memberlist.Memberlist, targets 
 		tries.Go(func() {
 			_, err := list.Join([]string{t.at.String()})
 			if err == nil {
-				s.joins.WithLabelValues("joined").Inc()
+				s.series.joins.WithLabelValues("joined").Inc()
 				s.settle(t.key())
 				s.lg.Info("joined gossip", zap.Stringer("through", t.at))
 				return
 			}
 			if ctx.Err() == nil {
-				s.joins.WithLabelValues("failed").Inc()
+				s.series.joins.WithLabelValues("failed").Inc()
 				s.unjoined(t, err)
 			}
 		})
@@ -199,41 +196,4 @@ func onlyError(err error) string {
 		err = inner
 	}
 	return strings.Join(strings.Fields(err.Error()), " ")
-}
-
-// source asks in the background, one question at a time. Only the caller waits for the answer, for at most resolveTime:
-// what is behind it, an API or a disk, must not keep us from all other seeds.
-type source struct {
-	ask func(ctx context.Context, alone bool) []string
-
-	mu   sync.Mutex
-	busy bool // a question is under way
-	last []string
-}
-
-// seeds returns the answer to a new question, or the last one when there is none in time.
-func (s *source) seeds(ctx context.Context, alone bool) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy {
-		return s.last
-	}
-	s.busy = true
-	ctx, cancel := context.WithTimeout(ctx, resolveTime)
-	answered := make(chan struct{})
-	go func() {
-		defer cancel()
-		defer close(answered)
-		answer := s.ask(ctx, alone)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.last, s.busy = answer, false
-	}()
-	s.mu.Unlock()
-	select {
-	case <-answered:
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
-	return s.last
 }

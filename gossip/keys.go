@@ -35,8 +35,7 @@ const (
 // keyring is memberlist's own, with the keys of a gossip.key-file, which it follows. Without a file it has none.
 type keyring struct {
 	path  string
-	keys  [][]byte // the first encrypts, each decrypts
-	ring  memberlist.Keyring
+	ring  memberlist.Keyring // the first key encrypts, each decrypts
 	shown atomic.Pointer[derived]
 }
 
@@ -140,14 +139,13 @@ func (r *keyring) refresh() (changed bool, err error) {
 	if r.path != "" {
 		keys, err = readKeys(r.path)
 	}
-	if err != nil || r.shown.Load() != nil && slices.EqualFunc(keys, r.keys, bytes.Equal) {
+	if err != nil || r.shown.Load() != nil && slices.EqualFunc(keys, r.ring.GetKeys(), bytes.Equal) {
 		return false, err
 	}
 	d, err := derive(keys)
 	if err != nil {
 		return false, err
 	}
-	r.keys = keys
 	r.shown.Store(d)
 	if len(keys) == 0 {
 		return true, nil
@@ -189,7 +187,7 @@ func (r *keyring) follow(ctx context.Context, n *notices, lg *zap.Logger) {
 		}
 		n.settle(ProblemKeyFile)
 		if changed {
-			lg.Info("gossip keys changed", zap.Int("keys", len(r.keys)))
+			lg.Info("gossip keys changed", zap.Int("keys", len(r.ring.GetKeys())))
 			n.settleAll(reasonKey + "/")
 		}
 	}

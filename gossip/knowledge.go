@@ -68,9 +68,9 @@ func look[T any](k *knowledge, f func(v *view) T) T {
 	return f(k.view)
 }
 
-// Lost returns every node that is not live, those that are forgotten by time included, sorted by name.
-func (k *knowledge) Lost() []Node {
-	return look(k, func(v *view) []Node { return v.listed(func(r *record) bool { return !r.Live }) })
+// remembered returns every node, those that are forgotten by time included, sorted by name.
+func (k *knowledge) remembered() []Node {
+	return look(k, func(v *view) []Node { return v.listed(func(*record) bool { return true }) })
 }
 
 // Twins returns the live processes of other nodes that do not count for them, sorted: Ask takes them for nodes.
@@ -144,10 +144,9 @@ func (k *knowledge) left(meta Meta, itself bool) {
 
 // room reports whether a process may become live: it is us, is live already, or one more fits.
 func (k *knowledge) room(meta Meta) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	_, known := k.view.peers[meta.process()]
-	return known || meta == k.view.self || k.view.fits(time.Now())
+	return look(k, func(v *view) bool {
+		return v.peers[meta.process()] != nil || meta == v.self || v.fits(time.Now())
+	})
 }
 
 // twins names the live processes of other nodes that do not count.
@@ -159,11 +158,20 @@ func (k *knowledge) twins() (names map[string]string) {
 // alone reports whether no other node is live.
 func (k *knowledge) alone() bool { return look(k, func(v *view) bool { return len(v.peers) == 0 }) }
 
-// addresses returns where live processes gossip, and where the lost ones gossiped last.
+// addresses returns where live processes gossip, and where the lost nodes gossiped last.
 func (k *knowledge) addresses() (heard map[netip.AddrPort]bool, lost []netip.AddrPort) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.view.heard(), k.view.lost()
+	heard = map[netip.AddrPort]bool{}
+	for _, p := range k.view.peers {
+		heard[p.gossip] = true
+	}
+	for _, rec := range k.view.nodes {
+		if !rec.Live && rec.gossip.IsValid() {
+			lost = append(lost, rec.gossip)
+		}
+	}
+	return heard, lost
 }
 
 // locate returns the live process that a question to a node, or to one of Twins, goes to.

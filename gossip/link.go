@@ -12,16 +12,15 @@ import (
 
 const (
 	linkIdle  = 30 * time.Second       // without a packet, after which a connection is closed by who dialled it
-	maxLinks  = maxNodes               // connections for packets that we have dialled
+	maxLinks  = 2 * maxNodes           // connections for packets that we have dialled
 	maxQueued = 64                     // packets that wait for a connection; memberlist repeats what is dropped
 	dialPause = 200 * time.Millisecond // after a connection that failed
 )
 
 // links are the connections for packets, by address.
 type links struct {
-	mu       sync.Mutex
-	to       map[string]*link
-	carrying int // links, and those that are no more and have not ended
+	mu sync.Mutex
+	to map[string]*link
 }
 
 // link is the connection for the packets to one address. It is dialled when the first of them is due, and a sender
@@ -29,8 +28,6 @@ type links struct {
 type link struct {
 	address string
 	queue   chan []byte
-	used    time.Time // when the last one was sent; guarded by links.mu
-	ended   chan struct{}
 
 	// The present connection belongs to carry.
 	conn    *tls.Conn     // nil while there is none
@@ -38,8 +35,8 @@ type link struct {
 	checked time.Time
 }
 
-// post queues a packet for a link.
-func (t *transport) post(packet []byte, address string, now time.Time) error {
+// post queues a packet for a link. What finds no room is lost, as it would be over UDP.
+func (t *transport) post(packet []byte, address string) error {
 	if len(packet) > maxPacket {
 		return fmt.Errorf("send a packet of %d bytes: at most %d are allowed", len(packet), maxPacket)
 	}
@@ -52,61 +49,40 @@ func (t *transport) post(packet []byte, address string, now time.Time) error {
 			return nil
 		default:
 		}
-		if t.carrying >= 2*maxLinks { // those that were cut still dial
+		if len(t.to) >= maxLinks {
 			return nil
 		}
-		if len(t.to) >= maxLinks {
-			t.cut()
-		}
-		t.carrying++
-		l = &link{address: address, queue: make(chan []byte, maxQueued), ended: make(chan struct{})}
+		l = &link{address: address, queue: make(chan []byte, maxQueued)}
 		t.to[address] = l
 		t.work.Go(func() { t.carry(l) })
 	}
-	l.used = now
 	select {
 	case l.queue <- bytes.Clone(packet):
-	default: // it is lost, as one over UDP would be
+	default:
 	}
 	return nil
 }
 
-// cut ends the least recently used link.
-func (s *links) cut() {
-	var oldest *link
-	for _, l := range s.to {
-		if oldest == nil || l.used.Before(oldest.used) {
-			oldest = l
-		}
-	}
-	close(oldest.ended)
-	delete(s.to, oldest.address)
-}
-
-// unused removes a link that was not used for linkIdle.
+// unused removes a link for which no packet waits.
 func (s *links) unused(l *link) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.to[l.address] != l || len(l.queue) > 0 || time.Since(l.used) < linkIdle {
+	if len(l.queue) > 0 {
 		return false
 	}
 	delete(s.to, l.address)
 	return true
 }
 
-// carry writes the packets of a link until it is unused or cut, or Shutdown.
+// carry writes the packets of a link until none has come for linkIdle, or Shutdown.
 func (t *transport) carry(l *link) {
-	defer func() {
-		l.close()
-		t.links.mu.Lock()
-		t.carrying--
-		t.links.mu.Unlock()
-	}()
-	idle := time.NewTicker(linkIdle)
+	defer l.close()
+	idle := time.NewTimer(linkIdle)
 	defer idle.Stop()
 	for {
 		select {
 		case p := <-l.queue:
+			idle.Reset(linkIdle)
 			if t.write(l, p) {
 				continue
 			}
@@ -124,8 +100,7 @@ func (t *transport) carry(l *link) {
 			if t.unused(l) {
 				return
 			}
-		case <-l.ended:
-			return
+			idle.Reset(linkIdle)
 		case <-t.done:
 			for l.conn != nil && len(l.queue) > 0 && t.write(l, <-l.queue) {
 				continue

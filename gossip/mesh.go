@@ -42,7 +42,6 @@ type Mesh struct {
 
 	cfg     Config
 	self    Meta
-	series  *series
 	started chan struct{} // closed once bound; what follows is there then
 	streams *transport
 }
@@ -53,6 +52,7 @@ type parts struct {
 	known    *knowledge // what is known of the mesh
 	here     *endpoint  // memberlist, and what carries its messages
 	*notices            // what is wrong
+	series   *series
 	lg       *zap.Logger
 }
 
@@ -60,13 +60,11 @@ type parts struct {
 // within 10 s; several may run at once. The error names what is wrong in cfg, cluster or self.
 func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context, question []byte) ([]byte, error),
 	lg *zap.Logger, reg prometheus.Registerer) (*Mesh, error) {
-	label, err := labelOf(cfg, cluster, self)
+	p, err := newParts(cfg, cluster, self, newKnowledge(self, cfg.ForgetAfter, lg), lg, reg)
 	if err != nil {
 		return nil, err
 	}
-	m := &Mesh{cfg: cfg, self: self, started: make(chan struct{})}
-	m.parts, m.series = newParts(self, label, cfg, lg, reg)
-	m.knowledge, m.endpoint = m.known, m.here
+	m := &Mesh{parts: p, knowledge: p.known, endpoint: p.here, cfg: cfg, self: self, started: make(chan struct{})}
 	m.prover = &prover{parts: m.parts, keys: keyring{path: cfg.KeyFile}}
 	m.audience = &audience{prover: m.prover, there: map[*tls.Conn]Meta{}}
 	m.asking = newAsking(m.parts, self, func(ctx context.Context, question []byte) ([]byte, error) {
@@ -75,34 +73,29 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 		}
 		return answer(ctx, question)
 	})
-	m.seeker = &seeker{parts: m.parts, cfg: cfg, joins: m.series.joins}
+	m.seeker = &seeker{parts: m.parts, cfg: cfg}
 	return m, nil
 }
 
-// labelOf returns the label of a cluster's gossip, or what is wrong.
-func labelOf(cfg Config, cluster string, self Meta) (label string, err error) {
+// newParts makes the parts of a process of the named cluster, or says what is wrong in cfg, cluster or self.
+func newParts(cfg Config, cluster string, self Meta, known *knowledge, lg *zap.Logger,
+	reg prometheus.Registerer) (p parts, err error) {
 	if err := invalid.Join(cfg.Validate); err != nil {
-		return "", err
+		return p, err
 	}
 	if cfg.Listen == "" {
-		return "", fmt.Errorf("gossip.listen: must be host:port with an IP address without zone, got %q", cfg.Listen)
+		return p, fmt.Errorf("gossip.listen: must be host:port with an IP address without zone, got %q", cfg.Listen)
 	}
-	label = "holdfast/" + cluster
+	label := "holdfast/" + cluster
 	if cluster == "" || len(label) > memberlist.LabelMaxSize {
-		return "", fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", memberlist.LabelMaxSize-len("holdfast/"),
-			cluster)
+		return p, fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", memberlist.LabelMaxSize-len("holdfast/"), cluster)
 	}
 	if err := self.check(); err != nil {
-		return "", fmt.Errorf("describe this node: %w", err)
+		return p, fmt.Errorf("describe this node: %w", err)
 	}
-	return label, nil
-}
-
-func newParts(self Meta, label string, cfg Config, lg *zap.Logger, reg prometheus.Registerer) (parts, *series) {
-	p := parts{label: label, known: newKnowledge(self, cfg.ForgetAfter, lg), here: &endpoint{}, lg: lg}
-	s := newSeries(reg, p.known.count)
-	p.notices = newNotices(lg, time.Now, s.rejected)
-	return p, s
+	s := newSeries(reg, known.count)
+	return parts{label: label, known: known, here: &endpoint{}, notices: newNotices(lg, time.Now, s.rejected), series: s,
+		lg: lg}, nil
 }
 
 // Run listens, finds the other nodes and keeps finding them, until ctx ends; then it tells them so, for

@@ -42,18 +42,14 @@ type Observer struct {
 // NewObserver returns an observer of the named cluster. It dials from the address of cfg.Listen; seeds without a port
 // get the port of cfg.Listen. The error names what is wrong in cfg, cluster or self.
 func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prometheus.Registerer) (*Observer, error) {
-	label, err := labelOf(cfg, cluster, self)
+	p, err := newParts(cfg, cluster, self, newKnowledge(Meta{}, cfg.ForgetAfter, lg), lg, reg)
 	if err != nil {
 		return nil, err
 	}
-	at := netip.MustParseAddrPort(cfg.Listen) // labelOf has parsed it
-	o := &Observer{self: self, dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}}
-	var s *series
-	o.parts, s = newParts(Meta{}, label, cfg, lg, reg)
-	o.knowledge = o.known
-	o.prover = &prover{parts: o.parts, keys: keyring{path: cfg.KeyFile}}
-	o.seeker = &seeker{parts: o.parts, cfg: cfg, joins: s.joins, port: at.Port()}
-	return o, nil
+	at := netip.MustParseAddrPort(cfg.Listen) // newParts has parsed it
+	return &Observer{parts: p, knowledge: p.known, prover: &prover{parts: p, keys: keyring{path: cfg.KeyFile}},
+		seeker: &seeker{parts: p, cfg: cfg, port: at.Port()}, self: self,
+		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}}, nil
 }
 
 // Run hears the nodes until ctx ends, and then returns nil. It returns an error only if the key file is unusable at the
@@ -164,7 +160,7 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 			case err == nil:
 				_ = l.NetConn().Close()
 			case ctx.Err() == nil:
-				o.joins.WithLabelValues("failed").Inc()
+				o.series.joins.WithLabelValues("failed").Inc()
 				o.unjoined(t, err)
 			}
 		})
@@ -210,7 +206,7 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 // hear follows a node's words until the connection ends, or another node hears more live nodes. Then hear returns
 // the connection to that node.
 func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
-	o.joins.WithLabelValues("joined").Inc()
+	o.series.joins.WithLabelValues("joined").Inc()
 	o.lg.Info("joined gossip", zap.Stringer("through", l.at))
 	ctx, cancel := context.WithCancel(ctx)
 	var reader sync.WaitGroup

@@ -133,7 +133,7 @@ func TestObserverLeavesALonelyNode(t *testing.T) {
 	start(t, "main", node("b"), seeded(a))
 	o := observe(t, "main", "o", nil, nil, lonely)
 	await(t, "it sees the lonely node", 5*time.Second, sees(o, "lonely"))
-	o.source = &source{ask: func(context.Context, bool) []string { return []string{a.Address().String()} }}
+	o.source = func(context.Context, bool) []string { return []string{a.Address().String()} }
 	await(t, "it sees b", 15*time.Second, sees(o, "b"))
 }
 
@@ -347,10 +347,10 @@ func TestAcceptedConnectionsAreImpatient(t *testing.T) {
 	if _, err := conn.Write([]byte{typeLabel}); err != nil {
 		t.Fatal(err)
 	}
-	accepted := (<-tr.StreamCh()).(stream)
+	accepted := (<-tr.StreamCh()).(*stream)
 	defer accepted.Close()
 	got := 0
-	raw, err := accepted.Conn.(*guarded).Conn.(buffered).Conn.(*net.TCPConn).SyscallConn()
+	raw, err := accepted.Conn.(buffered).Conn.(*net.TCPConn).SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) })
 	}

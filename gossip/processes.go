@@ -51,12 +51,3 @@ func (s *processes) fits(now time.Time) bool {
 	}
 	return len(s.peers) < maxNodes-1 && len(s.gone) < maxGone
 }
-
-// heard returns where live processes gossip.
-func (s *processes) heard() map[netip.AddrPort]bool {
-	out := make(map[netip.AddrPort]bool, len(s.peers))
-	for _, p := range s.peers {
-		out[p.gossip] = true
-	}
-	return out
-}

@@ -2,7 +2,6 @@ package gossip
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"net"
@@ -16,7 +15,7 @@ import (
 )
 
 // Resolver answers the names of the slots from a table and forwards every other question, unchanged,
-// to the nameserver that was to be asked. It opens no sockets but those, and no goroutine outlives its conversation.
+// to the nameserver that was to be asked. It opens no sockets but those, and starts no goroutine.
 type Resolver struct {
 	zone  string
 	hosts string
@@ -76,53 +75,41 @@ func (r *Resolver) Adopt(adopted bool) {
 // is where etcd's dialers look. It is the same one each time.
 func (r *Resolver) Resolver() *net.Resolver { return r.net }
 
-// dial returns a conversation with ourselves in place of one with the nameserver at address. It ends
-// with ctx.
+// dial returns a connection to the nameserver at address on which we answer what is for us. Dialling ends with ctx.
 func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return converse(ctx, func(ctx context.Context, query []byte) ([]byte, error) {
-		if reply, ok := r.local(query); ok {
-			return reply, nil
-		}
-		return forward(ctx, network, address, query)
-	}), nil
+	e := &exchange{tcp: strings.HasPrefix(network, "tcp"), local: r.local, dial: func() (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}}
+	if e.tcp {
+		return e, nil
+	}
+	return packets{e}, nil
 }
 
-// local answers a query if it is for us. What we cannot read is not.
-func (r *Resolver) local(query []byte) ([]byte, bool) {
-	q, ok := question(query)
-	if !ok || query[2]&0xf8 != 0 { // it is a response, or another operation than a query
+// local answers a query if it is for us, with at most limit bytes: who asks over UDP asks again over TCP for the rest.
+// What we cannot read is not for us.
+func (r *Resolver) local(query []byte, limit int) ([]byte, bool) {
+	var q dns.Msg
+	if q.Unpack(query) != nil || q.Response || q.Opcode != dns.OpcodeQuery || len(q.Question) != 1 {
 		return nil, false
 	}
 	known := r.names.Load()
-	if r.adopted.Load() && known.elsewhere(q) {
+	if r.adopted.Load() && known.elsewhere(q.Question[0]) {
 		return nil, false
 	}
-	// Without the last two Go takes an empty answer for a lame referral, and asks the next server.
-	reply := &dns.Msg{MsgHdr: dns.MsgHdr{Id: binary.BigEndian.Uint16(query), Response: true,
-		RecursionDesired: query[2]&1 != 0, Authoritative: true, RecursionAvailable: true}, Question: []dns.Question{q}}
+	// Without these two Go takes an empty answer for a lame referral, and asks the next server.
+	reply := new(dns.Msg).SetReply(&q)
+	reply.Authoritative, reply.RecursionAvailable = true, true
 	if !known.answer(reply) {
 		return nil, false
 	}
+	reply.Truncate(limit)
 	msg, err := reply.Pack()
 	if err != nil {
 		reply.Answer, reply.Rcode = nil, dns.RcodeServerFailure
 		msg, err = reply.Pack()
 	}
 	return msg, err == nil
-}
-
-// question returns the only question of a message.
-func question(msg []byte) (q dns.Question, ok bool) {
-	const header = 12
-	if len(msg) < header || binary.BigEndian.Uint16(msg[4:]) != 1 {
-		return q, false
-	}
-	name, end, err := dns.UnpackDomainName(msg, header)
-	if err != nil || len(msg) < end+4 {
-		return q, false
-	}
-	kind, class := binary.BigEndian.Uint16(msg[end:]), binary.BigEndian.Uint16(msg[end+2:])
-	return dns.Question{Name: name, Qtype: kind, Qclass: class}, true
 }
 
 // Check proves that a lookup of our names reaches us. It fails if a line of /etc/hosts has one of them,

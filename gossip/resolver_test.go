@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
 	"go.uber.org/zap"
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -58,8 +60,7 @@ func pack(t testing.TB, name string, kind dnsmessage.Type) []byte {
 }
 
 // converseWith asks over a connection of the resolver's, as net.Resolver would ask the server.
-func converseWith(r *Resolver, network, server string, query []byte) (dnsmessage.Message, error) {
-	var msg dnsmessage.Message
+func converseWith(r *Resolver, network, server string, query []byte) (msg dnsmessage.Message, err error) {
 	conn, err := r.Resolver().Dial(context.Background(), network, server)
 	if err != nil {
 		return msg, err
@@ -68,18 +69,33 @@ func converseWith(r *Resolver, network, server string, query []byte) (dnsmessage
 	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		return msg, err
 	}
-	if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(query))), query...)); err != nil {
+	if _, over := conn.(net.PacketConn); over != (network == "udp") {
+		return msg, errors.New("net.Resolver would not speak as over " + network)
+	}
+	if network == "tcp" {
+		query = append(binary.BigEndian.AppendUint16(nil, uint16(len(query))), query...)
+	}
+	if _, err := conn.Write(query); err != nil {
 		return msg, err
 	}
-	var head [2]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
+	reply := make([]byte, 1<<16)
+	n := 0
+	if network == "udp" {
+		n, err = conn.Read(reply)
+	} else if _, err = io.ReadFull(conn, reply[:2]); err == nil {
+		n, err = io.ReadFull(conn, reply[:binary.BigEndian.Uint16(reply)])
+	}
+	if err != nil {
 		return msg, err
 	}
-	reply := make([]byte, binary.BigEndian.Uint16(head[:]))
-	if _, err := io.ReadFull(conn, reply); err != nil {
-		return msg, err
-	}
-	return msg, msg.Unpack(reply)
+	return msg, msg.Unpack(reply[:n])
+}
+
+// through is a net.Resolver that asks us, and one nameserver for the rest.
+func through(r *Resolver, server string) *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return r.dial(ctx, network, server)
+	}}
 }
 
 // texts makes answers comparable.
@@ -181,47 +197,60 @@ func TestLookups(t *testing.T) {
 }
 
 func notFound(err error) bool {
-	var dns *net.DNSError
-	return errors.As(err, &dns) && dns.IsNotFound
+	var failed *net.DNSError
+	return errors.As(err, &failed) && failed.IsNotFound
 }
 
+// What does not fit into a packet comes over TCP, as that of a nameserver would, and from us.
+func TestOurLargeAnswers(t *testing.T) {
+	t.Parallel()
+	r, table := testResolver(), map[string][]netip.Addr{}
+	for i := range 500 {
+		table[fmt.Sprint("slot", i)] = addrs("10.0.0.1")
+	}
+	r.Set(table)
+	for network, whole := range map[string]bool{"udp": false, "tcp": true} {
+		msg, err := converseWith(r, network, "127.0.0.1:1", pack(t, "1.0.0.10.in-addr.arpa.", dnsmessage.TypePTR))
+		if err != nil || msg.Truncated == whole || len(msg.Answers) == len(table) != whole {
+			t.Errorf("%s: got %d names, truncated %t, %v", network, len(msg.Answers), msg.Truncated, err)
+		}
+	}
+	if got, err := through(r, "127.0.0.1:1").LookupAddr(t.Context(), "10.0.0.1"); err != nil || len(got) != len(table) {
+		t.Errorf("got %d names, %v, want %d", len(got), err, len(table))
+	}
+}
+
+// One connection takes both: a query for us, one for the nameserver, and again one for us.
 func TestExchange(t *testing.T) {
 	t.Parallel()
-	conn, err := testResolver().dial(t.Context(), "udp", "127.0.0.1:1")
+	s := serve(t, func(_ string, query []byte) []byte { return replyTo(query, 1, false) })
+	conn, err := testResolver().dial(t.Context(), "udp", s.address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := conn.(net.PacketConn); ok {
-		t.Error("it is a net.PacketConn: net.Resolver would not frame")
+	buf := make([]byte, 512)
+	if n, err := conn.Read(buf); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("without a query: got %x, %v", buf[:n], err)
 	}
-	// Two queries, one after the other, byte by byte; the replies, three bytes at a time.
-	query := pack(t, "a.main.holdfast.internal.", dnsmessage.TypeA)
-	frame := append(binary.BigEndian.AppendUint16(nil, uint16(len(query))), query...)
-	var got [2][]byte
-	buf := make([]byte, 3)
-	for i := range got {
-		for _, b := range frame {
-			if _, err := conn.Write([]byte{b}); err != nil {
-				t.Fatal(err)
-			}
+	var replies [][]byte
+	for _, name := range []string{"a.main.holdfast.internal.", "example.com.", "a.main.holdfast.internal."} {
+		if _, err := conn.Write(pack(t, name, dnsmessage.TypeA)); err != nil {
+			t.Fatal(err)
 		}
-		for len(got[i]) < 2 || len(got[i]) < 2+int(binary.BigEndian.Uint16(got[i])) {
-			n, err := conn.Read(buf)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got[i] = append(got[i], buf[:n]...)
+		n, err := conn.Read(buf)
+		if err != nil {
+			t.Fatal(err)
 		}
+		replies = append(replies, bytes.Clone(buf[:n]))
 	}
-	if !bytes.Equal(got[0], got[1]) {
-		t.Errorf("got %x and %x, want twice the same", got[0], got[1])
+	if !bytes.Equal(replies[0], replies[2]) || bytes.Equal(replies[0], replies[1]) {
+		t.Errorf("got %x, want the first and the third alike", replies)
 	}
-	_ = conn.Close()
-	if _, err := conn.Read(buf); !errors.Is(err, io.ErrClosedPipe) {
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := conn.Read(buf); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("reading after Close: got %v", err)
-	}
-	if _, err := conn.Write(frame); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("writing after Close: got %v", err)
 	}
 }
 
@@ -275,11 +304,13 @@ func FuzzLocal(f *testing.F) {
 	f.Add(pack(f, "example.com.", dnsmessage.TypeMX))
 	r := testResolver()
 	f.Fuzz(func(t *testing.T, query []byte) {
-		reply, ok := r.local(query)
+		reply, ok := r.local(query, dns.MaxMsgSize)
 		if !ok {
 			return
 		}
-		if !answers(reply, query) || truncated(reply) {
+		var asked, got dns.Msg
+		if err := errors.Join(asked.Unpack(query), got.Unpack(reply)); err != nil || got.Id != asked.Id || !got.Response ||
+			got.Truncated || !slices.Equal(got.Question, asked.Question) {
 			t.Errorf("%x is answered with %x", query, reply)
 		}
 	})
@@ -300,7 +331,7 @@ func TestResolverOfPattern(t *testing.T) {
 		}
 		for name, want := range map[string]bool{at("a"): true, at("b"): true, at("b") + ".corp.example.com": true,
 			at(""): false, at("a.b"): false, "x" + at("a"): false, at("a") + "m": false, "api.internal.example.com": false} {
-			if _, ours := r.local(pack(t, name+".", dnsmessage.TypeA)); ours != want {
+			if _, ours := r.local(pack(t, name+".", dnsmessage.TypeA), dns.MaxMsgSize); ours != want {
 				t.Errorf("%s: %s is ours: %t, want %t", hosts, name, ours, want)
 			}
 		}

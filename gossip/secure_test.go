@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -395,9 +394,9 @@ func FuzzHeard(f *testing.F) {
 	f.Add(append(head, typePing, 0x80))
 	f.Add(append(head, typeCompound, 2, 0, 2, 0, 2, typePing, 0x80, typeUser, 0x80))
 	f.Fuzz(func(_ *testing.T, b []byte) {
-		h := hearing{r, Speaker{RoleNode, "a"}}
-		_ = h.packet(b)
-		_ = h.pushPull(newValues(bufio.NewReader(bytes.NewReader(b)), maxStream), &bytes.Buffer{})
-		_ = h.message(newValues(bufio.NewReader(bytes.NewReader(b)), maxStream), &bytes.Buffer{})
+		_ = r.packet(b)
+		for _, kind := range []byte{typePushPull, typeUser} {
+			_ = heardFrom("a", append([]byte{kind}, b...), maxStream).check()
+		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -65,84 +64,19 @@ func TestNodesMeetThroughASource(t *testing.T) {
 	}
 }
 
-// A source that does not come back costs one attempt some seconds, and nothing else.
+// A source that does not answer costs an attempt some seconds, and nothing else.
 func TestHangingSourceDelaysNobody(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
-	release := make(chan struct{})
-	defer close(release)
-	asked := make(chan struct{}, 1)
-	b := startWith(t, "main", node("b"), seeded(a), func(context.Context, bool) []string {
-		poke(asked)
-		<-release
+	b := startWith(t, "main", node("b"), seeded(a), func(ctx context.Context, _ bool) []string {
+		<-ctx.Done()
 		return nil
 	})
-	select {
-	case <-asked:
-	case <-time.After(5 * time.Second):
-		t.Fatal("the source was never asked")
-	}
 	await(t, "b sees a", resolveTime+5*time.Second, sees(b, "a"))
 	b.stop() // nor does it keep Run from ending
-}
-
-func TestSourceIsAskedAside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var answer []string
-		var hang chan struct{}
-		asked := 0
-		s := &source{ask: func(context.Context, bool) []string {
-			asked++
-			if hang != nil {
-				<-hang
-			}
-			return answer
-		}}
-		check := func(what string, took time.Duration, questions int, want ...string) {
-			t.Helper()
-			began := time.Now()
-			got := s.seeds(t.Context(), true)
-			passed := time.Since(began)
-			synctest.Wait()
-			if passed != took || asked != questions || !slices.Equal(got, want) {
-				t.Errorf("%s: got %q after %v and %d questions, want %q after %v and %d", what, got, passed, asked, want, took, questions)
-			}
-		}
-		answer = []string{"x"}
-		check("at once", 0, 1, "x")
-		hang, answer = make(chan struct{}), []string{"y"}
-		check("hanging", resolveTime, 2, "x")
-		check("still hanging", 0, 2, "x")
-		close(hang)
-		synctest.Wait()
-		hang, answer = nil, nil
-		if s.last[0] != "y" {
-			t.Errorf("a late answer: got %q, want y", s.last)
-		}
-		check("nothing any more", 0, 3)
-	})
-}
-
-// A source that heeds its context is not left behind.
-func TestSourceHasItsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &source{ask: func(ctx context.Context, _ bool) []string {
-			<-ctx.Done()
-			return []string{"late"}
-		}}
-		began := time.Now()
-		s.seeds(t.Context(), false)
-		if took := time.Since(began); took != resolveTime {
-			t.Errorf("took %v, want %v", took, resolveTime)
-		}
-		synctest.Wait()
-		if s.busy || !slices.Equal(s.last, []string{"late"}) {
-			t.Errorf("got %q, busy %v; want the late answer", s.last, s.busy)
-		}
-	})
 }
 
 // What a source says may be old: that nobody is there is a problem for who is alone, and for nobody else.

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -136,38 +135,13 @@ func (t *transport) open(ctx context.Context, to memberlist.Address, limit time.
 		if known && !speaker.speaksFor(node) {
 			return nil, errors.Join(errOther, over.Close())
 		}
-		conn, raw, from = translated{over, *t.tls}, over.NetConn(), speaker
+		conn, raw, from = over, over.NetConn(), speaker
 	}
 	if err := conn.SetDeadline(end); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	return stream{guard(conn, nil, hearing{t.rules, from}, maxStream), func() { stop() }}, nil
-}
-
-// translated says in our words why the other side ended a connection.
-type translated struct {
-	*tls.Conn
-	papers TLS
-}
-
-func (c translated) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = c.papers.whyNot(err)
-	}
-	return n, err
-}
-
-// stream tells somebody when it is closed.
-type stream struct {
-	net.Conn
-	release func()
-}
-
-func (s stream) Close() error {
-	s.release()
-	return s.Conn.Close()
+	return t.rules.stream(conn, from, nil, maxStream, func() { stop() }), nil
 }
 
 // accept takes connections until the listener is closed.
@@ -203,7 +177,7 @@ func (t *transport) admit(ctx context.Context, raw net.Conn, server *tls.Config,
 	leave := func(d *door) func() { return sync.OnceFunc(func() { end(); d.leave(from) }) }
 	begun, over := t.begun(raw)
 	if !over {
-		t.handOn(stream{guard(begun, t.head(), hearing{rules: t.rules}, limit), leave(entrance)})
+		t.handOn(t.rules.stream(begun, Speaker{}, t.head(), limit, leave(entrance)))
 		return
 	}
 	conn := tls.Server(begun, server)
@@ -228,7 +202,7 @@ func (t *transport) admit(ctx context.Context, raw net.Conn, server *tls.Config,
 	}
 	switch protocol {
 	case forStream:
-		t.handOn(stream{guard(conn, t.head(), hearing{t.rules, speaker}, limit), leave(inside)})
+		t.handOn(t.rules.stream(conn, speaker, t.head(), limit, leave(inside)))
 		return
 	case forObserver:
 		err = t.observed(conn, t.done)
@@ -285,7 +259,7 @@ func (t *transport) told(from net.Addr, err error) {
 }
 
 // handOn gives a stream to memberlist.
-func (t *transport) handOn(s stream) {
+func (t *transport) handOn(s *stream) {
 	select {
 	case t.streams <- s:
 	case <-t.done:
@@ -347,7 +321,7 @@ func (t *transport) take(packet []byte, from net.Addr) {
 func (t *transport) WriteTo(packet []byte, address string) (time.Time, error) {
 	now := time.Now()
 	if t.tls != nil {
-		return now, t.post(packet, address, now)
+		return now, t.post(packet, address)
 	}
 	to, err := net.ResolveUDPAddr("udp", address)
 	if err == nil {

@@ -302,17 +302,6 @@ func (v *view) behind() []*peer {
 	return out
 }
 
-// lost returns where the lost nodes gossiped last.
-func (v *view) lost() []netip.AddrPort {
-	var out []netip.AddrPort
-	for _, rec := range v.nodes {
-		if !rec.Live && rec.gossip.IsValid() {
-			out = append(out, rec.gossip)
-		}
-	}
-	return out
-}
-
 // knows reports whether a node, live or lost, has this address.
 func (v *view) knows(ip netip.Addr) bool {
 	for _, p := range v.peers {

@@ -44,20 +44,17 @@ type document struct {
 
 func endpointsJSON(old []byte, cluster string, entries []Entry) []byte {
 	var was document
-	if json.Unmarshal(old, &was) == nil && was.Cluster == cluster && len(was.Members) == len(entries) {
-		same := true
-		for i, e := range entries {
-			same = same && e.same(was.Members[i]) && e.Since.Equal(was.Members[i].Since)
-		}
-		if same {
-			return old
-		}
+	_ = json.Unmarshal(old, &was) // what is no document of ours has no time
+	d := document{Cluster: cluster, Updated: was.Updated, Members: entries}
+	if bytes.Equal(old, d.text()) {
+		return old
 	}
-	data, err := json.MarshalIndent(document{Cluster: cluster, Updated: time.Now().UTC().Truncate(time.Second),
-		Members: entries}, "", "  ")
-	if err != nil {
-		return old // no value of these types is without JSON
-	}
+	d.Updated = time.Now().UTC().Truncate(time.Second)
+	return d.text()
+}
+
+func (d document) text() []byte {
+	data, _ := json.MarshalIndent(d, "", "  ") // no value of these types is without JSON
 	return append(data, '\n')
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strings"
 )
 
@@ -56,16 +57,17 @@ func (h hostsBlock) text(entries []Entry) []byte {
 }
 
 // A line is one of these.
-type lineKind int
-
 const (
-	theirs lineKind = iota
-	begins
-	tagged
-	ends
+	theirs = 'x'
+	begins = 'b'
+	tagged = 't'
+	ends   = 'e'
 )
 
-func (h hostsBlock) kind(line []byte) lineKind {
+// whole are the kinds of our lines where they are one block, or there are none.
+var whole = regexp.MustCompile(`^(bt*e)?$`)
+
+func (h hostsBlock) kind(line []byte) byte {
 	text := strings.TrimSpace(string(line))
 	switch {
 	case text == h.begin():
@@ -84,34 +86,22 @@ func (h hostsBlock) edit(old []byte, entries []Entry) (data []byte, note string)
 	if len(entries) == 0 {
 		return old, ""
 	}
-	var before, after bytes.Buffer
-	rest, kinds := &before, []lineKind{}
-	torn := false
+	var before, after, ours bytes.Buffer
+	rest, kinds := &before, []byte{}
 	for line := range bytes.Lines(old) {
-		switch kind := h.kind(line); {
-		case kind != theirs:
+		if kind := h.kind(line); kind != theirs {
 			rest, kinds = &after, append(kinds, kind)
-		default:
-			torn = torn || len(kinds) > 0 && kinds[len(kinds)-1] != ends // a line of others within the block
-			rest.Write(line)
+			ours.Write(line)
+			continue
 		}
+		rest.Write(line)
 	}
 	if n := before.Len(); n > 0 && before.Bytes()[n-1] != '\n' {
 		before.WriteByte('\n')
 	}
-	if len(kinds) > 0 && (torn || !whole(kinds)) {
+	if !whole.Match(kinds) || !bytes.Contains(old, ours.Bytes()) { // or a line of others is within
 		note = fmt.Sprintf("the block of cluster %s was damaged or there twice: it was written again, and no "+
 			"line of others was touched", h.cluster)
 	}
 	return append(append(before.Bytes(), h.text(entries)...), after.Bytes()...), note
-}
-
-// whole reports whether our lines are one block.
-func whole(kinds []lineKind) bool {
-	for i, k := range kinds {
-		if (k == begins) != (i == 0) || (k == ends) != (i == len(kinds)-1) {
-			return false
-		}
-	}
-	return true
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -197,11 +199,11 @@ func (w *Watcher) write() error {
 func (w *Watcher) sync(output string, f outputFile) error {
 	wrote, note, err := f.Sync()
 	w.mu.Lock()
-	before, text := w.failed[f.Path], ""
+	before := w.failed[f.Path]
+	delete(w.failed, f.Path)
 	if err != nil {
-		text = err.Error()
+		w.failed[f.Path] = err.Error()
 	}
-	w.failed[f.Path] = text
 	w.mu.Unlock()
 	if note != "" {
 		w.lg.Warn("the file was repaired", zap.String("file", f.Path), zap.String("what", note))
@@ -209,7 +211,7 @@ func (w *Watcher) sync(output string, f outputFile) error {
 	switch {
 	case err != nil:
 		w.writes.WithLabelValues(output, "failed").Inc()
-		if text != before {
+		if err.Error() != before {
 			w.lg.Error("a file could not be brought up to date; trying again", zap.String("file", f.Path), zap.Error(err))
 		}
 		return fmt.Errorf("keep %s up to date: %w", f.Path, err)
@@ -232,11 +234,6 @@ type State struct {
 func (w *Watcher) State() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := State{Known: w.directory.known, Entries: w.directory.Entries(), Missing: w.directory.missing}
-	for _, text := range w.failed {
-		if text != "" {
-			s.Failed = append(s.Failed, text)
-		}
-	}
-	return s
+	return State{Known: w.directory.known, Entries: w.directory.Entries(), Missing: w.directory.missing,
+		Failed: slices.Collect(maps.Values(w.failed))}
 }
