@@ -747,3 +747,21 @@ func TestLocalQuorum(t *testing.T) {
 		}
 	}
 }
+
+// A node that is here and does not run is to be mended, not given up. A blank disk cannot bring the quorum back.
+func TestKeptFromTheQuorum(t *testing.T) {
+	for state, want := range map[string]string{"starting": "Mend what keeps n2:", "founding": "Mend what keeps n2:", "waiting": "Mend what keeps n2:",
+		"joining": "Bring the missing nodes back.", "silent": "Bring the missing nodes back."} {
+		f := sound()
+		f.lose(2)
+		f.disconnect(1)
+		f.leaderless(60)
+		n := f.node(1)
+		n.State, n.Etcd, n.Reached = state, nil, state != "silent"
+		all := f.Judge([]string{"a", "b", "c"})
+		i := slices.IndexFunc(all, func(f Finding) bool { return f.Code == QuorumLost })
+		if i < 0 || !strings.HasPrefix(all[i].Do, want) {
+			t.Errorf("%s: got %+v, want %q", state, all, want)
+		}
+	}
+}
