@@ -198,6 +198,6 @@ func (o proposals) unhoused(s Survey, lost []string) Said {
 	if nodes == nil {
 		return Said{}
 	}
-	return say("here without the volume held before: %s; %s says what keeps it; if the disk is gone for good, %s shows what "+
-		"is left", strings.Join(nodes, ", "), Command("status"), Command("recover"))
+	return say("here without the volume held before: %s; %s says what keeps it; if the disk is gone for good, %s shows "+
+		"what is left", strings.Join(nodes, ", "), Command("status"), Command("recover"))
 }
