@@ -34,6 +34,13 @@ func newDemoCommand() *cobra.Command {
 			"  holdfast demo --address-base 127.0.1.1   # when port 2379 is in use on 127.0.0.1",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			for name, got := range map[string]int{"nodes": o.Nodes, "slots": o.Slots} {
+				if c.Flags().Changed(name) {
+					if err := atLeast(name, 1, got); err != nil {
+						return err
+					}
+				}
+			}
 			if !dryRun {
 				return runDemo(c, o)
 			}

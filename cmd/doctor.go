@@ -38,7 +38,7 @@ func newDoctorCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.yes && !f.fix {
-				return errors.New("--yes: says yes to the questions of --fix, which is missing")
+				return usage(errors.New("--yes: says yes to the questions of --fix, which is missing"))
 			}
 			cfg, client, err := loadClient(c)
 			if err != nil {

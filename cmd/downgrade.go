@@ -50,7 +50,7 @@ func newDowngradeCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if f.cancel == (f.to != "") {
-				return errors.New("say either --to MINOR, as 3.6, or --cancel")
+				return usage(errors.New("say either --to MINOR, as 3.6, or --cancel"))
 			}
 			if err := atLeast("timeout", time.Second, f.timeout); err != nil {
 				return err

@@ -31,7 +31,7 @@ func newFoundCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if abandon == anew {
-				return errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)")
+				return usage(errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)"))
 			}
 			cfg, client, err := loadClient(c)
 			if err != nil {

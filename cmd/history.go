@@ -42,7 +42,7 @@ func newHistoryCommand() *cobra.Command {
 				return err
 			}
 			if f.follow && f.file != "" {
-				return errors.New("--follow: a running node is followed, no file")
+				return usage(errors.New("--follow: a running node is followed, no file"))
 			}
 			return f.run(c)
 		},

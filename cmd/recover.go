@@ -35,9 +35,10 @@ func newRecoverCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case abort && (len(f.Lost) > 0 || survivor != "" || despite != ""):
-				return errors.New("say --abort alone, or --lost, --survivor and --despite-backup")
+				return usage(errors.New("say --abort alone, or --lost, --survivor and --despite-backup"))
 			case despite != "" && survivor == "":
-				return errors.New("--despite-backup: say with --survivor which slot to continue from in place of that backup")
+				return usage(errors.New("--despite-backup: say with --survivor which slot to continue from in place of that " +
+					"backup"))
 			}
 			o, err := f.operator(c)
 			if err != nil {

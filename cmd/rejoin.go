@@ -32,7 +32,7 @@ func newRejoinCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (len(f.Lost) > 0 || len(f.Overrule) > 0) && !instead {
-				return errors.New("--lost and --overrule belong to --instead")
+				return usage(errors.New("--lost and --overrule belong to --instead"))
 			}
 			if !instead {
 				return rejoin(c, &f)

@@ -149,7 +149,12 @@ func completeOutput(c *cobra.Command) {
 
 // markUsage makes cobra's errors about flags and arguments usage errors, in c and all commands below it.
 func markUsage(c *cobra.Command) {
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if c.HasSubCommands() && c.Flags().NArg() > 0 { // the command is unknown, and so are its flags
+			return c.RunE(c, c.Flags().Args())
+		}
+		return usage(err)
+	})
 	if args := c.Args; args != nil {
 		c.Args = func(c *cobra.Command, all []string) error { return usage(args(c, all)) }
 	}

@@ -54,6 +54,7 @@ func TestUnknownSubcommand(t *testing.T) {
 	for want, args := range map[string][]string{
 		`unknown command "prone" for "holdfast snapshot": did you mean prune?`:                                 {"snapshot", "prone"},
 		`unknown command "x" for "holdfast volume": ` + "`holdfast volume --help` shows what there is":         {"volume", "x"},
+		`unknown command "statuss" for "holdfast": did you mean status?`:                                       {"statuss", "--config", "x"},
 		`unknown command "chek" for "holdfast config": did you mean check?`:                                    {"config", "chek"},
 		`unknown command "restore" for "holdfast etcdutl": ` + "`holdfast etcdutl --help` shows what there is": {"etcdutl", "restore"},
 	} {

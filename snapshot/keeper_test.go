@@ -249,3 +249,20 @@ func TestKeeperDamagedStore(t *testing.T) {
 		}
 	})
 }
+
+// A damaged sidecar may be that of the backup that holds the most: the status says so while all is well.
+func TestKeeperTellsOfADoubt(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		b.pass(t, 20*time.Minute, 2)
+		newest := b.Status().Newest.Name
+		if err := b.Status().Doubt; err != nil {
+			t.Errorf("got %v", err)
+		}
+		put(t, b.store, newest+"/holdfast.meta.json", "{")
+		b.pass(t, 2*time.Minute, 3) // it does not count for the schedule, but may hold more than the new one
+		if err := b.Status().Doubt; err == nil || !strings.Contains(err.Error(), newest+" does not tell what it holds") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -178,6 +178,8 @@ type holdings struct {
 	// skipped are the bad backups that would be newer than newest, the newest first. failed are all bad backups of this
 	// cluster, those with a proof against them.
 	skipped, failed []Backup
+	// doubt is the error of [Doubt], nil if there is none.
+	doubt error
 }
 
 // hold returns the holdings of a store at the time now, with empty names if there are none. A legacy backup does not
@@ -192,6 +194,7 @@ func hold(ctx context.Context, store Store, id Identity, now time.Time) (holding
 
 // holdingsOf is hold for a listing.
 func holdingsOf(backups []Backup, now time.Time) (h holdings) {
+	h.doubt = Doubt(backups, now)
 	backups = slices.DeleteFunc(slices.Clone(backups),
 		func(b Backup) bool { return b.Foreign || b.Legacy || b.Problem != "" || b.Verified.IsZero() })
 	slices.SortStableFunc(backups, func(a, b Backup) int { return byTime(a.Meta, b.Meta) })

@@ -15,6 +15,8 @@ type Status struct {
 	// those of them that would be newer than Newest.
 	Failed  []Backup
 	Skipped []Backup
+	// Doubt is the error of [Doubt] for the backups in the store, nil if there is none.
+	Doubt error
 	// Asked is when the store last provided all this, or zero. StoreError is why it did not answer the last time, or "".
 	Asked      time.Time
 	StoreError string
@@ -75,6 +77,7 @@ func (k *Keeper) Status() Status {
 		Count:   s.holds.count,
 		Failed:  s.holds.failed,
 		Skipped: s.holds.skipped,
+		Doubt:   s.holds.doubt,
 		Asked:   s.asked, StoreError: s.storeError,
 		Saving:    s.saving,
 		Spooled:   s.spooled,

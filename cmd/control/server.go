@@ -8,11 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
-	"os"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -48,7 +45,7 @@ type Answered struct {
 
 // Serve answers until ctx ends.
 func (s *Server) Serve(ctx context.Context, routes *Routes) error {
-	socket, err := listenUnix(s.Config.Socket)
+	socket, err := listenAt(s.Config.Socket, s.Log)
 	if err != nil {
 		return err
 	}
@@ -86,31 +83,6 @@ func (s *Server) answerOn(ctx context.Context, h http.Handler, listeners []net.L
 		<-done
 	}
 	return err
-}
-
-// listenUnix listens on a socket. It replaces a socket that no process uses any more.
-func listenUnix(path string) (net.Listener, error) {
-	l, err := net.Listen("unix", path)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		if c, dialErr := net.Dial("unix", path); dialErr == nil {
-			_ = c.Close()
-			return nil, fmt.Errorf("control.socket: another process serves %s: is holdfast running here already? (give each "+
-				"node its own node.data-dir)", path)
-		}
-		if info, statErr := os.Lstat(path); statErr == nil && info.Mode()&fs.ModeSocket == 0 {
-			return nil, fmt.Errorf("control.socket: %s exists but is not a socket; choose another path", path)
-		}
-		if err = os.Remove(path); err == nil {
-			l, err = net.Listen("unix", path)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("control.socket: %w", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("control.socket: %w", err), l.Close())
-	}
-	return l, nil
 }
 
 type failure struct {

@@ -381,7 +381,7 @@ func TestSocketOfAnotherUser(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
-	l, err := listenUnix(socket)
+	l, err := listenAt(socket, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,7 +451,7 @@ func TestSocketInThePlaceOfAFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := listenUnix(path); err == nil || !strings.Contains(err.Error(), "is not a socket") {
+	if l, err := listenAt(path, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("got %v, %v", l, err)
 	}
 	if text, err := os.ReadFile(path); string(text) != "precious" {
@@ -468,7 +468,7 @@ func TestSocketInThePlaceOfAFile(t *testing.T) {
 	if err := left.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := listenUnix(path)
+	l, err := listenAt(path, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

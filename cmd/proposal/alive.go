@@ -98,11 +98,11 @@ func (l lookout) sees(ctx context.Context, v *view, atMost time.Duration) (*plan
 	return nil, nil
 }
 
-// rest waits for d, or returns an error when ctx ends.
+// rest waits for d, or returns an error when ctx ends. Those who call say that nothing was changed.
 func rest(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
-		return errors.New("interrupted; nothing was changed")
+		return errors.New("interrupted")
 	case <-time.After(d):
 		return nil
 	}

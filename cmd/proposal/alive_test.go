@@ -306,3 +306,20 @@ func encoded(t *testing.T, v any) string {
 	}
 	return string(b)
 }
+
+// Ctrl-C while the beacon is watched says once that nothing was changed.
+func TestLivesInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _, _ := restoring(t, nil)
+		name := filepath.Base(o.cluster().records.HereName("a command of " + o.Name))
+		o.Backups.Store = snapshottest.Dated{Store: o.Backups.Store, Times: map[string]time.Time{"beacon.json": snapshottest.Epoch, name: snapshottest.Epoch}}
+		if err := o.Backups.Store.Put(t.Context(), o.cluster().records.BeaconName(), strings.NewReader(encoded(t, shining))); err != nil {
+			t.Fatal(err)
+		}
+		ctx, interrupt := context.WithTimeout(t.Context(), time.Second)
+		defer interrupt()
+		if err := o.MayGiveUp(ctx); err == nil || strings.Count(err.Error(), "nothing was changed") != 1 || !strings.Contains(err.Error(), "interrupted") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -68,7 +68,7 @@ func survivorState(v plan.Survivor) string {
 	case v.Here && v.Runs:
 		return "survivor"
 	case v.Here, v.Idle:
-		return "has its data, does not run"
+		return "is here, does not run"
 	case v.Gone:
 		return "its disk has lost the data"
 	case v.Node != "":

@@ -21,6 +21,9 @@ func BackupStatus(k snapshot.Status) *health.BackupStatus {
 		b.Failed = append(b.Failed, health.FailedBackup{Name: f.Name, Proof: proofWord(*f.Failed), Time: f.Failed.At,
 			By: f.Failed.By, Error: f.Failed.Error})
 	}
+	if k.Doubt != nil {
+		b.Doubt = k.Doubt.Error()
+	}
 	if len(k.Skipped) > 0 {
 		b.Skipped = k.Skipped[0].Name
 	}

@@ -582,7 +582,7 @@ func TestRecoverAlone(t *testing.T) {
 		c.generations.stored(plan.Store{ID: "store", Unknown: "timeout"}, time.Now())
 		refused("slot c is not here", "b")
 		w.lead(true)
-		refused("has a quorum", "b", "c")
+		refused("or did until a moment ago", "b", "c")
 		w.lead(false)
 		time.Sleep(leaderless)
 		if p, err := c.RecoverAlone([]string{"b", "c"}, "root", true); err != nil || p.Disk != "disk-a" || c.generations.orders.Alone != nil {

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"errors"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -92,6 +93,7 @@ func (s *status) acted(err error) (changed bool) {
 	defer s.mu.Unlock()
 	changed = s.now.Err != text(err)
 	s.now.Busy, s.now.Err, s.now.Delay = false, text(err), string(why)
+	_, s.now.Address = errors.AsType[*net.OpError](err)
 	return changed
 }
 

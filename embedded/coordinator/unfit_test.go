@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,5 +51,32 @@ func TestOtherFailuresAreNotUnfit(t *testing.T) {
 	c.holding.noteUnfit("dir", errors.New("address in use"))
 	if c.holding.held.unfit.why != "" {
 		t.Errorf("got %q", c.holding.held.unfit.why)
+	}
+}
+
+// A start that failed for lack of an address says nothing against the data, so that is not set aside. Any other failed
+// start may be the data's fault.
+func TestSetAsideAfterAFailedStart(t *testing.T) {
+	taken := &net.OpError{Op: "listen", Net: "tcp", Err: errors.New("address already in use")}
+	for why, want := range map[error]string{taken: "nothing is wrong with the content of slot a", errors.New("crc mismatch"): ""} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			r := record("a")
+			if err := (ledgerV1{Version: 1, Etcd: "3.7.3", Ledger: plan.Ledger{Record: &r, Role: plan.RoleFounder, Started: "disk-a"}}).write(w.dir); err != nil {
+				t.Fatal(err)
+			}
+			w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 77}
+			w.startErr = fmt.Errorf("start member a: %w", why)
+			c := w.coordinator("a")
+			stop := live(t, c)
+			time.Sleep(time.Minute)
+			err := c.SetVolumeAside(t.Context())
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "in use")) {
+				t.Errorf("%v: got %v, want %q", why, err, want)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -221,7 +221,7 @@ func (s judged) quorum(out *findings) {
 	case s.leader != nil || s.confirmed() != nil:
 		return
 	}
-	var running, away []string
+	var running, away, kept []string
 	electing := false
 	for _, slot := range s.slots {
 		n := s.holder(slot)
@@ -231,10 +231,19 @@ func (s judged) quorum(out *findings) {
 		}
 		if n == nil || !n.Reached || n.Etcd == nil {
 			away = append(away, slot)
+			if n != nil && n.Reached && n.State != "joining" && (n.State != "founding" || n.Record != nil) { // not blank
+				kept = append(kept, n.Node)
+			}
 			continue
 		}
 		running = append(running, slot)
 		electing = electing || n.Stall == nil && n.Etcd.Leaderless != nil && *n.Etcd.Leaderless < longElection
+	}
+	lost := func(format string, args ...any) {
+		if f := out.add(QuorumLost, "", format, args...); kept != nil {
+			f.then("Mend what keeps %s: the findings about that, or `holdfast status --why`, name it.",
+				strings.Join(kept, " and "))
+		}
 	}
 	switch {
 	case electing && len(running) > len(s.slots)/2:
@@ -243,13 +252,13 @@ func (s judged) quorum(out *findings) {
 		out.unexamined(areaQuorum, "", "%s has just started, and has not yet heard of a leader or of who runs %s", s.Asked,
 			strings.Join(away, ", ")).then("Ask again in some seconds.")
 	case said != "":
-		out.add(QuorumLost, "", "no leader can be relied on: %s", said)
+		lost("no leader can be relied on: %s", said)
 	case len(running) == 0:
-		out.add(QuorumLost, "", "no member of the slots %s runs", strings.Join(s.slots, ", "))
+		lost("no member of the slots %s runs", strings.Join(s.slots, ", "))
 	case len(away) == 0:
-		out.add(QuorumLost, "", "all members (%s) run, and none has a leader", strings.Join(running, ", "))
+		lost("all members (%s) run, and none has a leader", strings.Join(running, ", "))
 	default:
-		out.add(QuorumLost, "", "%d of %d members run (%s), and none has a leader; missing: %s", len(running), len(s.slots),
+		lost("%d of %d members run (%s), and none has a leader; missing: %s", len(running), len(s.slots),
 			strings.Join(running, ", "), strings.Join(away, ", "))
 	}
 }

@@ -190,6 +190,10 @@ func (n *NodeStatus) backups(out *findings, now time.Time) {
 	if b.Skipped != "" {
 		out.add(BackupBad, n.Node, "%s", b.SkippedText())
 	}
+	if b.Doubt != "" {
+		out.add(BackupDoubt, n.Node, "%s; if the cluster or its majority is lost, nothing is restored or recovered "+
+			"automatically while that is so", b.Doubt)
+	}
 }
 
 const (

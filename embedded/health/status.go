@@ -141,6 +141,9 @@ type BackupStatus struct {
 	Failed   []FailedBackup `json:"failed,omitempty"`
 	BadCount int            `json:"bad_count,omitempty"`
 	Skipped  string         `json:"skipped,omitempty"`
+	// Doubt names a backup that may hold more than Name, and that nobody can use as it is; "" if there is none. Nothing
+	// is restored or recovered without an operator because of it.
+	Doubt string `json:"doubt,omitempty"`
 
 	Name     string     `json:"name,omitempty"`
 	Time     *time.Time `json:"time,omitempty"`     // of the newest good backup in the store, by generation and revision

@@ -143,6 +143,11 @@ func (o proposals) recovery(a Action) Action {
 	survey := surveying(o).survey()
 	lost := survey.Missing(nil)
 	chosen, refusal := survey.Choose(lost, "")
+	for _, here := range []Said{survey.kept(lost), o.unhoused(survey, lost)} {
+		if here.Text != "" {
+			return a.but(here)
+		}
+	}
 	if slices.ContainsFunc(survey.Slots, func(v Survivor) bool { return v.Dropped && v.Disk == o.Claim.Disk }) &&
 		refusal != "" {
 		return a.but(refusal)
@@ -176,4 +181,22 @@ func (o proposals) recovery(a Action) Action {
 		Disk: chosen.Disk, Log: chosen.Log},
 		Why: fmt.Sprintf("the disks of %s are here and have lost their data, so the majority is gone for good: "+
 			"proposing to continue from slot %s", strings.Join(lost, ", "), chosen.Slot)}
+}
+
+// unhoused names live nodes that held a slot that is called lost, and hold no volume now.
+func (o proposals) unhoused(s Survey, lost []string) Said {
+	var nodes []string
+	for _, v := range s.Slots {
+		bare := slices.ContainsFunc(o.live(), func(p Peer) bool {
+			return p.Node == o.Holders[v.Slot] && p.Facts != nil && p.Facts.Slot == ""
+		})
+		if slices.Contains(lost, v.Slot) && bare {
+			nodes = append(nodes, fmt.Sprintf("%s (slot %s)", o.Holders[v.Slot], v.Slot))
+		}
+	}
+	if nodes == nil {
+		return Said{}
+	}
+	return say("here without the volume held before: %s; %s says what keeps it; if the disk is gone for good, %s shows "+
+		"what is left", strings.Join(nodes, ", "), Command("status"), Command("recover"))
 }

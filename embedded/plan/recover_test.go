@@ -19,6 +19,12 @@ func TestSurvey(t *testing.T) {
 	leader.Facts.Leader = true
 	drained := member("n2", "b", 2, nil)
 	drained.Facts.Running = false
+	founder := member("n2", "b", 0, nil)
+	founder.Facts.Running, founder.Facts.Phase = false, PhaseFounder
+	unusable := member("n2", "b", 0, nil)
+	unusable.Facts.Running, unusable.Facts.Phase, unusable.Facts.Record = false, PhaseWaiting, nil
+	blank := member("n2", "b", 0, nil)
+	blank.Facts.Running, blank.Facts.Phase, blank.Facts.Record = false, PhaseBlank, nil
 	idle := member("n2", "b", 2, at(2, 9))
 	idle.Facts.Running = false
 	for name, c := range map[string]struct {
@@ -35,11 +41,14 @@ func TestSurvey(t *testing.T) {
 		"not all declared":              {[]Peer{member("n1", "a", 1, at(2, 9))}, []string{"b"}, "", "", "--lost b,c"},
 		"here, not lost":                {[]Peer{member("n1", "a", 1, at(2, 9)), member("n2", "b", 2, at(2, 9))}, []string{"b", "c"}, "", "", "stop that node first"},
 		"drained":                       {[]Peer{member("n1", "a", 1, at(2, 9)), drained}, []string{"b", "c"}, "", "", "`holdfast undrain`"},
-		"drained, and its log is known": {[]Peer{member("n1", "a", 1, at(2, 9)), idle}, []string{"c"}, "", "", "slot b on n2 does not run: start that, with `holdfast undrain`"},
+		"a founder that cannot start":   {[]Peer{member("n1", "a", 1, at(2, 9)), founder}, []string{"b", "c"}, "", "", "slot b on n2 is here and does not run"},
+		"a disk that cannot be used":    {[]Peer{member("n1", "a", 1, at(2, 9)), unusable}, []string{"b", "c"}, "", "", "slot b on n2 is here and does not run"},
+		"a blank disk":                  {[]Peer{member("n1", "a", 1, at(2, 9)), blank}, []string{"b", "c"}, "", "a", ""},
+		"drained, and its log is known": {[]Peer{member("n1", "a", 1, at(2, 9)), idle}, []string{"c"}, "", "", "slot b on n2 does not run: `holdfast status` says what keeps etcd there (`holdfast undrain` if it is drained)"},
 		"no such slot":                  {[]Peer{member("n1", "a", 1, at(2, 9))}, []string{"b", "c", "x"}, "", "", "no slot x"},
 		"no such survivor":              {[]Peer{member("n1", "a", 1, at(2, 9))}, []string{"b", "c"}, "x", "", "no slot x"},
 		"not here":                      {[]Peer{member("n1", "a", 1, at(2, 9))}, []string{"c"}, "b", "", "does not run here"},
-		"a leader":                      {[]Peer{member("n1", "a", 1, at(2, 9)), leader}, []string{"c"}, "", "", "node n2 leads it"},
+		"a leader":                      {[]Peer{member("n1", "a", 1, at(2, 9)), leader}, []string{"c"}, "", "", "node n2 leads the cluster, or did until a moment ago"},
 		"a follower":                    {[]Peer{member("n1", "a", 1, nil)}, []string{"b", "c"}, "", "", "follows a leader"},
 		"a silent node":                 {[]Peer{member("n1", "a", 1, at(2, 9)), {Node: "n2", Live: true}}, []string{"b", "c"}, "", "", "has not said yet"},
 		"two stores":                    {[]Peer{member("n1", "a", 1, at(2, 9)), stranger}, []string{"c"}, "", "", "one store for all"},

@@ -206,6 +206,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 		}
 		o.Config.Etcd = p["etcd"]
 		o.Twin, o.Early, o.Stirred, o.Unable = p["twin"], has("early"), has("stirred"), p["unable"]
+		o.Holders = holdersOf(p["holders"])
 		r.ending(noun, p, has)
 	case "claim":
 		o.Parked, o.Drained = has("parked"), has("drained")
@@ -330,14 +331,7 @@ func (r *reader) peer(p map[string]string, has func(string) bool) Peer {
 	if has("removed") {
 		f.Removed = []uint64{r.number(p["removed"])}
 	}
-	for _, pair := range strings.Split(p["holders"], ",") {
-		if slot, node, ok := strings.Cut(pair, "/"); ok {
-			if f.Holders == nil {
-				f.Holders = map[string]string{}
-			}
-			f.Holders[slot] = node
-		}
-	}
+	f.Holders = holdersOf(p["holders"])
 	f.Set = r.set(p["set"])
 	f.Left, f.Consent, f.Confirmed, f.Nonce = r.left(p["left"]), r.id(p["consent"]), has("confirmed"), p["nonce"]
 	peer.Facts = f
@@ -475,4 +469,18 @@ func (r *reader) admitted(s string) []Admission {
 		return nil
 	}
 	return []Admission{{Slot: p[0], Disk: p[1], ID: r.number(p[2])}}
+}
+
+// holdersOf reads "b/n2,c/n3".
+func holdersOf(text string) map[string]string {
+	var holders map[string]string
+	for _, pair := range strings.Split(text, ",") {
+		if slot, node, ok := strings.Cut(pair, "/"); ok {
+			if holders == nil {
+				holders = map[string]string{}
+			}
+			holders[slot] = node
+		}
+	}
+	return holders
 }

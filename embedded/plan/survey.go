@@ -20,7 +20,8 @@ type Survivor struct {
 	Here   bool   `json:"here"` // its holder has the member's own data, and has shown where the log ends
 	Runs   bool   `json:"runs"` // or it has left the generation, and runs no more
 	Left   bool   `json:"left,omitempty"`
-	// Idle: its holder has data of this generation, but no etcd runs there to show where the log ends.
+	// Idle: its holder has a disk of this generation, or one that it cannot use, and no etcd runs there to show where the
+	// log ends.
 	Idle bool `json:"idle"`
 	Gone bool `json:"gone"` // its holder has the voter's own disk, which holds none of its data any more
 	Best bool `json:"best"` // its log is the most advanced of all that run and whose slots are wanted
@@ -107,7 +108,8 @@ func (o surveying) survivor(r *Record, slot string, lists [][]MemberInfo) Surviv
 	}
 	f := h.facts
 	v.Node, v.Disk, v.Log = h.node, f.Disk, f.Log
-	v.Idle = f.Phase == PhaseData && f.of(r) && !f.Running && f.Left == nil
+	ours := f.of(r) && (f.Phase == PhaseData || f.Phase == PhaseFounder)
+	v.Idle = (ours || f.Phase == PhaseWaiting) && !f.Running && f.Left == nil
 	if disputed || v.Member == 0 || !f.of(r) || o.removedBy(v.Member) != "" {
 		return v
 	}
@@ -116,25 +118,30 @@ func (o surveying) survivor(r *Record, slot string, lists [][]MemberInfo) Surviv
 	return v
 }
 
-// led says which node shows that the generation has a leader, or had one until a moment ago. A member reports where its
-// log ends only after it has been without a leader for a while.
+// led says which node shows that the generation has a leader, or had one until a moment ago. It never claims a quorum:
+// right after a loss, a leader has not noticed it yet, and others have not heard. A member reports where its log ends
+// only after it has been without a leader for a while.
 func (o surveying) led(r *Record) string {
 	shows := func(node string, f Facts) string {
+		does := ""
 		switch {
 		case !f.of(r) || !f.Running:
 			return ""
 		case f.Leader:
-			return fmt.Sprintf("the cluster has a quorum, and node %s leads it: a recovery is not needed", node)
+			does = "leads the cluster"
 		case f.Log == nil:
-			return fmt.Sprintf("node %s follows a leader, or did until a moment ago: a recovery is not needed, or it is too "+
-				"early: ask again in some seconds", node)
+			does = "follows a leader"
+		default:
+			return ""
 		}
-		return ""
+		return fmt.Sprintf("node %s %s, or did until a moment ago: a recovery is not needed, or it is too early: ask again "+
+			"in some seconds", node, does)
 	}
+	me := o.facts(nil)
 	if o.Member.Led() {
-		return "the cluster has a quorum: a recovery is not needed"
+		me.Log = nil
 	}
-	why := shows(o.Node, o.facts(nil))
+	why := shows(o.Node, me)
 	for _, p := range o.live() {
 		switch {
 		case why != "":
@@ -238,11 +245,11 @@ func (s Survey) Choose(lost []string, survivor string) (chosen Survivor, refusal
 		return chosen, fmt.Sprintf("no recovery can continue from slot %s: its voter does not run here with its own data",
 			chosen.Slot)
 	}
+	if kept := s.kept(lost); kept.Text != "" {
+		return chosen, kept.Text
+	}
 	for _, v := range s.Slots {
 		switch {
-		case slices.Contains(lost, v.Slot) && v.Idle && !v.Here:
-			return chosen, fmt.Sprintf("slot %s is here on %s with its data, and etcd does not run there: start it, by %s if "+
-				"it is drained; to continue without it, stop that node first", v.Slot, v.Node, Command("undrain"))
 		case slices.Contains(lost, v.Slot) && v.Here && !v.Left:
 			return chosen, fmt.Sprintf("slot %s is here on %s with its data, so it is not lost; to continue "+
 				"without it, stop that node first", v.Slot, v.Node)
@@ -274,6 +281,21 @@ func (s Survey) ChooseAlone(lost []string, survivor string) (chosen Survivor, re
 	return chosen, refusal
 }
 
+// kept names live nodes that hold a slot that is called lost, and do not run its member: something keeps them.
+func (s Survey) kept(lost []string) Said {
+	var kept []string
+	for _, v := range s.Slots {
+		if slices.Contains(lost, v.Slot) && v.Idle && !v.Here {
+			kept = append(kept, v.Slot+" on "+v.Node)
+		}
+	}
+	if kept == nil {
+		return Said{}
+	}
+	return say("%s: %s says what keeps etcd there (%s if it is drained); to continue without it, stop that node first",
+		they(kept, "is here and does not run", "are here and do not run"), Command("status"), Command("undrain"))
+}
+
 // idle names members that are here but do not run, if they would give the cluster its majority back.
 func (s Survey) idle() string {
 	var idle []string
@@ -285,6 +307,6 @@ func (s Survey) idle() string {
 	if !s.majority() || idle == nil {
 		return ""
 	}
-	return fmt.Sprintf("a majority is here, and %s does not run: start that, with %s there if it was drained",
-		strings.Join(idle, ", "), Command("undrain"))
+	return fmt.Sprintf("a majority is here, and %s does not run: %s says what keeps etcd there (%s if it is drained)",
+		strings.Join(idle, ", "), Command("status"), Command("undrain"))
 }

@@ -175,7 +175,7 @@ func (o upkeep) cure() Action {
 	if note := o.shortage(); note != "" {
 		return wait("%s", note)
 	}
-	out := "alarm NOSPACE: the database has reached its quota and takes no writes; "
+	out := "alarm NOSPACE: a database or a volume had no room, and the cluster takes no writes; "
 	if len(o.full()) == 0 { // or a volume had no room
 		out = "alarm NOSPACE: the cluster takes no writes; "
 	}

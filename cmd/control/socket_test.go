@@ -1,0 +1,140 @@
+package control
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// A node whose socket was removed can be asked again.
+func TestSocketIsMadeAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := listenAt(path, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveTest(t, &Server{}, l)
+	for range 2 {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		var who string
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			if err = Local(path).Get(t.Context(), "GET", "/status", &who); err == nil || time.Now().After(end) {
+				break
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("got %v, %v", info, err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// A socket that another process serves is neither replaced nor removed; one that it has left is.
+func TestSocketOfAnotherProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	path := filepath.Join(dir, "s")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	core, logged := observer.New(zapcore.DebugLevel)
+	s, err := listenAt(path, zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	other, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.SetUnlinkOnClose(false)
+	theirs, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.repair()
+	s.repair()
+	if at, err := os.Lstat(path); err != nil || !os.SameFile(at, theirs) {
+		t.Fatalf("the socket of the other process: %v, %v", at, err)
+	}
+	if n := logged.FilterMessageSnippet("could not be made again").Len(); n != 1 {
+		t.Errorf("said %d times that it is gone", n)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.repair()
+	if !s.atPath() {
+		t.Error("the socket that the other process left was not replaced")
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	s.repair()
+	if n := logged.FilterMessageSnippet("could not be made again").Len(); n != 2 {
+		t.Errorf("said %d times that it is gone", n)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.repair()
+	if !s.atPath() {
+		t.Error("the socket was not made again in a directory that is back")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.repair()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(path); string(text) != "precious" {
+		t.Errorf("the file in its place: %q, %v", text, err)
+	}
+}
+
+// A suspended process accepts nothing, and once its queue is full the kernel refuses others. The socket is still its.
+func TestSocketOfASuspendedProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		if conn, err := net.Dial("unix", path); err == nil {
+			defer conn.Close()
+		}
+	}
+	if _, err := listenAt(path, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "another process serves") {
+		t.Errorf("got %v", err)
+	}
+}
