@@ -44,11 +44,8 @@ func (a *Keeper) Advance(ctx context.Context, v View, order Order, dry bool) (st
 	a.turn.Lock()
 	defer a.turn.Unlock()
 	for range tries {
-		e, problem := a.look(ctx, false)
-		if problem == nil {
-			problem = a.problemNow()
-		}
-		if problem != nil {
+		e, _ := a.look(ctx, false)
+		if problem := a.problemNow(); problem != nil {
 			return "", problem
 		}
 		now := time.Now()
@@ -134,10 +131,7 @@ func (a *Keeper) setStuck(stuck string) {
 func (a *Keeper) problemNow() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.problem == "" {
-		return nil
-	}
-	return errors.New(a.problem)
+	return a.problem
 }
 
 // wake makes Follow look for the next step at once.
