@@ -46,8 +46,7 @@ type Keeper struct {
 	turn  sync.Mutex // held during a look or step
 	known            // guarded by turn
 
-	mu       sync.Mutex // never held during I/O
-	reported            // guarded by mu
+	reported
 }
 
 // known is what a keeper works with.
@@ -59,12 +58,14 @@ type known struct {
 	read    snapshot.Version // the object of newest
 }
 
-// reported is what a keeper reports of itself. have is only set by who also has the turn, and so may read it without mu.
+// reported is what a keeper reports of itself. have is only set by one that also has the turn, and may read it without
+// mu.
 type reported struct {
-	have    *Edition // the edition that this node follows
-	problem error    // of the last look
-	stuck   string   // why the next step of a rotation cannot be taken
-	open    string   // an object that is not encrypted although there are recipients
+	mu      sync.Mutex // never held during I/O
+	have    *Edition   // the edition that this node follows
+	problem error      // of the last look
+	stuck   string     // why the next step of a rotation cannot be taken
+	open    string     // an object that is not encrypted although there are recipients
 }
 
 const (
@@ -156,10 +157,10 @@ func (a *Keeper) keep(e *Edition) error {
 	return err
 }
 
-func (a *Keeper) setHave(e *Edition) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.have = e
+func (r *reported) setHave(e *Edition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.have = e
 }
 
 // Show returns the current edition and changes nothing. problem is what is wrong nevertheless.

@@ -121,17 +121,17 @@ func (e Edition) meaning(step rotationStep) string {
 	return text
 }
 
-func (a *Keeper) setStuck(stuck string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.stuck = stuck
+func (r *reported) setStuck(stuck string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stuck = stuck
 }
 
 // problemNow returns the problem of the last look, nil if there was none.
-func (a *Keeper) problemNow() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.problem
+func (r *reported) problemNow() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problem
 }
 
 // wake makes Follow look for the next step at once.
