@@ -85,9 +85,9 @@ func (m Meta) managerVersion() string {
 	return m.StorageVersion
 }
 
-// decodeManagerMeta decodes etcd-manager's mark, of any age, which has EtcdVersion, Created and Members or some of them.
-// It accepts what a protobuf parser accepts: names in either style, numbers with or without quotes, and unknown keys,
-// which it skips.
+// decodeManagerMeta decodes etcd-manager's mark, of any age. It has EtcdVersion, Created and Members, or some of them.
+// What a protobuf parser accepts is accepted: names in either style, numbers with or without quotes, and unknown keys,
+// which are skipped.
 func decodeManagerMeta(text []byte) (m Meta, err error) {
 	var file struct {
 		EtcdVersion  string      `json:"etcdVersion"`
