@@ -16,6 +16,8 @@ type Command struct {
 	Name string
 	// Time is when it was given, by the clock of the machine where it was given.
 	Time time.Time
+	// Stored is when the store received it, by the store's clock.
+	Stored time.Time
 	// Backup is the backup to restore, or "" if the command asks for something else.
 	Backup string
 	// Problem says why the command cannot be read, or is "".
@@ -37,7 +39,7 @@ func Commands(ctx context.Context, store Store) ([]Command, error) {
 		if len(parts) != 3 || parts[2] != commandObject {
 			continue
 		}
-		c := Command{Name: parts[1], Time: timeOf(parts[1])}
+		c := Command{Name: parts[1], Time: timeOf(parts[1]), Stored: o.Modified}
 		text, err := readSmall(ctx, store, o.Name)
 		switch {
 		case errors.Is(err, ErrNotFound): // just carried out

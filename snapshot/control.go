@@ -20,6 +20,19 @@ type ManagerSpec struct {
 	EtcdVersion string `json:"etcdVersion"`
 }
 
+// UnmarshalJSON implements [json.Unmarshaler]. As protobuf's JSON, it takes the names in either style.
+func (s *ManagerSpec) UnmarshalJSON(text []byte) error {
+	var file struct {
+		Members      int    `json:"memberCount"`
+		Members2     int    `json:"member_count"`
+		EtcdVersion  string `json:"etcdVersion"`
+		EtcdVersion2 string `json:"etcd_version"`
+	}
+	err := json.Unmarshal(text, &file)
+	*s = ManagerSpec{cmp.Or(file.Members, file.Members2), cmp.Or(file.EtcdVersion, file.EtcdVersion2)}
+	return err
+}
+
 // Control describes etcd-manager's objects about its cluster in a store.
 type Control struct {
 	// Created means that there is the mark of an existing cluster. Without the mark, but with a spec, etcd-manager founds
@@ -51,22 +64,10 @@ func ReadControl(ctx context.Context, store Store) (Control, error) {
 	if err != nil {
 		return c, fmt.Errorf("read %s: %w", specObject, err)
 	}
-	if c.Spec, err = decodeSpec(text); err != nil {
-		return c, fmt.Errorf("decode %s: %w", specObject, err)
+	if err = json.Unmarshal(text, &c.Spec); err != nil {
+		return Control{}, fmt.Errorf("decode %s: %w", specObject, err)
 	}
 	return c, nil
-}
-
-func decodeSpec(text []byte) (*ManagerSpec, error) {
-	var file struct {
-		ManagerSpec
-		Members2     int    `json:"member_count"` // protobuf's JSON takes names in either style
-		EtcdVersion2 string `json:"etcd_version"`
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, err
-	}
-	return &ManagerSpec{cmp.Or(file.Members, file.Members2), cmp.Or(file.EtcdVersion, file.EtcdVersion2)}, nil
 }
 
 // KeepControl writes the missing parts, so that etcd-manager takes the cluster for an existing one, and for this one.

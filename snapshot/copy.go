@@ -77,7 +77,7 @@ func (t *transfer) prepare(ctx context.Context) error {
 		}
 	}
 	if t.source.Unmarked {
-		if t.mark, err = encodeManagerMeta(t.source.Meta, t.source.Members); err != nil {
+		if t.mark, err = encodeManagerMeta(t.source.Meta); err != nil {
 			return err
 		}
 	}

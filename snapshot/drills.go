@@ -20,14 +20,12 @@ type drills struct {
 	lg      *zap.Logger
 
 	mu        sync.Mutex
-	known     bool // last is the store's, as far as this node can know
-	last      Drill
+	told      DrillStatus // without the schedule
+	known     bool        // the last drill is the store's, as far as this node can know
 	attempted time.Time
-	tries     int // consecutive drills that could not be tried
-	lastError string
+	tries     int                     // consecutive drills that could not be tried
 	urgent    int                     // callers that wait for the turn and do not wait for a drill
-	running   string                  // the backup that is being drilled
-	giveWay   context.CancelCauseFunc // ends that drill
+	giveWay   context.CancelCauseFunc // ends the drill in progress
 }
 
 // lead resets the count on a node that begins to lead.
@@ -50,12 +48,12 @@ func (d *drills) next(every, retry time.Duration, now time.Time) time.Time {
 // due returns when the next drill is due, which is in the past if that is not known. The caller has mu.
 func (d *drills) due(every time.Duration, now time.Time) time.Time {
 	switch {
-	case !d.known || d.last.Name == "" || d.last.Time.After(now.Add(skew)):
+	case !d.known || d.told.Last.Name == "" || d.told.Last.Time.After(now.Add(skew)):
 		return time.Time{}
-	case d.last.Error != "":
-		return d.last.Time.Add(min(every, drillAgain))
+	case d.told.Last.Error != "":
+		return d.told.Last.Time.Add(min(every, drillAgain))
 	}
-	return d.last.Time.Add(every)
+	return d.told.Last.Time.Add(every)
 }
 
 // made reports whether another node has made the drill that is due at start. That also ends a series of failures.
@@ -65,7 +63,7 @@ func (d *drills) made(every time.Duration, start time.Time) bool {
 	if !start.Before(d.due(every, start)) {
 		return false
 	}
-	d.tries, d.lastError = 0, ""
+	d.tries, d.told.Error = 0, ""
 	return true
 }
 
@@ -76,13 +74,13 @@ func (d *drills) begin(name string, giveWay context.CancelCauseFunc) {
 	if d.urgent > 0 {
 		giveWay(errGiveWay)
 	}
-	d.running, d.giveWay = name, giveWay
+	d.told.Running, d.giveWay = name, giveWay
 }
 
 func (d *drills) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.running, d.giveWay = "", nil
+	d.told.Running, d.giveWay = "", nil
 }
 
 // hurry makes drills end at once until over is called.
@@ -107,8 +105,8 @@ func (d *drills) failed(ctx context.Context, start time.Time, err error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.attempted, d.tries = start, d.tries+1; d.lastError != err.Error() {
-		d.lastError = err.Error()
+	if d.attempted, d.tries = start, d.tries+1; d.told.Error != err.Error() {
+		d.told.Error = err.Error()
 		d.lg.Error("restore drill could not be tried", zap.Error(err))
 	}
 }
@@ -130,10 +128,10 @@ func (d *drills) record(ctx context.Context, drill Drill) {
 	err := putDrill(ctx, d.store, d.cluster, drill)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.last, d.known, d.tries, d.lastError = drill, true, 0, ""
+	d.told.Last, d.known, d.tries, d.told.Error = drill, true, 0, ""
 	d.series.know(drill)
 	if err != nil { // the worst case is that another leader repeats the drill
-		d.lastError = fmt.Sprintf("store the result of the drill: %v", err)
+		d.told.Error = fmt.Sprintf("store the result of the drill: %v", err)
 		d.lg.Warn("result of the restore drill was not stored", zap.Error(err))
 	}
 }
@@ -151,11 +149,11 @@ func (d *drills) read(ctx context.Context, id Identity) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if last.Time.After(d.last.Time) || !d.known {
-		d.last = last
+	if last.Time.After(d.told.Last.Time) || !d.known {
+		d.told.Last = last
 	}
 	d.known = true
-	d.series.know(d.last)
+	d.series.know(d.told.Last)
 	return nil
 }
 
@@ -163,5 +161,5 @@ func (d *drills) read(ctx context.Context, id Identity) error {
 func (d *drills) status() DrillStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return DrillStatus{Last: d.last, Running: d.running, Error: d.lastError}
+	return d.told
 }

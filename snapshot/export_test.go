@@ -50,9 +50,6 @@ func EncodeRaw(meta string) []byte {
 // Begin is the object that reserves a name.
 type Begin = begin
 
-// ManagerMeta is etcd-manager's commit mark.
-type ManagerMeta = managerMeta
-
 // Decode writes the database that a Verify has fetched to f, and returns meta, completed for a legacy backup.
 func Decode(ctx context.Context, r io.Reader, f *os.File, meta Meta, opt Options) (Meta, error) {
 	err := decode(ctx, r, &target{File: f, path: f.Name()}, &meta, opt)

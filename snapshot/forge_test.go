@@ -53,7 +53,7 @@ func forge(t testing.TB, store snapshot.Store, m snapshot.Meta, data string) sna
 	must(t, err)
 	put(t, store, m.Name+"/holdfast.meta.json", string(text))
 	if m.Stored.Codec == "gzip" {
-		text, err = snapshot.EncodeManagerMeta(m, m.Members)
+		text, err = snapshot.EncodeManagerMeta(m)
 		must(t, err)
 		put(t, store, m.Name+"/_etcd_backup.meta", string(text))
 	}

@@ -72,18 +72,13 @@ func (t turn) wait(ctx context.Context) (release func(), err error) {
 
 // state is what a Keeper knows of its saves. Its mu guards it.
 type state struct {
+	told       Status    // as far as it does not depend on the time: the method Status adds the rest
 	leading    time.Time // since when this node leads, or zero
 	known      bool      // holds is as complete as it can be: read or written since this node leads
 	holds      holdings
-	learned    int       // how often holds was learned
-	asked      time.Time // when the main store returned holds, or zero
-	storeError string    // why the main store did not answer the last time
-	spooled    []string
-	distrusted string    // the backup in the spool that could not be copied as it is
-	saving     time.Time // since when a save is in progress, or zero
+	learned    int    // how often holds was learned
+	distrusted string // the backup in the spool that could not be copied as it is
 	attempted  time.Time
-	failures   int
-	lastError  string
 	logged     string // the last logged reason in a series of failures
 }
 
@@ -197,7 +192,7 @@ func (k *Keeper) look() (save, drill bool) {
 	if !leads {
 		if !s.leading.IsZero() {
 			// Another node now has to overcome the failures, and to know the store's newest backup.
-			s.leading, s.failures, s.logged = time.Time{}, 0, ""
+			s.leading, s.told.Failures, s.logged = time.Time{}, 0, ""
 			k.series.consecutive.Set(0)
 		}
 		return false, false
@@ -214,8 +209,8 @@ func (k *Keeper) look() (save, drill bool) {
 // because the clock was set back.
 func (s *state) due(sched schedule, now time.Time) time.Time {
 	switch {
-	case s.failures > 0:
-		return sched.retryAt(s.attempted, s.failures)
+	case s.told.Failures > 0:
+		return sched.retryAt(s.attempted, s.told.Failures)
 	case s.known && s.holds.made.Name != "" && !s.holds.made.Created.After(now.Add(skew)):
 		return sched.next(s.holds.made.Created)
 	}
@@ -260,7 +255,7 @@ func (k *Keeper) begin() (end func()) {
 	set := func(at time.Time) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.state.saving = at
+		k.state.told.Saving = at
 	}
 	set(time.Now())
 	return func() { set(time.Time{}) }
@@ -365,7 +360,7 @@ func (k *Keeper) know(h holdings) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.state.holds, k.state.known = h, true
-	k.state.asked, k.state.storeError = time.Now(), ""
+	k.state.told.Asked, k.state.told.StoreError = time.Now(), ""
 	k.state.learned++
 	k.series.newest.know(h)
 }
@@ -390,10 +385,10 @@ func (k *Keeper) failed(ctx context.Context, start time.Time, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := &k.state
-	s.attempted, s.lastError = start, err.Error()
+	s.attempted, s.told.LastError = start, err.Error()
 	if !s.leading.IsZero() {
-		s.failures++
-		k.series.consecutive.Set(float64(s.failures))
+		s.told.Failures++
+		k.series.consecutive.Set(float64(s.told.Failures))
 	}
 }
 
@@ -402,6 +397,6 @@ func (k *Keeper) recovered() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := &k.state
-	s.failures, s.logged, s.lastError = 0, "", ""
+	s.told.Failures, s.logged, s.told.LastError = 0, "", ""
 	k.series.consecutive.Set(0)
 }

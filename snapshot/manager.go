@@ -46,20 +46,10 @@ func Managed(ctx context.Context, store Store) (string, error) {
 	return strings.Join(signs, " and "), nil
 }
 
-// managerMeta is etcd-manager's commit mark beside the data of a backup: etcd.BackupInfo (kubernetes-sigs/etcd-manager,
-// pkg/apis/etcd/etcdapi.proto) in proto3's JSON. etcd-manager refuses a file with any other key, so everything else is
-// in the sidecar.
-type managerMeta struct {
-	// EtcdVersion is the version that wrote the data. etcd-manager restores only with versions that it has.
-	EtcdVersion string
-	// Created is when it was made, to the second; zero if the file does not say.
-	Created time.Time
-	// Members is the number of members of a restored cluster, 0 if the file does not say.
-	Members int
-}
-
-// encodeManagerMeta returns etcd-manager's mark for a backup of a cluster with this many voters, 0 if unknown.
-func encodeManagerMeta(meta Meta, members int) ([]byte, error) {
+// encodeManagerMeta returns etcd-manager's commit mark for a backup: etcd.BackupInfo (kubernetes-sigs/etcd-manager,
+// pkg/apis/etcd/etcdapi.proto) in proto3's JSON. It has the version that wrote the data, the time in seconds, and the
+// number of members. etcd-manager refuses a file with any other key, so everything else is in the sidecar.
+func encodeManagerMeta(meta Meta) ([]byte, error) {
 	if meta.EtcdVersion == "" {
 		return nil, fmt.Errorf("encode %s: etcd-manager cannot restore without the version of etcd, and it is not known",
 			managerObject)
@@ -69,8 +59,8 @@ func encodeManagerMeta(meta Meta, members int) ([]byte, error) {
 		Timestamp   string       `json:"timestamp"` // proto3's JSON has 64-bit numbers as strings
 		ClusterSpec *ManagerSpec `json:"clusterSpec,omitempty"`
 	}{EtcdVersion: meta.managerVersion(), Timestamp: strconv.FormatInt(meta.Created.Unix(), 10)}
-	if members > 0 {
-		file.ClusterSpec = &ManagerSpec{members, file.EtcdVersion}
+	if meta.Members > 0 {
+		file.ClusterSpec = &ManagerSpec{meta.Members, file.EtcdVersion}
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {
@@ -95,31 +85,26 @@ func (m Meta) managerVersion() string {
 	return m.StorageVersion
 }
 
-// decodeManagerMeta decodes etcd-manager's mark, of any age. It accepts what a protobuf parser accepts: names in either
-// style, numbers with or without quotes, and unknown keys, which it skips.
-func decodeManagerMeta(text []byte) (managerMeta, error) {
-	type clusterSpec struct {
-		MemberCount  int `json:"memberCount"`
-		MemberCount2 int `json:"member_count"`
-	}
+// decodeManagerMeta decodes etcd-manager's mark, of any age. It has EtcdVersion, Created and Members, or some of them.
+// What a protobuf parser accepts is accepted: names in either style, numbers with or without quotes, and unknown keys,
+// which are skipped.
+func decodeManagerMeta(text []byte) (m Meta, err error) {
 	var file struct {
 		EtcdVersion  string      `json:"etcdVersion"`
 		EtcdVersion2 string      `json:"etcd_version"`
 		Timestamp    jsonInt     `json:"timestamp"`
-		ClusterSpec  clusterSpec `json:"clusterSpec"`
-		ClusterSpec2 clusterSpec `json:"cluster_spec"`
+		ClusterSpec  ManagerSpec `json:"clusterSpec"`
+		ClusterSpec2 ManagerSpec `json:"cluster_spec"`
 	}
 	if err := json.Unmarshal(text, &file); err != nil {
-		return managerMeta{}, fmt.Errorf("decode %s: %w", managerObject, err)
+		return m, fmt.Errorf("decode %s: %w", managerObject, err)
 	}
-	m := managerMeta{EtcdVersion: cmp.Or(file.EtcdVersion, file.EtcdVersion2)}
-	for _, spec := range []clusterSpec{file.ClusterSpec, file.ClusterSpec2} {
-		m.Members = max(m.Members, spec.MemberCount, spec.MemberCount2)
-	}
+	m.EtcdVersion = cmp.Or(file.EtcdVersion, file.EtcdVersion2)
+	m.Members = max(file.ClusterSpec.Members, file.ClusterSpec2.Members)
 	if file.Timestamp != 0 {
 		m.Created = time.Unix(int64(file.Timestamp), 0).UTC()
 		if year := m.Created.Year(); year < 1970 || year > 9999 {
-			return managerMeta{}, fmt.Errorf("decode %s: timestamp: must be in seconds since 1970, got %d", managerObject,
+			return Meta{}, fmt.Errorf("decode %s: timestamp: must be in seconds since 1970, got %d", managerObject,
 				file.Timestamp)
 		}
 	}

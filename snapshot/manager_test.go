@@ -58,7 +58,9 @@ func TestManagerMetaIsAccepted(t *testing.T) {
 		3: `{"etcdVersion":"3.7.3","timestamp":"1782907200","clusterSpec":{"memberCount":3,"etcdVersion":"3.7.3"}}`,
 		0: `{"etcdVersion":"3.7.3","timestamp":"1782907200"}`,
 	} {
-		text, err := snapshot.EncodeManagerMeta(forged(midday, "x"), members)
+		m := forged(midday, "x")
+		m.Members = members
+		text, err := snapshot.EncodeManagerMeta(m)
 		must(t, err)
 		got, expected := dynamicpb.NewMessage(info), dynamicpb.NewMessage(info)
 		must(t, protojson.Unmarshal([]byte(want), expected))
@@ -71,19 +73,20 @@ func TestManagerMetaIsAccepted(t *testing.T) {
 		t.Error("unknown field: want an error")
 	}
 	m := forged(midday, "x")
+	m.Members = 3
 	for _, c := range []struct{ ran, stored, want string }{
 		{"3.7.3", "3.7.0", "3.7.3"}, {"3.7.3", "3.6.0", "3.6.0"}, {"3.7.3", "", "3.7.3"}, {"3.7.3", "six", "3.7.3"},
 		{"3.6.16", "3.6.0", "3.6.16"}, {"3.5.9", "", "3.5.9"}, {"3.6.16", "3.5.0", "3.5.0"}, {"main", "3.6.0", "main"},
 	} {
 		m.EtcdVersion, m.StorageVersion = c.ran, c.stored
-		text, err := snapshot.EncodeManagerMeta(m, 3)
+		text, err := snapshot.EncodeManagerMeta(m)
 		must(t, err)
 		if got, err := snapshot.DecodeManagerMeta(text); err != nil || got.EtcdVersion != c.want || strings.Count(string(text), c.want) != 2 {
 			t.Errorf("etcd %s, storage version %q: want twice %s, got %s, %v", c.ran, c.stored, c.want, text, err)
 		}
 	}
 	m.EtcdVersion = ""
-	if text, err := snapshot.EncodeManagerMeta(m, 3); err == nil {
+	if text, err := snapshot.EncodeManagerMeta(m); err == nil {
 		t.Errorf("no version: want an error, got %s", text)
 	}
 }
@@ -91,7 +94,7 @@ func TestManagerMetaIsAccepted(t *testing.T) {
 // TestManagerMetaIsRead reads marks of protobuf's own writer, in both styles, and those of older writers.
 func TestManagerMetaIsRead(t *testing.T) {
 	info := backupInfo(t)
-	want := snapshot.ManagerMeta{EtcdVersion: "3.6.11", Created: time.Unix(1782864903, 0).UTC(), Members: 3}
+	want := snapshot.Meta{EtcdVersion: "3.6.11", Created: time.Unix(1782864903, 0).UTC(), Members: 3}
 	message := dynamicpb.NewMessage(info)
 	must(t, protojson.Unmarshal([]byte(`{"etcdVersion":"3.6.11","timestamp":"1782864903","clusterSpec":{"memberCount":3,"etcdVersion":"3.6.11"}}`), message))
 	for _, style := range []protojson.MarshalOptions{{}, {UseProtoNames: true}, {Multiline: true}, {EmitUnpopulated: true}} {
@@ -101,7 +104,7 @@ func TestManagerMetaIsRead(t *testing.T) {
 			t.Errorf("%s: want %+v, got %+v, %v", text, want, got, err)
 		}
 	}
-	for text, want := range map[string]snapshot.ManagerMeta{
+	for text, want := range map[string]snapshot.Meta{
 		`{"etcdVersion":"3.6.11","timestamp":1782864903,"clusterSpec":{"memberCount":3}}`: want,
 		`{"etcdVersion":"3.4.3","timestamp":"1"}`:                                         {EtcdVersion: "3.4.3", Created: time.Unix(1, 0).UTC()},
 		`{"etcdVersion":"2.2.1","newKey":{"a":[1]}}`:                                      {EtcdVersion: "2.2.1"},

@@ -155,7 +155,7 @@ func checkOrder(meta *Meta, opt Options) error {
 	}
 	meta.Stored = Stored{Codec: codec, Encrypted: len(opt.Recipients) > 0}
 	if meta.Stored.forManager() {
-		_, err = encodeManagerMeta(*meta, meta.Members)
+		_, err = encodeManagerMeta(*meta)
 	}
 	return err
 }
@@ -279,7 +279,7 @@ func commit(ctx context.Context, store Store, meta *Meta) error {
 	if !meta.Stored.forManager() {
 		return nil
 	}
-	mark, err := encodeManagerMeta(*meta, meta.Members)
+	mark, err := encodeManagerMeta(*meta)
 	if err != nil {
 		return fail(reasonSource, err)
 	}

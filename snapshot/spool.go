@@ -114,7 +114,7 @@ func (k *Keeper) countSpooled(ctx context.Context) {
 			names = append(names, b.Name)
 		}
 	}
-	k.state.spooled = names
+	k.state.told.Spooled = names
 	k.series.spooled.Set(float64(len(names)))
 }
 

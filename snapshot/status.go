@@ -71,21 +71,11 @@ func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := &k.state
-	st := Status{
-		Leading: leads,
-		Newest:  s.holds.newest,
-		Count:   s.holds.count,
-		Failed:  s.holds.failed,
-		Skipped: s.holds.skipped,
-		Doubt:   s.holds.doubt,
-		Asked:   s.asked, StoreError: s.storeError,
-		Saving:    s.saving,
-		Spooled:   s.spooled,
-		LastError: s.lastError,
-		Failures:  s.failures,
-		Drill:     k.drills.status(),
-		Prune:     k.pruner.account(),
-	}
+	st := s.told
+	st.Leading = leads
+	st.Newest, st.Count, st.Failed, st.Skipped = s.holds.newest, s.holds.count, s.holds.failed, s.holds.skipped
+	st.Doubt = s.holds.doubt
+	st.Drill, st.Prune = k.drills.status(), k.pruner.account()
 	st.Drill.Off = k.cfg.NoDrill()
 	if !st.Leading {
 		return st
@@ -100,9 +90,9 @@ func (k *Keeper) Status() Status {
 	if leading.IsZero() {
 		leading = now
 	}
-	told := *s
-	told.known = true // the loop asks the store before it acts; until then the last answer is the best information
-	if st.Due = told.due(k.schedule, now); st.Due.IsZero() {
+	best := *s
+	best.known = true // the loop asks the store before it acts; until then the last answer is the best information
+	if st.Due = best.due(k.schedule, now); st.Due.IsZero() {
 		st.Due = leading
 	}
 	since := s.holds.made.Created

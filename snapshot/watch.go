@@ -55,7 +55,7 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]
 	h := holdingsOf(backups, start.Add(skew))
 	k.mu.Lock()
 	fresher := k.state.learned != before // a save or a drill learned more meanwhile than this listing may show
-	k.state.storeError = ""
+	k.state.told.StoreError = ""
 	k.mu.Unlock()
 	if !fresher {
 		k.know(h)
@@ -75,7 +75,7 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]
 func (k *Keeper) silent(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.state.storeError = err.Error()
+	k.state.told.StoreError = err.Error()
 }
 
 // memory has the backups that were read. While none of its objects changes, a finished backup is not read again. So

@@ -64,11 +64,11 @@ func (c *clockwork) due() bool {
 }
 
 // listed compares what was put with a listing. Only a listing that began after the put shows the store's time of it.
-// ours reports whether the object with a name is the one that this process put.
-func (c *clockwork) listed(l listing, ours func(name string) bool) {
+// ours means that the nonce there is the one that this process put.
+func (c *clockwork) listed(l listing, ours bool) {
 	if s := c.here; s != nil && l.asked.After(s.began.Add(s.took)) {
 		for _, o := range l.here {
-			if o.Name == s.name && ours(o.Name) && !o.Modified.IsZero() {
+			if o.Name == s.name && ours && !o.Modified.IsZero() {
 				c.now, c.measured = new(s.against(o.Modified)), time.Now()
 			}
 		}

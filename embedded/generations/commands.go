@@ -4,15 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
-
-// commandSuffix ends the names of the objects that hold commands.
-const commandSuffix = "/_command.json"
 
 // commandTime is how long a command in the store stays valid, by the store's time. Anyone who gives one expects it to
 // run within seconds. A restore that runs hours later discards everything written since.
@@ -23,24 +19,11 @@ const commandTime = time.Hour
 // cluster that no longer exists. And one that has waited too long would surprise. A command named by an open proposal
 // is in progress and not returned.
 func (r *Records) requests(ctx context.Context, l listing, s plan.Store, since time.Time) ([]plan.Request, error) {
-	objects, err := r.Store.List(ctx, "control/")
-	if err != nil {
-		return nil, fmt.Errorf("list the commands in the store: %w", err)
-	}
-	given := map[string]time.Time{}
-	for _, o := range objects {
-		if name, ok := strings.CutSuffix(strings.TrimPrefix(o.Name, "control/"), commandSuffix); ok {
-			given[name] = o.Modified
-		}
-	}
-	if len(given) == 0 {
-		return nil, nil
-	}
-	proposed, err := r.proposed(ctx, l)
-	if err != nil {
+	commands, err := snapshot.Commands(ctx, r.Store)
+	if err != nil || len(commands) == 0 {
 		return nil, err
 	}
-	commands, err := snapshot.Commands(ctx, r.Store)
+	proposed, err := r.proposed(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -60,9 +43,9 @@ func (r *Records) requests(ctx context.Context, l listing, s plan.Store, since t
 			continue // in progress
 		case ok:
 			q.Problem, q.Over = "it was proposed before and never runs again"+aborted(s, p), true
-		case c.Problem == "" && !given[c.Name].After(since):
+		case c.Problem == "" && !c.Stored.After(since):
 			q.Problem, q.Over = "it is older than the present generation of the cluster, and so is what it was meant for", true
-		case r.older(fmt.Sprintf("%s %d", c.Name, given[c.Name].UnixNano()), given[c.Name], commandTime, l.newest):
+		case r.older(fmt.Sprintf("%s %d", c.Name, c.Stored.UnixNano()), c.Stored, commandTime, l.newest):
 			late := fmt.Sprintf("it has been in the store for longer than %s", commandTime)
 			q.Problem, q.Over = cmp.Or(c.Problem, late), true
 		case c.Problem != "":

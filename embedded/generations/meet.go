@@ -45,7 +45,6 @@ func (r *Records) Meet(ctx context.Context, who, nonce string) error {
 // store's times is read again the next time, because a restarted process may have replaced it.
 func (r *Records) meetAll(ctx context.Context, l listing) {
 	nonces := map[string]string{}
-	put := map[string]string{} // by name
 	for _, o := range l.here {
 		var p presence
 		if l.newest.Sub(o.Modified) < storeTick {
@@ -54,10 +53,9 @@ func (r *Records) meetAll(ctx context.Context, l listing) {
 		_, _, err := r.read(ctx, o, &p, func() error { return nil })
 		if err == nil && p.Nonce != "" && o.Name == r.HereName(p.Node) {
 			nonces[p.Nonce] = p.Node
-			put[o.Name] = p.Nonce
 		}
 	}
-	r.listed(l, nonces, put)
+	r.listed(l, nonces)
 }
 
 // encounters records which nodes were found in the store, and how far this process's clock differs from the store's.
@@ -108,12 +106,12 @@ func (e *encounters) beaconPut(s *sent) {
 	e.clock.beacon = s
 }
 
-// listed records the nonces of a listing, with the node by nonce and the nonce by object name.
-func (e *encounters) listed(l listing, nonces, put map[string]string) {
+// listed records the nonces of a listing, with the node by nonce.
+func (e *encounters) listed(l listing, nonces map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.nonces = nonces
-	e.clock.listed(l, func(name string) bool { return put[name] == e.met })
+	e.clock.listed(l, nonces[e.met] != "")
 	if nonces[e.met] == "" { // another process of this name, perhaps a clone, has overwritten ours
 		e.met = ""
 	}

@@ -53,20 +53,15 @@ func HolderOf(c *x509.Certificate, zone string) (Holder, error) {
 		c.DNSNames, c.Subject, zone)
 }
 
-// of returns the authority that signs for a holder. missing says which key is missing, with its configuration key.
-func (h Holder) of(a Authorities) (by Authority, missing string) {
-	if h == Client {
-		return a.Clients, "clients' authority is not known here (tls.client-ca-key-file)"
-	}
-	return a.Peers, "peers' authority is not known here (tls.peer-ca-key-file)"
-}
-
 // signer returns the current signer for a holder, and all authorities that are trusted with it.
 func (h Holder) signer(a Authorities) (by signer, bundle []*x509.Certificate, err error) {
-	authority, missing := h.of(a)
+	authority, whose, key := a.Peers, "peers", "tls.peer-ca-key-file"
+	if h == Client {
+		authority, whose, key = a.Clients, "clients", "tls.client-ca-key-file"
+	}
 	signers := authority.signers()
 	if len(signers) == 0 {
-		return by, nil, fmt.Errorf("the key of the %s", missing)
+		return by, nil, fmt.Errorf("the key of the %s' authority is not known here (%s)", whose, key)
 	}
 	return signers[0], authority.Bundle, nil
 }

@@ -1,7 +1,6 @@
 package authorities
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,18 +24,15 @@ func readCache(path, cluster string) (*Edition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the keys of the cluster's authorities: %w", err)
 	}
-	var e Edition
-	if err := json.Unmarshal(text, &e); err != nil {
-		return nil, fmt.Errorf("%s %w (%w)", path, errDamaged, err)
-	}
-	if e.Cluster != "" && e.Cluster != cluster {
+	e, err := decodeEdition(text, cluster)
+	if e != nil && e.Cluster != "" && e.Cluster != cluster {
 		return nil, fmt.Errorf("%s has the authorities of cluster %q, and cluster.name is %q: set cluster.name or tls.dir "+
 			"right, or remove the directory if that cluster no longer exists", path, e.Cluster, cluster)
 	}
-	if err := e.check(cluster); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("%s %w (%w)", path, errDamaged, err)
 	}
-	return &e, nil
+	return e, nil
 }
 
 // writeCache replaces what a node has cached, durably and atomically.

@@ -187,7 +187,7 @@ func (e Edition) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// decodeEdition reads the text of an edition of a cluster.
+// decodeEdition reads the text of an edition of a cluster. With the error of check it returns the edition too.
 func decodeEdition(text []byte, cluster string) (*Edition, error) {
 	var e Edition
 	if err := json.Unmarshal(text, &e); err != nil {

@@ -46,13 +46,11 @@ type Keeper struct {
 	turn  sync.Mutex // held during a look or step
 	known            // guarded by turn
 
-	mu       sync.Mutex // never held during I/O
-	reported            // guarded by mu
+	reported
 }
 
 // known is what a keeper works with.
 type known struct {
-	have    *Edition         // the edition that this node follows
 	unsaved bool             // have could not be written into the cache
 	dead    bool             // have had expired when drive last ran
 	probed  bool             // the store was shown to honour conditional puts
@@ -60,12 +58,14 @@ type known struct {
 	read    snapshot.Version // the object of newest
 }
 
-// reported is what a keeper reports of itself.
+// reported is what a keeper reports of itself. have is only set by one that also has the turn, and may read it without
+// mu.
 type reported struct {
-	current *Edition // the same as have
-	problem string   // of the last look
-	stuck   string   // why the next step of a rotation cannot be taken
-	open    string   // an object that is not encrypted although there are recipients
+	mu      sync.Mutex // never held during I/O
+	have    *Edition   // the edition that this node follows
+	problem error      // of the last look
+	stuck   string     // why the next step of a rotation cannot be taken
+	open    string     // an object that is not encrypted although there are recipients
 }
 
 const (
@@ -107,8 +107,8 @@ func (a *Keeper) Authorities(ctx context.Context) (pki.Authorities, error) {
 func (a *Keeper) Findings() (all []health.Finding) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.problem != "" {
-		all = append(all, health.New(health.AuthorityFails, "", "certificate authorities: %s", a.problem))
+	if a.problem != nil {
+		all = append(all, health.New(health.AuthorityFails, "", "certificate authorities: %v", a.problem))
 	}
 	if a.open != "" {
 		all = append(all, health.New(health.AuthorityOpen, "", "%s in the store is not encrypted, although "+
@@ -152,11 +152,15 @@ func (a *Keeper) keep(e *Edition) error {
 			zap.String("peers", pki.Fingerprint(e.Peers.primary())),
 			zap.String("clients", pki.Fingerprint(e.Clients.primary())))
 	}
-	a.have, a.unsaved = e, err != nil
-	a.mu.Lock()
-	a.current = e
-	a.mu.Unlock()
+	a.unsaved = err != nil
+	a.setHave(e)
 	return err
+}
+
+func (r *reported) setHave(e *Edition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.have = e
 }
 
 // Show returns the current edition and changes nothing. problem is what is wrong nevertheless.
@@ -186,28 +190,25 @@ func (a *Keeper) Show(ctx context.Context) (e *Edition, problem, err error) {
 }
 
 func (a *Keeper) setProblem(problem error) {
-	text := ""
-	if problem != nil {
-		text = problem.Error()
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if text != a.problem && text != "" {
-		a.lg.Warn("certificate authorities could not be kept", zap.String("problem", text))
+	if problem != nil && (a.problem == nil || a.problem.Error() != problem.Error()) {
+		a.lg.Warn("certificate authorities could not be kept", zap.NamedError("problem", problem))
 	}
-	a.problem = text
+	a.problem = problem
 }
 
 // settle finds out which edition is current. The error is a problem; without an edition, it says why there is none.
 func (a *Keeper) settle(ctx context.Context, create bool) (*Edition, error) {
 	var damaged error
 	if a.have == nil {
-		var err error
-		if a.have, err = readCache(a.cache, a.cluster); errors.Is(err, errDamaged) {
+		cached, err := readCache(a.cache, a.cluster)
+		if errors.Is(err, errDamaged) {
 			damaged = err
 		} else if err != nil {
 			return nil, err
 		}
+		a.setHave(cached)
 	}
 	ctx, cancel := context.WithTimeout(ctx, StorePatience)
 	defer cancel()

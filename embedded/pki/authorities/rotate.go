@@ -44,11 +44,8 @@ func (a *Keeper) Advance(ctx context.Context, v View, order Order, dry bool) (st
 	a.turn.Lock()
 	defer a.turn.Unlock()
 	for range tries {
-		e, problem := a.look(ctx, false)
-		if problem == nil {
-			problem = a.problemNow()
-		}
-		if problem != nil {
+		e, _ := a.look(ctx, false)
+		if problem := a.problemNow(); problem != nil {
 			return "", problem
 		}
 		now := time.Now()
@@ -124,20 +121,17 @@ func (e Edition) meaning(step rotationStep) string {
 	return text
 }
 
-func (a *Keeper) setStuck(stuck string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.stuck = stuck
+func (r *reported) setStuck(stuck string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stuck = stuck
 }
 
 // problemNow returns the problem of the last look, nil if there was none.
-func (a *Keeper) problemNow() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.problem == "" {
-		return nil
-	}
-	return errors.New(a.problem)
+func (r *reported) problemNow() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problem
 }
 
 // wake makes Follow look for the next step at once.

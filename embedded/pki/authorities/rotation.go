@@ -16,7 +16,7 @@ import (
 func (a *Keeper) Current() *Edition {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.current
+	return a.have
 }
 
 // Rotation returns the state of the open rotation, nil if none is open. It does not read the store.

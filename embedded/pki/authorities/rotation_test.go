@@ -73,7 +73,8 @@ func TestRotationIsShown(t *testing.T) {
 // The node's own state and series follow its edition, without reading the store.
 func TestRotationOfANode(t *testing.T) {
 	s := newSite(t)
-	a := s.node(t.TempDir())
+	dir := t.TempDir()
+	a := s.node(dir)
 	if r := a.Rotation(View{}, time.Now()); a.Current() != nil || r != nil {
 		t.Errorf("before the authorities are known: %+v", r)
 	}
@@ -85,6 +86,11 @@ func TestRotationOfANode(t *testing.T) {
 	r := a.Rotation(View{}, time.Now())
 	if r == nil || r.Phase != health.RotationRetiring || r.Began.IsZero() || r.Cause != "an operator asked for it" || problem(a) != "" {
 		t.Errorf("got %+v, %q", r, problem(a))
+	}
+	again := s.node(dir) // the process has restarted
+	s.peers(again)
+	if after := again.Rotation(View{}, time.Now()); again.Current() == nil || after == nil || after.Phase != r.Phase {
+		t.Errorf("after a restart: got edition %v, rotation %+v", again.Current(), after)
 	}
 }
 
