@@ -58,7 +58,8 @@ func NewAuthority(commonName string, life time.Duration) (Authority, error) {
 }
 
 // backdate is how much earlier than its making a certificate begins, if it is long-lived. A machine may start with the
-// time of another time zone and have made the authorities before NTP corrects its clock: nobody could use them for hours.
+// time of another time zone, and have made the authorities before NTP corrects its clock. Nobody could use them for
+// hours.
 const backdate = 24 * time.Hour
 
 // lifeFrom returns a certificate's validity in whole seconds. It begins before now, for clocks that are behind ours.
