@@ -216,7 +216,8 @@ func (t *transfer) send(ctx context.Context) error {
 	return nil
 }
 
-// commit writes the objects that make it a backup, in the order in which they must appear. Existing objects stay.
+// commit writes the objects that make it a backup, in the order in which they must appear. Existing objects stay. The
+// sidecar is read back, because the spool forgets what was copied.
 func (t *transfer) commit(ctx context.Context) error {
 	against := ""
 	if t.failed != nil {
@@ -230,10 +231,13 @@ func (t *transfer) commit(ctx context.Context) error {
 			continue
 		}
 		err := t.to.PutIfAbsent(ctx, object(t.name, o.file), o.text)
-		if errors.Is(err, ErrExists) && o.file == metaObject {
+		if errors.Is(err, ErrExists) {
+			err = nil
+		}
+		if err == nil && o.file == metaObject {
 			_, err = t.compareSidecar(ctx, entry{name: t.name})
 		}
-		if err != nil && !errors.Is(err, ErrExists) {
+		if err != nil {
 			return fmt.Errorf("store %s: %w", o.file, err)
 		}
 	}

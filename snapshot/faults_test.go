@@ -21,12 +21,17 @@ type faulty struct {
 	get func(name string, r io.ReadCloser) (io.ReadCloser, error)
 	// reserve is what PutIfAbsent waits for, ignoring its context.
 	reserve func()
+	// lost is the end of the names that PutIfAbsent acknowledges and does not store.
+	lost string
 }
 
 func (f faulty) PutIfAbsent(ctx context.Context, name string, data []byte) error {
 	if f.reserve != nil {
 		f.reserve()
 		ctx = context.WithoutCancel(ctx)
+	}
+	if f.lost != "" && strings.HasSuffix(name, f.lost) {
+		return nil
 	}
 	return f.Store.PutIfAbsent(ctx, name, data)
 }
@@ -44,6 +49,18 @@ func (f faulty) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 		return f.get(name, r)
 	}
 	return r, err
+}
+
+// forgetful returns a store that acknowledges sidecars and does not keep them, as a proxy does that answers with status
+// 200 and an error in the body.
+func forgetful(s snapshot.Store) snapshot.Store {
+	return faulty{Store: s, lost: "holdfast.meta.json", put: func(ctx context.Context, name string, r io.Reader) error {
+		if strings.HasSuffix(name, "holdfast.meta.json") {
+			_, err := io.Copy(io.Discard, r)
+			return err
+		}
+		return s.Put(ctx, name, r)
+	}}
 }
 
 // brokenTx fails in the middle of the copy.
@@ -112,6 +129,10 @@ func TestSaveFails(t *testing.T) {
 				}}
 			},
 			want: "store sidecar: boom",
+		},
+		"sidecar is acknowledged and not stored": {
+			store: func(s snapshot.Store) snapshot.Store { return forgetful(s) },
+			want:  "read the sidecar back: ",
 		},
 		"store changes a byte": {
 			store: func(s snapshot.Store) snapshot.Store {

@@ -266,7 +266,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// commit writes the sidecar: from now on the backup counts. etcd-manager counts it when its own mark is there.
+// commit writes the sidecar and reads it back: from now on the backup counts. etcd-manager counts it when its own mark
+// is there.
 func commit(ctx context.Context, store Store, meta *Meta) error {
 	meta.Verified = time.Now().UTC().Truncate(time.Microsecond)
 	text, err := encodeMeta(*meta)
@@ -275,6 +276,13 @@ func commit(ctx context.Context, store Store, meta *Meta) error {
 	}
 	if err := store.Put(ctx, object(meta.Name, metaObject), bytes.NewReader(text)); err != nil {
 		return fail(reasonStore, fmt.Errorf("store sidecar: %w", err))
+	}
+	got, err := readSmall(ctx, store, object(meta.Name, metaObject))
+	if err == nil && !bytes.Equal(got, text) {
+		err = errors.New("the store has another one")
+	}
+	if err != nil {
+		return fail(reasonStore, fmt.Errorf("read the sidecar back: %w", err))
 	}
 	if !meta.Stored.forManager() {
 		return nil

@@ -123,3 +123,16 @@ func TestManagedAsksForTheMark(t *testing.T) {
 		t.Errorf("got %q, %v", signs, err)
 	}
 }
+
+// A copy whose sidecar was acknowledged and not stored is none: otherwise the spool would forget the only good one.
+func TestCopyIsNotForgotten(t *testing.T) {
+	from, to := snapshot.NewDir(t.TempDir()), snapshot.NewDir(t.TempDir())
+	m := forge(t, from, forged(midday, "one"), "one")
+	_, err := snapshot.Copy(t.Context(), from, forgetful(to), m.Name, snapshot.Options{})
+	if err == nil || !strings.Contains(err.Error(), "object not found") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := snapshot.Copy(t.Context(), from, to, m.Name, snapshot.Options{}); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}

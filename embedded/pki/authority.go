@@ -57,10 +57,14 @@ func NewAuthority(commonName string, life time.Duration) (Authority, error) {
 	return Authority{Bundle: []*x509.Certificate{c}, Primary: c, Key: key}, nil
 }
 
-// lifeFrom returns a certificate's validity in whole seconds. It begins a little before now, for clocks that are behind
-// ours.
+// backdate is how much earlier than its making a certificate begins, if it is long-lived. A machine may start with the
+// time of another time zone, and have made the authorities before NTP corrects its clock. Nobody could use them for
+// hours.
+const backdate = 24 * time.Hour
+
+// lifeFrom returns a certificate's validity in whole seconds. It begins before now, for clocks that are behind ours.
 func lifeFrom(now time.Time, life time.Duration) (from, until time.Time) {
-	from = now.Add(-min(5*time.Minute, life/10)).UTC().Truncate(time.Second)
+	from = now.Add(-min(backdate, life/10)).UTC().Truncate(time.Second)
 	return from, now.Add(life + time.Second - 1).UTC().Truncate(time.Second)
 }
 

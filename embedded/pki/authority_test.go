@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -189,6 +190,31 @@ func FuzzParseAuthority(f *testing.F) {
 			if !a.Bundle[i].Equal(b.Bundle[i]) {
 				t.Fatalf("certificate %d differs", i)
 			}
+		}
+	})
+}
+
+// A machine may start with the time of another time zone, until NTP corrects it. What it signs meanwhile is valid by the
+// clocks of the others, even if it also made the authority.
+func TestClockOfAnotherTimeZone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		right := time.Now()
+		time.Sleep(14 * time.Hour)
+		a := newAuthority(t, "peers", 10*365*24*time.Hour)
+		key, err := newKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := peerProfile(peerName, "a."+zone, "a."+zone, "").issue(a.signers()[0], key, 90*24*time.Hour, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.cert.Verify(x509.VerifyOptions{Roots: Pool(a.Primary), CurrentTime: right}); err != nil {
+			t.Errorf("by a clock that is right: %v", err)
+		}
+		// The machine's own clock is corrected: it must be able to sign with its authority.
+		if _, err := peerProfile(peerName, "a."+zone, "a."+zone, "").issue(a.signers()[0], key, time.Hour, right); err != nil {
+			t.Errorf("after the clock was corrected: %v", err)
 		}
 	})
 }

@@ -114,8 +114,11 @@ func (p profile) issue(by signer, key crypto.Signer, life time.Duration, now tim
 
 // sign signs a certificate, and verifies that those who trust the signer will accept it.
 func (p profile) sign(by signer, key crypto.PublicKey, from, until, now time.Time) (*leaf, error) {
-	if by.cert.NotAfter.Before(until) {
-		until = by.cert.NotAfter
+	if end := by.cert.NotAfter; end.Before(until) {
+		until = end
+		if start, _ := lifeFrom(now, end.Sub(now)); start.After(from) { // a short life has little of it behind it
+			from = start
+		}
 	}
 	if !now.Before(until) {
 		return nil, fmt.Errorf("the authority %q (%s) expired at %s", by.cert.Subject, Fingerprint(by.cert),

@@ -52,7 +52,7 @@ type keyed struct {
 // signing is the key of a trusted certificate.
 type signing struct {
 	Key  pemKey    `json:"key"`
-	Made time.Time `json:"made"` // when its certificate was made; that is backdated a little
+	Made time.Time `json:"made"` // when its certificate was made; that is backdated
 }
 
 const (

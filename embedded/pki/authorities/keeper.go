@@ -268,7 +268,8 @@ func (a *Keeper) putBack(ctx context.Context, newest *Edition) error {
 	return fmt.Errorf("%w; put it back: %w", lost, err)
 }
 
-// createFirst makes the first edition, or returns another node's if that was faster.
+// createFirst makes the first edition, or returns another node's if that was faster. What the store has counts, not what
+// it has answered: a node that followed an edition which is not there would stay alone with it.
 func (a *Keeper) createFirst(ctx context.Context) (*Edition, error) {
 	e, err := a.fresh(1, time.Now())
 	if err != nil {
@@ -278,16 +279,13 @@ func (a *Keeper) createFirst(ctx context.Context) (*Edition, error) {
 	if err = e.sign(e.Peers); err == nil {
 		err = a.put(ctx, *e)
 	}
-	if errors.Is(err, snapshot.ErrExists) {
-		if e, err = a.fromStore(ctx); err == nil && e == nil {
-			err = fmt.Errorf("%s was created and removed again", a.object(1))
-		}
-		return e, err
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, snapshot.ErrExists) {
 		return nil, err
 	}
-	return e, nil
+	if e, err = a.fromStore(ctx); err == nil && e == nil {
+		err = fmt.Errorf("%s was put and is not there", a.object(1))
+	}
+	return e, err
 }
 
 // fresh makes an edition of new authorities.

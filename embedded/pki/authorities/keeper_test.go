@@ -168,6 +168,34 @@ func (c careless) PutIfAbsent(ctx context.Context, name string, data []byte) err
 	return c.Put(ctx, name, bytes.NewReader(data))
 }
 
+// forgetful acknowledges its first conditional puts of authorities, and does not keep them.
+type forgetful struct {
+	snapshot.Store
+	puts *atomic.Int32
+}
+
+func (f forgetful) PutIfAbsent(ctx context.Context, name string, data []byte) error {
+	if strings.Contains(name, "/pki-") && f.puts.Add(-1) >= 0 {
+		return nil
+	}
+	return f.Store.PutIfAbsent(ctx, name, data)
+}
+
+// A node uses the first authorities only once the store has them. Otherwise it would stay alone with its own, and the
+// next node would make others.
+func TestAuthoritiesThatAreNotStored(t *testing.T) {
+	s := newSite(t)
+	s.store = forgetful{s.store, new(atomic.Int32)}
+	s.store.(forgetful).puts.Store(1)
+	a := s.node(t.TempDir())
+	if why := s.refused(a); !strings.Contains(why, "was put and is not there") {
+		t.Errorf("got %q", why)
+	}
+	if got, want := s.peers(s.node(t.TempDir())), s.peers(a); got != want {
+		t.Errorf("one node signs with %s, and another with %s", want, got)
+	}
+}
+
 // With a copy, nothing depends on the store. Without one, a node makes no authorities of its own.
 func TestAuthoritiesWithoutTheStore(t *testing.T) {
 	s := newSite(t)
