@@ -20,7 +20,6 @@ import (
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
-	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 	"holdfast/embedded/plan"
@@ -29,7 +28,6 @@ import (
 	"holdfast/metrics"
 	"holdfast/snapshot"
 	"holdfast/volume"
-	"holdfast/volume/ebs"
 )
 
 // newNode makes all parts of a node. Nothing runs yet.
@@ -81,7 +79,8 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 	}
 	n.makeMember(options)
 	n.makeCoordinator(options)
-	metrics.Findings(prometheus.DefaultRegisterer, exportedKinds(), n.exported)
+	metrics.Collect(prometheus.DefaultRegisterer, n.series)
+	metrics.Collect(prometheus.DefaultRegisterer, n.findingSeries)
 	return n, nil
 }
 
@@ -117,11 +116,7 @@ func (n *node) makeMember(options snapshot.Options) {
 		n.etcd.Tell(n.editions.Clients.See)
 	}
 	n.auth = auth.NewKeeper(cfg.Auth.File, users{n.etcd, n.now, n.remember}.world(), n.lg.Named("auth"))
-	n.metrics = metrics.New(reg, metrics.Names{
-		Version: n.version, EtcdVersion: etcdversion.Version,
-		States: health.States, Actions: actions(), Claims: claims(n.ebs),
-		Reasons: reasons(),
-	})
+	n.counted = metrics.NewCounters(reg, actions(), reasons())
 	n.source = source{cluster: cfg.Cluster.Name, node: cfg.Node.Name, version: n.version, etcd: n.etcd, now: n.now}
 	stores := snapshot.Stores{Main: n.store, Spool: OpenSpool(cfg)}
 	drill := func(ctx context.Context, name string) (snapshot.Drill, error) {
@@ -153,11 +148,11 @@ func (n *node) makeCoordinator(options snapshot.Options) {
 			Store:   n.records,
 			Backups: Archive{Store: n.store, Cluster: cfg.Cluster.Name, keeper: n.keeper, Options: options,
 				Skipped: func(lines []string) { n.lg.Warn("skipped the newest backup", zap.Strings("why", lines)) }},
-			Decided:    func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },
-			Failed:     func(a plan.Action, _ error) { n.metrics.Failed(string(a.Kind)) },
+			Decided:    func(a plan.Action) { n.counted.Decided(string(a.Kind)) },
+			Failed:     func(a plan.Action, _ error) { n.counted.Failed(string(a.Kind)) },
 			Looked:     n.observed,
 			Ending:     noteEnd(cfg),
-			Campaigned: func(r plan.Reason) { n.metrics.Campaigned(string(r)) },
+			Campaigned: func(r plan.Reason) { n.counted.Campaigned(string(r)) },
 			Step:       n.step,
 			Rooms:      n.rooms.all,
 		}, n.lg)
@@ -181,7 +176,8 @@ func Wanted(cfg config.Config) plan.Config {
 		Adopt:     cfg.Cluster.Adopt,
 		Etcd:      etcdversion.Version,
 		Yields:    local && cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
-		Upkeep:    upkeepOf(cfg.Upkeep),
+		Upkeep: plan.Upkeep{FreePercent: cfg.Upkeep.DefragFreePercent, FreeBytes: cfg.Upkeep.DefragFreeBytes,
+			FullPercent: cfg.Upkeep.FullPercent, Cure: cfg.Upkeep.CureNoSpace},
 	}
 }
 
@@ -212,14 +208,6 @@ func foreignHosts(cfg config.Config) (all []string) {
 		all = append(all, plan.PeerURL(host, slot))
 	}
 	return all
-}
-
-// claims returns the states of a claim that are exported as metrics.
-func claims(p *ebs.Provider) []string {
-	if p == nil {
-		return nil
-	}
-	return ebs.States
 }
 
 func actions() []string {

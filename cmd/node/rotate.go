@@ -8,23 +8,9 @@ import (
 	"time"
 
 	"holdfast/cmd/control"
-	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
-	"holdfast/metrics"
 )
-
-// rotationSample returns the state of the authorities as metrics. known says that this node has authorities, and r is
-// the open rotation, if any.
-func rotationSample(known bool, r *health.RotationStatus) metrics.Rotation {
-	switch {
-	case r != nil:
-		return metrics.Rotation{Phase: r.Phase, Began: r.Began, OldClients: len(r.OldClients) + r.Others}
-	case known:
-		return metrics.Rotation{Phase: "settled"}
-	}
-	return metrics.Rotation{}
-}
 
 // Rotated is the answer to POST /tls/rotate.
 type Rotated struct {

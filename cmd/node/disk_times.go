@@ -1,4 +1,4 @@
-package metrics
+package node
 
 import (
 	"slices"
@@ -7,25 +7,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"holdfast/embedded/health"
 )
 
-// Quantile is the 99th percentile and the mean, in seconds, of Count samples of a histogram: those of the last Over
-// seconds, or all Total samples if Over is 0.
-type Quantile struct {
-	Seconds float64
-	Mean    float64
-	Count   uint64
-	Over    float64
-	Total   uint64
-}
-
-// DiskTimes caches etcd's own figures of the disk for diskEvery. Gathering them costs as much as the rest of a status,
+// diskTimes caches etcd's own figures of the disk for diskEvery. Gathering them costs as much as the rest of a status,
 // because the registry gathers everything. The figures cover the last ten minutes, or longer if nobody asked meanwhile:
 // a disk that has become slow must not hide behind the days when it was fast.
-type DiskTimes struct {
+type diskTimes struct {
 	mu            sync.Mutex
 	taken         time.Time
-	fsync, commit *Quantile
+	fsync, commit *health.Quantile
 	marks         []diskMark // the oldest first
 }
 
@@ -42,18 +34,18 @@ type diskMark struct {
 	fsync, commit *histogram
 }
 
-// Times returns the figures, or nil if there are none.
-func (d *DiskTimes) Times(from prometheus.Gatherer) (fsync, commit *Quantile) {
+// times returns the figures, or nil if there are none.
+func (d *diskTimes) times(from prometheus.Gatherer) (fsync, commit *health.Quantile) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now := time.Now(); now.Sub(d.taken) > diskEvery {
-		d.take(diskTimes(from, now))
+		d.take(markDisk(from, now))
 	}
 	return d.fsync, d.commit
 }
 
 // take computes the figures from the difference between now and the oldest mark of the window.
-func (d *DiskTimes) take(now diskMark) {
+func (d *diskTimes) take(now diskMark) {
 	d.taken = now.at
 	old := func(m diskMark) bool { return now.at.Sub(m.at) >= diskWindow }
 	for len(d.marks) > 1 && old(d.marks[1]) {
@@ -70,8 +62,8 @@ func (d *DiskTimes) take(now diskMark) {
 	}
 }
 
-// diskTimes gathers the histograms for Times; nil ones do not exist yet.
-func diskTimes(from prometheus.Gatherer, now time.Time) diskMark {
+// markDisk gathers the histograms for times; nil ones do not exist yet.
+func markDisk(from prometheus.Gatherer, now time.Time) diskMark {
 	m := diskMark{at: now}
 	families, _ := from.Gather() // in spite of an error it returns what could be gathered
 	for _, f := range families {
@@ -101,7 +93,7 @@ func histogramOf(from *dto.Histogram) *histogram {
 }
 
 // recent returns the figures of the samples since base, or of all if those are too few; nil without a histogram.
-func (h *histogram) recent(base *histogram, over time.Duration) *Quantile {
+func (h *histogram) recent(base *histogram, over time.Duration) *health.Quantile {
 	if h == nil {
 		return nil
 	}
@@ -114,7 +106,7 @@ func (h *histogram) recent(base *histogram, over time.Duration) *Quantile {
 	} else {
 		over = 0
 	}
-	q := &Quantile{Seconds: percentile99(of.bounds, of.below, of.count), Count: of.count, Over: over.Seconds(),
+	q := &health.Quantile{Seconds: percentile99(of.bounds, of.below, of.count), Count: of.count, Over: over.Seconds(),
 		Total: h.count}
 	if of.count > 0 {
 		q.Mean = of.sum / float64(of.count)
