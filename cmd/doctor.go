@@ -61,7 +61,7 @@ func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Cl
 		return err
 	}
 	if !f.format.json() {
-		if err := show.Doctor(c.OutOrStdout(), r); err != nil {
+		if err := say(c, "%s", show.Doctor(r)); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/cmd/proposal"
-	"holdfast/cmd/show"
 )
 
 func newFoundCommand() *cobra.Command {
@@ -52,10 +51,9 @@ func newFoundCommand() *cobra.Command {
 					would += ", the backup store's record of the former cluster would be moved aside, and one could be founded " +
 						"beside etcd-manager's"
 				}
-				return show.NothingChanged(c.OutOrStdout(), would)
+				return sayDry(c, "%s", would)
 			}
-			fmt.Fprintln(c.OutOrStdout(), "ordered; `holdfast status` shows what the node does now")
-			return nil
+			return say(c, "ordered; `holdfast status` shows what the node does now\n")
 		},
 	}
 	addClientFlags(c.Flags(), shownForStores...)

@@ -57,16 +57,14 @@ func backupCommand(use, short, long string, args cobra.PositionalArgs,
 
 // wouldBackups prints the result of a dry run: what would be done, and to which backups.
 func wouldBackups(c *cobra.Command, format output, what string, names []string) error {
-	return format.write(c, map[string]any{what: names, "dry_run": true}, func(w io.Writer) error {
-		lines := make([]string, 0, len(names))
-		for _, name := range names {
-			lines = append(lines, name+" "+what)
-		}
-		if len(lines) == 0 {
-			lines = []string{"nothing " + what}
-		}
-		return show.NothingChanged(w, strings.Join(lines, "\n"))
-	})
+	lines := make([]string, 0, len(names))
+	for _, name := range names {
+		lines = append(lines, name+" "+what)
+	}
+	if len(lines) == 0 {
+		lines = []string{"nothing " + what}
+	}
+	return format.write(c, map[string]any{what: names, "dry_run": true}, show.DryRun(strings.Join(lines, "\n")))
 }
 
 // completeBackups completes the names of backups, the newest first, if the store answers within 3 s.

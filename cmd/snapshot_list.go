@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"errors"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,8 +23,7 @@ func newListCommand() *cobra.Command {
 			if len(all) == 0 && err != nil { // there may be backups that could not be read
 				return err
 			}
-			return errors.Join(err, format.write(c, all, func(w io.Writer) error {
-				return show.Listing(w, b.Config.Cluster.Name, b.Config.Snapshot.Store, all, time.Now())
-			}))
+			return errors.Join(err, format.write(c, all,
+				show.Listing(b.Config.Cluster.Name, b.Config.Snapshot.Store, all, time.Now())))
 		})
 }

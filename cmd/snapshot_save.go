@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -50,13 +49,10 @@ func newSaveCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("NOT saved: %w", err)
 			}
-			return format.write(c, meta, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "saved %s in %s: revision %d, %d records, %s stored as %s, read back and verified in %s\n",
-					meta.Name, loaded.Config.Snapshot.Store, meta.Content.Revision, meta.Content.Keys,
-					health.Bytes(meta.Content.Size), health.Bytes(meta.Stored.Size),
-					time.Since(start).Round(time.Millisecond))
-				return err
-			})
+			return format.write(c, meta, fmt.Sprintf(
+				"saved %s in %s: revision %d, %d records, %s stored as %s, read back and verified in %s\n",
+				meta.Name, loaded.Config.Snapshot.Store, meta.Content.Revision, meta.Content.Keys,
+				health.Bytes(meta.Content.Size), health.Bytes(meta.Stored.Size), time.Since(start).Round(time.Millisecond)))
 		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
@@ -91,10 +87,8 @@ func wouldSave(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags, for
 	if err != nil {
 		return fmt.Errorf("nothing would be saved: %w", err)
 	}
-	return format.write(c, meta, func(w io.Writer) error {
-		return show.NothingChanged(w, fmt.Sprintf("would save the member of slot %s, as %s, to %s",
-			meta.Slot, meta.Cluster, loaded.Config.Snapshot.Store))
-	})
+	return format.write(c, meta, show.DryRun(fmt.Sprintf("would save the member of slot %s, as %s, to %s", meta.Slot,
+		meta.Cluster, loaded.Config.Snapshot.Store)))
 }
 
 func wouldSaved(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags) (meta snapshot.Meta, err error) {

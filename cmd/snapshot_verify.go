@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,14 +48,12 @@ func newDrillCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = format.write(c, d, func(w io.Writer) error {
-				if d.Error == "" {
-					fmt.Fprintf(w, "%s was restored and started in %s: %s\n", d.Name, d.Took.Round(time.Millisecond),
-						show.ComparedText(d.Checked, d.Unrecorded))
-				}
-				return nil
-			})
-			if err == nil && d.Error != "" {
+			text := ""
+			if d.Error == "" {
+				text = fmt.Sprintf("%s was restored and started in %s: %s\n", d.Name, d.Took.Round(time.Millisecond),
+					show.ComparedText(d.Checked, d.Unrecorded))
+			}
+			if err = format.write(c, d, text); err == nil && d.Error != "" {
 				err = fmt.Errorf("backup %s can NOT be restored: %s: restore from another%s", d.Name, d.Error,
 					b.Instead(c.Context(), d.Name))
 			}

@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -47,7 +46,7 @@ func newStatusCommand() *cobra.Command {
 			if why {
 				text = show.Why
 			}
-			if err := format.write(c, s, func(w io.Writer) error { return text(w, s, time.Now()) }); err != nil {
+			if err := format.write(c, s, text(s, time.Now())); err != nil {
 				return err
 			}
 			return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2),

@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/spf13/cobra"
@@ -32,7 +31,7 @@ func newTakeoverStatusCommand() *cobra.Command {
 				}
 				return err
 			}
-			if err := format.write(c, t, func(w io.Writer) error { return show.Takeover(w, t) }); err != nil {
+			if err := format.write(c, t, show.Takeover(t)); err != nil {
 				return err
 			}
 			if t.Phase == health.TakeoverMixed || t.Phase == health.TakeoverReturning || len(t.Waiting) > 0 {

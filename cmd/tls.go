@@ -11,7 +11,6 @@ import (
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
-	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 )
@@ -46,17 +45,16 @@ func newTLSInitCommand() *cobra.Command {
 				return err
 			}
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(), fmt.Sprintf("would write %s.crt and .key, %s.crt and .key into %s",
-					config.GivenClientsCA, config.GivenPeersCA, args[0]))
+				return sayDry(c, "would write %s.crt and .key, %s.crt and .key into %s", config.GivenClientsCA,
+					config.GivenPeersCA, args[0])
 			}
 			if err := certificates.WriteFresh(args[0], files); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote the clients' and the peers' authority, with their keys, into %s\n\n"+
+			return say(c, "wrote the clients' and the peers' authority, with their keys, into %s\n\n"+
 				"next: copy the directory to every node (the keys with mode 0600), and set on each\n\n  tls: {mode: ca, ca-dir: "+
 				"%s}\n\n"+
 				"for a client: holdfast tls client NAME --to DIR\n", args[0], config.Abs(args[0]))
-			return err
 		},
 	}
 	c.Flags().Var(&durationFlag{&life}, "life", "how long they are valid")
@@ -91,13 +89,12 @@ func newTLSForgetCommand() *cobra.Command {
 				return fmt.Errorf("no certificate of %s is known: `holdfast tls show` lists them", args[0])
 			}
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(), "would forget the certificates of "+args[0])
+				return sayDry(c, "would forget the certificates of %s", args[0])
 			}
 			if err := known.Forget(c.Context(), func(r authorities.Client) bool { return r.Name == args[0] }); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "forgot the certificates of %s\n", args[0])
-			return err
+			return say(c, "forgot the certificates of %s\n", args[0])
 		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)

@@ -10,7 +10,6 @@ import (
 
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
-	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
 )
 
@@ -85,15 +84,14 @@ func (p paper) command(c *cobra.Command) *cobra.Command {
 			return err
 		}
 		if i.dryRun {
-			return show.NothingChanged(c.OutOrStdout(), "would write "+i.to)
+			return sayDry(c, "would write %s", i.to)
 		}
 		if err := certificates.WriteFresh(filepath.Dir(i.to), file); err != nil {
 			return err
 		}
 		issued.Renewable = renewable
 		issued.Track(c.Context(), l.Config, name, c.ErrOrStderr())
-		_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s: set %s to it where it is for\n", i.to, p.key)
-		return err
+		return say(c, "wrote %s: set %s to it where it is for\n", i.to, p.key)
 	}
 	i.flags(c, "the `file` to write", p.life)
 	c.Flags().BoolVar(&renew, "renew", false, "have a node (--control.remote.address) renew the existing one, if it is "+

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +23,7 @@ func newTLSShowCommand() *cobra.Command {
 		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
 			now := time.Now()
 			shown := certificates.Look(c.Context(), l.Config, now)
-			if err := format.write(c, shown, func(w io.Writer) error { return shown.Write(w, now) }); err != nil {
+			if err := format.write(c, shown, shown.Text(now)); err != nil {
 				return err
 			}
 			for _, s := range shown.Certificates {

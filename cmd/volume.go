@@ -54,7 +54,7 @@ func newVolumeListCommand() *cobra.Command {
 			if self, err := selfOf(c.Context(), client); err == nil {
 				decided(self, infos)
 			}
-			return format.write(c, infos, func(w io.Writer) error { return show.Volumes(w, cfg.Volume.Provider, infos) })
+			return format.write(c, infos, show.Volumes(cfg.Volume.Provider, infos))
 		},
 	}
 	addClientFlags(c.Flags(), providerFlags...)
@@ -96,12 +96,11 @@ func newVolumeReleaseCommand() *cobra.Command {
 			err = client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/release?dry=%t", dryRun), &released)
 			switch {
 			case err == nil && dryRun:
-				return show.NothingChanged(c.OutOrStdout(),
-					fmt.Sprintf("would hand the leadership over, stop etcd and release %s (slot %s)", released.Volume, released.Slot))
+				return sayDry(c, "would hand the leadership over, stop etcd and release %s (slot %s)", released.Volume,
+					released.Slot)
 			case err == nil:
-				fmt.Fprintf(c.OutOrStdout(), "released %s (slot %s); this node claims no volume until it is restarted\n",
-					released.Volume, released.Slot)
-				return nil
+				return say(c, "released %s (slot %s); this node claims no volume until it is restarted\n", released.Volume,
+					released.Slot)
 			case !errors.Is(err, control.ErrUnreachable):
 				return err
 			}
@@ -159,8 +158,7 @@ func newVolumeSetAsideCommand() *cobra.Command {
 			}
 			fmt.Fprint(c.OutOrStdout(), show.Contents(found.Slot, found.Path, found.Contents))
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(),
-					fmt.Sprintf("would set everything on the volume aside, in %s/aside", found.Path))
+				return sayDry(c, "would set everything on the volume aside, in %s/aside", found.Path)
 			}
 			if err := confirmUnless(yes, c, "Set everything on it aside, and begin with a blank disk?"); err != nil {
 				return err
@@ -168,9 +166,8 @@ func newVolumeSetAsideCommand() *cobra.Command {
 			if err := client.Do(c.Context(), http.MethodPost, "/volume/set-aside"); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(),
-				"set aside: what was on the volume lies in %s/aside; `holdfast status` shows what the node does now\n", found.Path)
-			return nil
+			return say(c, "set aside: what was on the volume lies in %s/aside; `holdfast status` shows what the node does "+
+				"now\n", found.Path)
 		}),
 	}
 	addClientFlags(c.Flags())

@@ -26,8 +26,7 @@ func newVolumePolicyCommand() *cobra.Command {
 			if err != nil {
 				return usage(fmt.Errorf("--%w", err))
 			}
-			_, err = c.OutOrStdout().Write(text)
-			return err
+			return say(c, "%s", text)
 		}),
 	}
 	addClientFlags(c.Flags(), providerFlags...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -78,7 +79,8 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 func (o Operator) showRecovery(s recovery, survivor string, act bool) error {
 	switch {
 	case !o.JSON:
-		return s.write(o.Out, survivor, act)
+		_, err := io.WriteString(o.Out, s.text(survivor, act))
+		return err
 	case act:
 		return nil
 	}

@@ -50,9 +50,7 @@ func (o Operator) Restore(ctx context.Context, name string) error {
 	s := summary{Restore: p, Found: found, Last: last, Source: source, changed: v.changed(*known.Record),
 		Slots: v.weigh(v.slots(*known.Record), checked.Bytes), confirms: !v.silent()}
 	if !o.JSON {
-		if err := s.write(o.Out, o.Config, time.Now()); err != nil {
-			return err
-		}
+		fmt.Fprint(o.Out, s.text(o.Config, time.Now()))
 	}
 	if err := s.enough(o.Lost, !v.silent()); err != nil {
 		return err

@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -11,8 +10,8 @@ import (
 	"holdfast/snapshot"
 )
 
-// Pruned prints what was pruned, or would be.
-func Pruned(w io.Writer, p snapshot.Pruned, now time.Time, dryRun bool) error {
+// Pruned says what was pruned, or would be.
+func Pruned(p snapshot.Pruned, now time.Time, dryRun bool) string {
 	t := Table("NAME", "AGE", "STORED", "WHAT", "WHY")
 	removed := "removed"
 	if dryRun {
@@ -32,9 +31,9 @@ func Pruned(w io.Writer, p snapshot.Pruned, now time.Time, dryRun bool) error {
 	}
 	add(p.Expired, "beyond snapshot.keep")
 	add(p.Orphans, "left by a failed save")
+	text := fmt.Sprintf("%s %s, %s\n", health.Count(int64(gone), "backup"), removed, health.Bytes(freed))
 	if t.Length() > 0 {
-		fmt.Fprintln(w, t.Render())
+		text = t.Render() + "\n" + text
 	}
-	_, err := fmt.Fprintf(w, "%s %s, %s\n", health.Count(int64(gone), "backup"), removed, health.Bytes(freed))
-	return err
+	return text
 }

@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -12,8 +11,8 @@ import (
 	"holdfast/embedded/health"
 )
 
-// Status prints the status for people: the verdict, a line for each node, and what each node does and why.
-func Status(w io.Writer, s health.ClusterStatus, now time.Time) error {
+// Status returns the status for people: the verdict, a line for each node, and what each node does and why.
+func Status(s health.ClusterStatus, now time.Time) string {
 	var b strings.Builder
 	writeVerdict(&b, s)
 	if p := s.Paused; p != nil {
@@ -44,8 +43,7 @@ func Status(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	}
 	writeRestore(&b, s, now)
 	writeFindings(&b, s.Findings, false)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // sinceText returns for how long a node has been in its state, or "" if that is not known.
