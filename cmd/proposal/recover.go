@@ -20,7 +20,7 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	c := o.cluster()
 	var s recovery
 	path := "/recover?" + url.Values{"lost": {strings.Join(o.Lost, ",")}, "survivor": {survivor}}.Encode()
-	if err := c.node.Get(ctx, http.MethodGet, path, &s); err != nil {
+	if err := c.Node.Get(ctx, http.MethodGet, path, &s); err != nil {
 		return err
 	}
 	v := c.ask(ctx)
@@ -64,7 +64,7 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	p := coordinator.NewRecovery(*known.Record, known.Attempts, q, s.Revisions[s.Chosen.Slot], s.raised(o.Bump))
 	p.PeerURL = plan.SecureURL(*known.Record, o.Config.Etcd.PeerURL)
 	o.fill(&p)
-	alive, err := o.lookout(c).lives(ctx, &v)
+	alive, err := c.lives(ctx, &v)
 	switch {
 	case err != nil:
 		return fmt.Errorf("look whether the cluster lives elsewhere: %w; nothing was changed", err)
@@ -72,7 +72,7 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 		return fmt.Errorf("the cluster lives: %s leads it (according to %s); a recovery is not needed, and nothing was "+
 			"changed; if that is not this cluster, say --overrule %s", alive.Stand, alive.from, alive.Disk)
 	}
-	return o.carryOut(ctx, c, p, v)
+	return c.carryOut(ctx, p, v)
 }
 
 // showRecovery shows the survivors, and what will or would be done.
