@@ -28,13 +28,9 @@ func newFoundCommand() *cobra.Command {
 			"           up the former cluster. Its backups stay. It is refused while a leader of that cluster writes\n" +
 			"           into the store that it lives, which takes 12 s to see.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			if abandon == anew {
 				return errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)")
-			}
-			cfg, client, err := loadClient(c)
-			if err != nil {
-				return err
 			}
 			if anew {
 				if err := mayGiveUp(c, cfg, client, overrule); err != nil {
@@ -54,7 +50,7 @@ func newFoundCommand() *cobra.Command {
 				return sayDry(c, "%s", would)
 			}
 			return say(c, "ordered; `holdfast status` shows what the node does now\n")
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	c.Flags().StringSliceVar(&overrule, "overrule", nil, "`disks` whose leaders may write into the store all the same")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/backups"
+	"holdfast/cmd/config"
 	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 )
@@ -34,17 +35,13 @@ func backupCommand(use, short, long string, args cobra.PositionalArgs,
 	var format output
 	c := &cobra.Command{
 		Use: use, Short: short, Args: args,
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, _, err := loadClient(c)
-			if err != nil {
-				return err
-			}
-			b, err := backups.Open(c.Context(), cfg, operator(), c.ErrOrStderr())
+		RunE: configured(func(c *cobra.Command, l *config.Loaded, args []string) error {
+			b, err := backups.Open(c.Context(), l.Config, operator(), c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			return do(c, b, format, args)
-		},
+		}),
 	}
 	if long != "" {
 		c.Long = short + ".\n\n" + long
