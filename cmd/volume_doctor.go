@@ -34,7 +34,7 @@ func newVolumeDoctorCommand() *cobra.Command {
 
 // examine prints a line for each check, and returns exit code 1 if something that a node needs is missing.
 func examine(ctx context.Context, cfg config.Config, out io.Writer) error {
-	cloud, err := node.OpenEC2(ctx, cfg, prometheus.NewRegistry(), zap.NewNop())
+	cloud, err := ebs.NewEC2(ctx, cfg.Volume.EBS, prometheus.NewRegistry(), zap.NewNop())
 	if err != nil {
 		return err
 	}

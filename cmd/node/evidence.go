@@ -48,7 +48,7 @@ func (n *node) collect(ctx context.Context) health.Facts {
 	wg.Go(func() { f.Endpoints = n.unleasedIn(ctx, endpointsPrefix, mostEndpoints) })
 	wg.Go(func() { f.Events = n.unleasedIn(ctx, eventsPrefix, mostEvents) })
 	wg.Go(func() {
-		f.Store = holdingsOf(ctx, n.store, n.source.Identity(), time.Now())
+		f.Store = holdingsOf(ctx, n.store, source{n}.Identity(), time.Now())
 	})
 	wg.Wait()
 	f.Now = f.Status.Time

@@ -115,9 +115,8 @@ func (n *node) makeMember(options snapshot.Options) {
 	if n.editions != nil {
 		n.etcd.Tell(n.editions.Clients.See)
 	}
-	n.auth = auth.NewKeeper(cfg.Auth.File, users{n.etcd, n.now, n.remember}.world(), n.lg.Named("auth"))
+	n.auth = auth.NewKeeper(cfg.Auth.File, users{n}.world(), n.lg.Named("auth"))
 	n.counted = metrics.NewCounters(reg, actions(), reasons())
-	n.source = source{cluster: cfg.Cluster.Name, node: cfg.Node.Name, version: n.version, etcd: n.etcd, now: n.now}
 	stores := snapshot.Stores{Main: n.store, Spool: OpenSpool(cfg)}
 	drill := func(ctx context.Context, name string) (snapshot.Drill, error) {
 		opt, err := BackupOptions(cfg) // again: the identity file may be readable by now
@@ -126,7 +125,7 @@ func (n *node) makeMember(options snapshot.Options) {
 		}
 		return child.Drill(ctx, n.store, name, opt)
 	}
-	n.keeper = snapshot.NewKeeper(cfg.Snapshot.Config, cfg.Cluster.Name, stores, n.source, options, drill,
+	n.keeper = snapshot.NewKeeper(cfg.Snapshot.Config, cfg.Cluster.Name, stores, source{n}, options, drill,
 		n.lg.Named("backup"), reg)
 }
 
@@ -140,7 +139,7 @@ func (n *node) makeCoordinator(options snapshot.Options) {
 			RevisionBump: cfg.Restore.RevisionBump, ReclaimAfter: cfg.Restore.ReclaimAfter,
 			StopWait: cfg.Stop.Wait, Hold: cfg.Stop.Hold, EarlyCampaign: cfg.Etcd.EarlyCampaign},
 		coordinator.World{
-			Volumes: volumesOf(cfg, n.volumes),
+			Volumes: volumes{n.volumes, cfg.Cluster.Name, cfg.Cluster.Adopt},
 			Mesh:    mesh{n.mesh},
 			Names:   n.names,
 			Elders:  n.elders.all,

@@ -43,7 +43,6 @@ type node struct {
 	etcd    *embedded.Member
 	coord   *coordinator.Coordinator
 	keeper  *snapshot.Keeper
-	source  source
 	counted *metrics.Counters
 	auth    *auth.Keeper
 	volumes provider
@@ -58,10 +57,6 @@ type node struct {
 	step         func(string)        // is called before each step of an action, where tests kill the process
 	issued       *authorities.Issued
 }
-
-// now and remember call the coordinator. Parts that are made before the coordinator get these methods.
-func (n *node) now() coordinator.Situation   { return n.coord.Now() }
-func (n *node) remember(e coordinator.Entry) { n.coord.Remember(e) }
 
 // askForStatus asks a node for its status. All other questions between nodes are the coordinator's.
 const askForStatus = "status"

@@ -7,16 +7,11 @@ import (
 	etcdversion "go.etcd.io/etcd/api/v3/version"
 
 	"holdfast/embedded"
-	"holdfast/embedded/coordinator"
 	"holdfast/snapshot"
 )
 
 // source is the member as the source of backups. It implements [snapshot.Source].
-type source struct {
-	cluster, node, version string // of holdfast
-	etcd                   *embedded.Member
-	now                    func() coordinator.Situation
-}
+type source struct{ *node }
 
 var _ snapshot.Abortable = (*embedded.Tx)(nil)
 
@@ -28,7 +23,7 @@ func (s source) Leader() bool {
 
 // Begin implements [snapshot.Source].
 func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
-	now := s.now()
+	now := s.coord.Now()
 	record := now.Observation.Disk.Ledger.Record
 	if record == nil || !now.Observation.Member.Running {
 		return nil, snapshot.Meta{}, fmt.Errorf("this node runs no member: %s", now.Action.Text())
@@ -38,8 +33,8 @@ func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 		return nil, snapshot.Meta{}, err
 	}
 	return tx, snapshot.Meta{
-		Cluster: s.cluster, Generation: record.Generation, Record: record.ID, Lineage: record.Lineage(),
-		EtcdClusterID: fmt.Sprintf("%x", now.Observation.Disk.ClusterID), Slot: now.Observation.Claim.Slot, Node: s.node,
+		Cluster: s.cfg.Cluster.Name, Generation: record.Generation, Record: record.ID, Lineage: record.Lineage(),
+		EtcdClusterID: fmt.Sprintf("%x", now.Observation.Disk.ClusterID), Slot: now.Observation.Claim.Slot, Node: s.cfg.Node.Name,
 		Members:         now.Observation.Member.Voters(),
 		HoldfastVersion: s.version, EtcdVersion: etcdversion.Version,
 	}, nil
@@ -47,12 +42,12 @@ func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 
 // Hold implements [snapshot.Source]: no backup is deleted while another program runs members, because it may be the way
 // back.
-func (s source) Hold() string { return s.now().Observation.Mixed() }
+func (s source) Hold() string { return s.coord.Now().Observation.Mixed() }
 
 // Identity implements [snapshot.Source].
 func (s source) Identity() snapshot.Identity {
-	id := snapshot.Identity{Cluster: s.cluster}
-	if r := s.now().Observation.Disk.Ledger.Record; r != nil {
+	id := snapshot.Identity{Cluster: s.cfg.Cluster.Name}
+	if r := s.coord.Now().Observation.Disk.Ledger.Record; r != nil {
 		id.Lineage = r.Lineage()
 	}
 	return id

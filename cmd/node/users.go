@@ -3,18 +3,13 @@ package node
 import (
 	"fmt"
 
-	"holdfast/embedded"
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 )
 
 // users adapts the node to the keeper of etcd's users and roles.
-type users struct {
-	etcd     *embedded.Member
-	now      func() coordinator.Situation
-	remember func(coordinator.Entry)
-}
+type users struct{ *node }
 
 func (u users) world() auth.World {
 	return auth.World{Etcd: u.etcd, Leads: u.leadership, Obstacle: u.obstacle, Did: u.changed}
@@ -34,7 +29,7 @@ func (u users) leadership() string {
 // change. A member that is down is no obstacle, because a leaked password must be changed all the same. A restore is
 // one, because it replaces the users.
 func (u users) obstacle(asked bool) string {
-	s, now := u.now(), u.etcd.Status() // the situation is up to a second old
+	s, now := u.coord.Now(), u.etcd.Status() // the situation is up to a second old
 	m := s.Observation.Member
 	switch {
 	case !now.Running || !now.Ready:
@@ -57,5 +52,5 @@ func (u users) changed(s auth.Step, err error) {
 	if err != nil {
 		e.Outcome, e.Error = coordinator.Failed, err.Error()
 	}
-	u.remember(e)
+	u.coord.Remember(e)
 }
