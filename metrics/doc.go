@@ -7,8 +7,9 @@
 // answers them. Operators' commands to a node come another way: package cmd/control.
 //
 // It decides nothing and changes nothing (only GET and HEAD are answered), and it never touches prometheus' global
-// registry. Packages with series of their own (gossip, snapshot) register them with the same injected Registerer; here
-// are only the counters of decisions ([Counters]) and what makes [Series] at each scrape. cmd/node/series.go names them.
+// registry. Packages with series of their own (gossip, snapshot) register them with the same injected Registerer. Here
+// are only the counters of decisions ([Counters]), and what makes [Series] at each scrape; cmd/node/series.go names
+// them.
 //
 // Invariants:
 //   - A scrape sees one whole observation: cmd/node makes all series of a scrape from one situation of the coordinator.

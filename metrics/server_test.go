@@ -64,7 +64,7 @@ func (c boundCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 }
 
 func (c boundCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	if e.Message == "metrics server listened" {
+	if e.Message == "metrics server listened" || e.Message == "profiles are served" {
 		c.bound <- fields[0].String
 	}
 	return c.Core.Write(e, fields)

@@ -31,7 +31,7 @@ const (
 // diskMark has the content of the histograms at a time.
 type diskMark struct {
 	at            time.Time
-	fsync, commit *histogram
+	fsync, commit *dto.Histogram
 }
 
 // times returns the figures, or nil if there are none.
@@ -56,7 +56,7 @@ func (d *diskTimes) take(now diskMark) {
 		base = d.marks[0]
 	}
 	over := now.at.Sub(base.at)
-	d.fsync, d.commit = now.fsync.recent(base.fsync, over), now.commit.recent(base.commit, over)
+	d.fsync, d.commit = recent(now.fsync, base.fsync, over), recent(now.commit, base.commit, over)
 	if n := len(d.marks); n == 0 || now.at.Sub(d.marks[n-1].at) >= diskMarks {
 		d.marks = append(d.marks, now)
 	}
@@ -67,50 +67,37 @@ func markDisk(from prometheus.Gatherer, now time.Time) diskMark {
 	m := diskMark{at: now}
 	families, _ := from.Gather() // in spite of an error it returns what could be gathered
 	for _, f := range families {
-		of := map[string]**histogram{"etcd_disk_wal_fsync_duration_seconds": &m.fsync,
+		of := map[string]**dto.Histogram{"etcd_disk_wal_fsync_duration_seconds": &m.fsync,
 			"etcd_disk_backend_commit_duration_seconds": &m.commit}[f.GetName()]
 		if of != nil && len(f.GetMetric()) > 0 {
-			*of = histogramOf(f.GetMetric()[0].GetHistogram())
+			*of = f.GetMetric()[0].GetHistogram()
 		}
 	}
 	return m
 }
 
-// histogram is the content of a histogram: below has the number of samples up to each of the bounds.
-type histogram struct {
-	bounds []float64
-	below  []uint64
-	count  uint64
-	sum    float64
-}
-
-func histogramOf(from *dto.Histogram) *histogram {
-	h := &histogram{count: from.GetSampleCount(), sum: from.GetSampleSum()}
-	for _, b := range from.GetBucket() {
-		h.bounds, h.below = append(h.bounds, b.GetUpperBound()), append(h.below, b.GetCumulativeCount())
-	}
-	return h
-}
-
 // recent returns the figures of the samples since base, or of all if those are too few; nil without a histogram.
-func (h *histogram) recent(base *histogram, over time.Duration) *health.Quantile {
+func recent(h, base *dto.Histogram, over time.Duration) *health.Quantile {
 	if h == nil {
 		return nil
 	}
-	of := *h
-	if base != nil && h.count >= base.count+leastDisk {
-		of.count, of.sum, of.below = h.count-base.count, h.sum-base.sum, slices.Clone(h.below)
-		for i := range of.below {
-			of.below[i] -= base.below[i]
+	if base == nil || h.GetSampleCount() < base.GetSampleCount()+leastDisk {
+		base, over = nil, 0
+	}
+	q := &health.Quantile{Count: h.GetSampleCount() - base.GetSampleCount(), Over: over.Seconds(),
+		Total: h.GetSampleCount()}
+	if q.Count > 0 {
+		q.Mean = (h.GetSampleSum() - base.GetSampleSum()) / float64(q.Count)
+	}
+	var bounds []float64
+	var below []uint64
+	for i, b := range h.GetBucket() {
+		bounds, below = append(bounds, b.GetUpperBound()), append(below, b.GetCumulativeCount())
+		if base != nil {
+			below[i] -= base.GetBucket()[i].GetCumulativeCount()
 		}
-	} else {
-		over = 0
 	}
-	q := &health.Quantile{Seconds: percentile99(of.bounds, of.below, of.count), Count: of.count, Over: over.Seconds(),
-		Total: h.count}
-	if of.count > 0 {
-		q.Mean = of.sum / float64(of.count)
-	}
+	q.Seconds = percentile99(bounds, below, q.Count)
 	return q
 }
 

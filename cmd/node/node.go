@@ -154,9 +154,6 @@ func etcdStatus(m plan.Member, clients []string) *health.EtcdStatus {
 	return &health.EtcdStatus{Member: plan.ID(m.ID), Cluster: plan.ID(m.Cluster), Status: m.Status, Clients: clients}
 }
 
-// clusterStatus adapts statusOfAll to the servers.
-func (n *node) clusterStatus(ctx context.Context) (any, error) { return n.statusOfAll(ctx), nil }
-
 // statusOfAll asks every live node for its status, within 2 s, and judges the cluster.
 func (n *node) statusOfAll(ctx context.Context) health.ClusterStatus {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

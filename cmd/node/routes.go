@@ -47,7 +47,7 @@ func (n routes) routes() *control.Routes {
 	rs := new(control.Routes)
 	yes := func(r *http.Request, key string) bool { return r.FormValue(key) == "true" }
 
-	rs.Answer("GET /status", func(r *http.Request) (any, error) { return n.clusterStatus(r.Context()) })
+	rs.Answer("GET /status", func(r *http.Request) (any, error) { return n.statusOfAll(r.Context()), nil })
 	rs.Answer("GET /doctor", func(r *http.Request) (any, error) {
 		return n.collect(r.Context()).Report(n.cfg.Cluster.Slots), nil
 	})
