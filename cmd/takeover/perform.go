@@ -44,8 +44,8 @@ type stage struct {
 func (s *script) perform(ctx context.Context, progress io.Writer) Rehearsal {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	st := &stage{script: s, progress: progress, running: map[string]*process{},
-		result: Rehearsal{Etcd: etcdversion.Version}}
+	st := &stage{script: s, progress: progress, running: map[string]*process{}, result: s.Result}
+	st.result.Etcd = etcdversion.Version
 	err := st.acts(ctx)
 	if st.writer != nil {
 		st.writer.end(&st.result)
