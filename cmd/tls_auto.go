@@ -7,14 +7,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/cmd/node"
 	"holdfast/embedded/pki"
-	"holdfast/embedded/pki/authorities"
 )
 
 func newTLSRotateCommand() *cobra.Command {
@@ -90,12 +88,7 @@ func newTLSExportCommand() *cobra.Command {
 				return fmt.Errorf("tls.mode is %s: only with %s are there authorities that holdfast has made", cfg.TLS.Mode,
 					pki.ModeAuto)
 			}
-			store, err := node.OpenStore(c.Context(), cfg)
-			if err != nil {
-				return fmt.Errorf("snapshot.store: %w", err)
-			}
-			a := authorities.New(node.EditionOptions(cfg), store, zap.NewNop())
-			e, problem, err := a.Show(c.Context())
+			e, problem, err := node.ShowEdition(c.Context(), cfg)
 			if err != nil {
 				return fmt.Errorf("read the certificate authorities: %w", err)
 			}

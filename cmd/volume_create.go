@@ -50,7 +50,8 @@ func newVolumeCreateCommand() *cobra.Command {
 	fs.Int32Var(&o.like.IOPS, "iops", 0, "`number` of IO operations a second (default: that of the type)")
 	fs.Int32Var(&o.like.Throughput, "throughput", 0, "`MiB` a second, gp3 only (default: that of the type)")
 	fs.BoolVar(&o.like.Encrypted, "encrypted", true, "encrypt the volumes: etcd holds every secret of its cluster")
-	fs.StringVar(&o.like.KMSKey, "kms-key", "", "KMS `key` to encrypt with: ID, ARN or alias (default: the account's key for EBS)")
+	fs.StringVar(&o.like.KMSKey, "kms-key", "", "KMS `key` to encrypt with: ID, ARN or alias (default: the "+
+		"account's key for EBS)")
 	fs.StringArrayVar(&o.tags, "tag", nil, "additional tag, `KEY=VALUE`; may be repeated")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be created; create nothing")
 	return c

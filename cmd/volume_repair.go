@@ -53,8 +53,8 @@ func repairText(dir string, r embedded.WALRepair) string {
 	if r.Entries == 0 {
 		return fmt.Sprintf("the log of %s has no entry that this etcd cannot replay: nothing is to be repaired\n", dir)
 	}
-	text := fmt.Sprintf("the log of %s has %d entries of etcd 3.5 or older, the last at index %d; the database has the log "+
-		"up to %d (term %d)\n", dir, r.Entries, r.Last, r.Applied, r.Term)
+	text := fmt.Sprintf("the log of %s has %d entries of etcd 3.5 or older, the last at index %d; the database has the "+
+		"log up to %d (term %d)\n", dir, r.Entries, r.Last, r.Applied, r.Term)
 	record := fmt.Sprintf("a snapshot record at index %d, with the voters %x,", r.Applied, r.Voters)
 	switch {
 	case r.Obstacle != "":

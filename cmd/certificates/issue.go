@@ -77,7 +77,7 @@ func issuer(ctx context.Context, cfg config.Config) (source pki.Source, known pk
 	}
 	store, err := node.OpenStore(ctx, cfg)
 	if err != nil {
-		return nil, known, fmt.Errorf("snapshot.store: %w", err)
+		return nil, known, err
 	}
 	source = node.AuthoritySource(cfg, store)
 	if known, err = source.Authorities(ctx); err != nil {
@@ -105,13 +105,12 @@ func (i Issued) Track(ctx context.Context, cfg config.Config, name string, warn 
 }
 
 func (i Issued) track(ctx context.Context, cfg config.Config, name string) error {
-	store, err := node.OpenStore(ctx, cfg)
+	known, err := node.OpenIssued(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("snapshot.store: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*authorities.StorePatience)
 	defer cancel()
-	known := &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name}
 	of := health.IssuedClient{Role: string(i.holder), Name: name, Renewable: i.Renewable}
 	if i.authority != nil {
 		of.Authority = pki.Fingerprint(i.authority)
@@ -131,11 +130,7 @@ func Trusted(ctx context.Context, cfg config.Config) (a pki.Authorities, problem
 		a, err = pki.FileSource{ClientCAFile: cfg.TLS.ClientCAFile, PeerCAFile: cfg.TLS.PeerCAFile}.Authorities(ctx)
 		return a, nil, err
 	case cfg.TLS.Mode == pki.ModeAuto:
-		store, err := node.OpenStore(ctx, cfg)
-		if err != nil {
-			return a, nil, fmt.Errorf("snapshot.store: %w", err)
-		}
-		e, problem, err := authorities.New(node.EditionOptions(cfg), store, zap.NewNop()).Show(ctx)
+		e, problem, err := node.ShowEdition(ctx, cfg)
 		if err != nil {
 			return a, nil, err
 		}

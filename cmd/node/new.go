@@ -44,7 +44,7 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 	}
 	store, err := OpenStore(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot.store: %w", err)
+		return nil, err
 	}
 	// Without a readable identity file the member serves all the same; config.Lacking has warned of it. Without valid
 	// recipients the node does not start.

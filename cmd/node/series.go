@@ -63,8 +63,8 @@ func nodeSeries(out *metrics.Series, s coordinator.Situation) {
 		generation = r.Generation
 	}
 	out.Gauge("generation", "Generation of the cluster this node belongs to; 0 while unknown.", float64(generation))
-	out.Gauge("conflicts", "What contradicts what this node knows of its cluster's generations: a store, a copy of one, a "+
-		"stray node. It touches nothing; `holdfast status` names each.", float64(len(s.Conflicts)))
+	out.Gauge("conflicts", "What contradicts what this node knows of its cluster's generations: a store, a copy of one, "+
+		"a stray node. It touches nothing; `holdfast status` names each.", float64(len(s.Conflicts)))
 	out.Flag("paused", "1 while an operator has paused what the nodes do to the cluster by themselves, as this member "+
 		"knows.", m.Paused != nil)
 	const members = "Members in the applied member list, by role."
@@ -106,8 +106,8 @@ func databaseSeries(out *metrics.Series, s coordinator.Situation) {
 
 // diskSeries adds the file systems that the node writes to.
 func diskSeries(out *metrics.Series, all coordinator.Rooms) {
-	const on = " the file system of the held volume, the snapshot spool and the scratch directory; no series while it is " +
-		"not known."
+	const on = " the file system of the held volume, the snapshot spool and the scratch directory; no series while it " +
+		"is not known."
 	for use, r := range map[string]plan.Room{"volume": all.Volume, "spool": all.Spool, "scratch": all.Scratch} {
 		if r.Size > 0 {
 			out.Gauge("disk_free_bytes", "Room on"+on, float64(r.Free), "use", use)
@@ -137,8 +137,8 @@ func rotationSeries(out *metrics.Series, known bool, r *health.RotationStatus) {
 			peers = rotationSettled
 		}
 	}
-	const help = "1 for the phase that the rotation of an authority of ours is in, 0 for the others; settled while none is " +
-		"open."
+	const help = "1 for the phase that the rotation of an authority of ours is in, 0 for the others; settled while none " +
+		"is open."
 	for _, phase := range append(members, health.RotationRetiring) {
 		out.Flag("tls_rotation_phase", help, phase == clients, "authority", "clients", "phase", phase)
 	}

@@ -151,7 +151,8 @@ holdfast_nospace_cured_total 0
 
 func TestDiskSeries(t *testing.T) {
 	var out metrics.Series
-	diskSeries(&out, coordinator.Rooms{Volume: plan.Room{Free: 41 << 20, Size: 512 << 20}, Spool: plan.Room{Free: 0, Size: 2}})
+	diskSeries(&out, coordinator.Rooms{Volume: plan.Room{Free: 41 << 20, Size: 512 << 20},
+		Spool: plan.Room{Free: 0, Size: 2}})
 	seriesAre(t, "two disks", out, `holdfast_disk_free_bytes{use="spool"} 0
 holdfast_disk_free_bytes{use="volume"} 4.2991616e+07
 holdfast_disk_reserve_bytes{use="volume"} 1.34217728e+08
@@ -178,8 +179,8 @@ func TestRotationSeries(t *testing.T) {
 	}
 	const began = "holdfast_tls_rotation_began_timestamp_seconds 1000\nholdfast_tls_rotation_old_clients 5\n"
 	open := func(phase string) *health.RotationStatus {
-		return &health.RotationStatus{Phase: phase, Began: time.Unix(1000, 0), OldClients: make([]health.ClientCertificate, 2),
-			Others: 3}
+		return &health.RotationStatus{Phase: phase, Began: time.Unix(1000, 0), Others: 3,
+			OldClients: make([]health.ClientCertificate, 2)}
 	}
 	for what, tt := range map[string]struct {
 		known bool

@@ -27,8 +27,8 @@ type living struct {
 	beacon bool   // only its beacon is seen; the nodes here do not see it
 }
 
-// lives returns the cluster's leader, or nil if none is seen. It asks the node here and, if that shows no leader, watches
-// the beacon that a leader writes into the store. So it works even on a machine that only shares the store.
+// lives returns the cluster's leader, or nil if none is seen. It asks the node here and, if that shows no leader,
+// watches the beacon that a leader writes into the store. So it works even on a machine that only shares the store.
 func (c *cluster) lives(ctx context.Context, v *view) (*living, error) {
 	at := v.leads()
 	if at == nil && v.couldElect() {

@@ -9,7 +9,8 @@ import (
 	"holdfast/embedded/auth"
 )
 
-// Auth returns a text with the steps that change etcd's users and roles. The text of says what the steps are, such as "done".
+// Auth returns a text with the steps that change etcd's users and roles. The text of says what the steps are, such as
+// "done".
 func Auth(r auth.Report, of string) string {
 	var b strings.Builder
 	if len(r.Steps) > 0 {
