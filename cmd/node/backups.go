@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/cmd/show"
+	"holdfast/embedded"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
@@ -42,6 +43,9 @@ func (b Archive) Check(ctx context.Context, name, lineage string,
 	}
 	return restorable(v.Meta), err
 }
+
+// RoomToRestore returns how many bytes must be free on a volume to prepare a backup whose database has this many bytes.
+func RoomToRestore(bytes int64) int64 { return embedded.RoomToBuild(bytes) }
 
 // Find returns the named backup or, without a name, the newest good one. It returns an error if it cannot be restored.
 func (b Archive) Find(ctx context.Context, name, lineage string) (snapshot.Backup, error) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"holdfast/embedded"
+	"holdfast/cmd/node"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
@@ -101,7 +101,7 @@ func (v view) slots(record plan.Record) []slotState {
 // weigh sets Short for each disk without room for the backup beside the data in use. If the room is not known, the node
 // itself judges it later.
 func (v view) weigh(slots []slotState, bytes int64) []slotState {
-	need := embedded.RoomToBuild(bytes)
+	need := node.RoomToRestore(bytes)
 	for i, s := range slots {
 		for _, n := range v.nodes() {
 			if c := n.Checkup; n.Node == s.Node && c != nil && c.Room != nil && c.Room.Free < need {
