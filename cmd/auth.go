@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/spf13/cobra"
@@ -48,9 +47,8 @@ func newAuthCheckCommand() *cobra.Command {
 			if len(errs) > 0 {
 				return fmt.Errorf("check users and roles: %d wrong\n%w", len(errs), errors.Join(errs...))
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: ok: %d users, %d roles, auth %s, others: %s\n", args[0], len(w.Users),
+			return say(c, "%s: ok: %d users, %d roles, auth %s, others: %s\n", args[0], len(w.Users),
 				len(w.Roles), map[bool]string{true: "enabled", false: "disabled"}[w.Enabled], w.Others)
-			return err
 		},
 	}
 }
@@ -68,7 +66,7 @@ func newAuthPlanCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := showAuth(c, format, r, "has to be done"); err != nil {
+			if err := format.write(c, r, show.Auth(r, "has to be done")); err != nil {
 				return err
 			}
 			if len(r.Steps)+len(r.Problems) > 0 {
@@ -102,7 +100,7 @@ func newAuthApplyCommand() *cobra.Command {
 					return err
 				}
 				if !format.json() || dryRun {
-					if err := showAuth(c, format, r, "would be done"); err != nil {
+					if err := format.write(c, r, show.Auth(r, "would be done")); err != nil {
 						return err
 					}
 				}
@@ -110,8 +108,7 @@ func newAuthApplyCommand() *cobra.Command {
 				case dryRun && format.json():
 					return nil
 				case dryRun:
-					_, err := fmt.Fprintln(c.OutOrStdout(), "nothing was changed (--dry-run)")
-					return err
+					return say(c, "nothing was changed (--dry-run)\n")
 				case len(r.Steps) == 0:
 					return nil
 				}
@@ -123,7 +120,7 @@ func newAuthApplyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showAuth(c, format, r, "done")
+			return format.write(c, r, show.Auth(r, "done"))
 		}),
 	}
 	addClientFlags(c.Flags())
@@ -139,9 +136,4 @@ func askAuth(c *cobra.Command, client *control.Client, method string) (r auth.Re
 		return r, fmt.Errorf("users and roles: %w", err)
 	}
 	return r, nil
-}
-
-// showAuth prints a report. The text of says what the steps are, such as "done".
-func showAuth(c *cobra.Command, format output, r auth.Report, of string) error {
-	return format.write(c, r, func(w io.Writer) error { return show.Auth(w, r, of) })
 }

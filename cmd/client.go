@@ -26,15 +26,22 @@ func loadClient(c *cobra.Command) (config.Config, *control.Client, error) {
 // runE is the type of cobra.Command.RunE.
 type runE = func(c *cobra.Command, args []string) error
 
-// asking returns the RunE of a command that asks a node.
-func asking(ask func(c *cobra.Command, node *control.Client, args []string) error) runE {
+// having returns the RunE of a command that needs the configuration and a node.
+func having(run func(c *cobra.Command, cfg config.Config, node *control.Client, args []string) error) runE {
 	return func(c *cobra.Command, args []string) error {
-		_, client, err := loadClient(c)
+		cfg, client, err := loadClient(c)
 		if err != nil {
 			return err
 		}
-		return ask(c, client, args)
+		return run(c, cfg, client, args)
 	}
+}
+
+// asking returns the RunE of a command that only asks a node.
+func asking(ask func(c *cobra.Command, node *control.Client, args []string) error) runE {
+	return having(func(c *cobra.Command, _ config.Config, node *control.Client, args []string) error {
+		return ask(c, node, args)
+	})
 }
 
 // configured returns the RunE of a command that needs only the configuration.

@@ -33,8 +33,7 @@ func newConfigDefaultCommand() *cobra.Command {
 		Short: "Print the default configuration file, with the meaning of each key",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := io.WriteString(c.OutOrStdout(), config.DefaultYAML)
-			return err
+			return say(c, "%s", config.DefaultYAML)
 		},
 	}
 }

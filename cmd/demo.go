@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/demo"
-	"holdfast/cmd/show"
 )
 
 func newDemoCommand() *cobra.Command {
@@ -48,7 +47,7 @@ func newDemoCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show.NothingChanged(c.OutOrStdout(), would)
+			return sayDry(c, "%s", would)
 		},
 	}
 	fs := c.Flags()

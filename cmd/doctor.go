@@ -36,16 +36,12 @@ func newDoctorCommand() *cobra.Command {
 			"--fix offers the repairs that carry no risk, one after the other, and asks before each.\n\n" +
 			"Exit code: 0 all is well, 1 warnings, 2 something is degraded or critical.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			if f.yes && !f.fix {
 				return usage(errors.New("--yes: says yes to the questions of --fix, which is missing"))
 			}
-			cfg, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
 			return f.run(c, cfg, client)
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), "snapshot.store")
 	c.Flags().BoolVar(&f.fix, "fix", false, "repair what can be repaired, after asking for each repair")
@@ -61,7 +57,7 @@ func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Cl
 		return err
 	}
 	if !f.format.json() {
-		if err := show.Doctor(c.OutOrStdout(), r); err != nil {
+		if err := say(c, "%s", show.Doctor(r)); err != nil {
 			return err
 		}
 	}

@@ -16,14 +16,10 @@ func TestDoctorReport(t *testing.T) {
 		{Code: "clock-x", Subject: "n2", Severity: health.Warning, Text: "Too slow.", Do: "Again."},
 		{Code: "disk-x", Severity: health.Info, Text: "Young."},
 	}}
-	var b bytes.Buffer
-	if err := show.Doctor(&b, r); err != nil {
-		t.Fatal(err)
-	}
 	want := "[-] alarm-x: Full.\n      Delete.\n[!] clock-x: n2: Too slow.\n      Again.\n[i] disk-x: Young.\n[+] nothing was found about: nodes, disks\n\n" +
 		"cluster main: 1 bad, 1 to look at, 1 to know\n`holdfast doctor --fix` would: delete x at revision 7\n"
-	if b.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	if got := show.Doctor(r); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for code, findings := range [][]health.Finding{r.Findings[2:], r.Findings[1:], r.Findings} {
 		if got := worst(findings); got != code {

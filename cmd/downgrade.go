@@ -82,11 +82,10 @@ func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 		return fmt.Errorf("no downgrade to etcd %s:\n  - %s", d.To, strings.Join(d.Why, "\n  - "))
 	}
 	if d.Phase == health.DowngradePossible || f.dryRun {
-		show.Downgrade(out, d, node.DowngradeBackup)
+		fmt.Fprint(out, show.Downgrade(d, node.DowngradeBackup))
 	}
 	if f.dryRun {
-		_, err := fmt.Fprintln(out, "nothing was changed")
-		return err
+		return say(c, "nothing was changed\n")
 	}
 	if d.Phase == health.DowngradePossible {
 		if err := confirmUnless(f.yes, c, "Downgrade?"); err != nil {
@@ -101,8 +100,7 @@ func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 	if err != nil {
 		return err
 	}
-	show.Downgrade(out, d, node.DowngradeBackup)
-	return nil
+	return say(c, "%s", show.Downgrade(d, node.DowngradeBackup))
 }
 
 // await waits until every member has the older version.
@@ -134,7 +132,7 @@ func (f downgradeFlags) await(ctx context.Context, client *control.Client, path 
 }
 
 func (f downgradeFlags) giveUp(c *cobra.Command, client *control.Client) error {
-	ctx, out := c.Context(), c.OutOrStdout()
+	ctx := c.Context()
 	self, err := selfOf(ctx, client)
 	if err != nil {
 		return err
@@ -144,11 +142,9 @@ func (f downgradeFlags) giveUp(c *cobra.Command, client *control.Client) error {
 	case e == nil:
 		return fmt.Errorf("node %s runs no member; ask one that does: %s", self.Node, self.Why)
 	case e.Downgrade == "":
-		_, err := fmt.Fprintf(out, "no downgrade is under way; the cluster is at etcd %s\n", e.ClusterVersion)
-		return err
+		return say(c, "no downgrade is under way; the cluster is at etcd %s\n", e.ClusterVersion)
 	case f.dryRun:
-		_, err := fmt.Fprintf(out, "the downgrade to etcd %s would be given up; nothing was changed\n", e.Downgrade)
-		return err
+		return say(c, "the downgrade to etcd %s would be given up; nothing was changed\n", e.Downgrade)
 	}
 	if err := confirmUnless(f.yes, c, "Give up the downgrade to etcd "+e.Downgrade+"?"); err != nil {
 		return err
@@ -156,9 +152,7 @@ func (f downgradeFlags) giveUp(c *cobra.Command, client *control.Client) error {
 	if err := client.Do(ctx, http.MethodDelete, "/downgrade"); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out,
-		"the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a newer etcd, "+
-			"and else when\n"+
-			"the last one does; a binary that embeds %s cannot be started after that.\n", e.Downgrade, e.Downgrade)
-	return err
+	return say(c, "the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a "+
+		"newer etcd, and else when\n"+
+		"the last one does; a binary that embeds %s cannot be started after that.\n", e.Downgrade, e.Downgrade)
 }

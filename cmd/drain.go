@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/control"
-	"holdfast/cmd/show"
 	"holdfast/embedded/coordinator"
 )
 
@@ -115,10 +114,9 @@ func newUndrainCommand() *cobra.Command {
 				return err
 			}
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(), "the node is drained, and etcd would start again")
+				return sayDry(c, "the node is drained, and etcd would start again")
 			}
-			fmt.Fprintln(c.OutOrStdout(), "etcd starts again; the disruption lock is released when the member has caught up")
-			return nil
+			return say(c, "etcd starts again; the disruption lock is released when the member has caught up\n")
 		}),
 	}
 	addClientFlags(c.Flags())

@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -53,12 +52,23 @@ func (o *output) Set(format string) error {
 // json reports whether the format is JSON.
 func (o output) json() bool { return o.format == "json" }
 
-// write prints an answer: as JSON for programs, or with text for people.
-func (o output) write(c *cobra.Command, answer any, text func(w io.Writer) error) error {
+// write prints an answer: as JSON for programs, or as text for people.
+func (o output) write(c *cobra.Command, answer any, text string) error {
 	if o.json() {
 		return show.JSON(c.OutOrStdout(), answer)
 	}
-	return text(c.OutOrStdout())
+	return say(c, "%s", text)
+}
+
+// say prints a result.
+func say(c *cobra.Command, format string, args ...any) error {
+	_, err := fmt.Fprintf(c.OutOrStdout(), format, args...)
+	return err
+}
+
+// sayDry prints what a command would do without --dry-run.
+func sayDry(c *cobra.Command, format string, args ...any) error {
+	return show.NothingChanged(c.OutOrStdout(), fmt.Sprintf(format, args...))
 }
 
 // atLeast returns an error if the value of a flag is less than the least one allowed.

@@ -11,7 +11,6 @@ import (
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/cmd/proposal"
-	"holdfast/cmd/show"
 )
 
 func newFoundCommand() *cobra.Command {
@@ -29,13 +28,9 @@ func newFoundCommand() *cobra.Command {
 			"           up the former cluster. Its backups stay. It is refused while a leader of that cluster writes\n" +
 			"           into the store that it lives, which takes 12 s to see.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			if abandon == anew {
 				return usage(errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)"))
-			}
-			cfg, client, err := loadClient(c)
-			if err != nil {
-				return err
 			}
 			if anew {
 				if err := mayGiveUp(c, cfg, client, overrule); err != nil {
@@ -52,11 +47,10 @@ func newFoundCommand() *cobra.Command {
 					would += ", the backup store's record of the former cluster would be moved aside, and one could be founded " +
 						"beside etcd-manager's"
 				}
-				return show.NothingChanged(c.OutOrStdout(), would)
+				return sayDry(c, "%s", would)
 			}
-			fmt.Fprintln(c.OutOrStdout(), "ordered; `holdfast status` shows what the node does now")
-			return nil
-		},
+			return say(c, "ordered; `holdfast status` shows what the node does now\n")
+		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	c.Flags().StringSliceVar(&overrule, "overrule", nil, "`disks` whose leaders may write into the store all the same")

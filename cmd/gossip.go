@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -57,7 +56,7 @@ func newGossipForgetCommand() *cobra.Command {
 			if err := client.Get(c.Context(), http.MethodPost, "/gossip/forget?"+q.Encode(), &r); err != nil {
 				return fmt.Errorf("forget %s: %w", args[0], err)
 			}
-			err := format.write(c, r, func(w io.Writer) error { return writeForgotten(w, r) })
+			err := format.write(c, r, forgottenText(r))
 			if err == nil && !dryRun && len(r.Untold) > 0 {
 				return fmt.Errorf("forget %s: %s did not confirm: give the command again",
 					args[0], strings.Join(slices.Sorted(maps.Keys(r.Untold)), ", "))
@@ -71,8 +70,8 @@ func newGossipForgetCommand() *cobra.Command {
 	return c
 }
 
-// writeForgotten says which nodes have forgotten which, and what that one knew.
-func writeForgotten(w io.Writer, r gossip.Forgetting) error {
+// forgottenText says which nodes have forgotten which, and what that one knew.
+func forgottenText(r gossip.Forgetting) string {
 	verb := "forgot"
 	if r.Dry {
 		verb = "would forget"
@@ -93,6 +92,5 @@ func writeForgotten(w io.Writer, r gossip.Forgetting) error {
 	if r.Dry {
 		fmt.Fprintln(&b, "nothing was changed (--dry-run)")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }

@@ -111,7 +111,8 @@ func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.Histo
 
 func (f historyFlags) write(w io.Writer, entries []coordinator.Entry) error {
 	if !f.format.json() {
-		return show.History(w, entries)
+		_, err := io.WriteString(w, show.History(entries))
+		return err
 	}
 	enc := json.NewEncoder(w)
 	for _, e := range entries {

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/control"
-	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
@@ -37,11 +36,10 @@ func newPauseCommand() *cobra.Command {
 				return fmt.Errorf("pause the cluster: %w", err)
 			}
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(), "would pause the whole cluster, for all nodes, until `holdfast resume`")
+				return sayDry(c, "would pause the whole cluster, for all nodes, until `holdfast resume`")
 			}
-			_, err := fmt.Fprintln(c.OutOrStdout(),
-				"paused: no node changes the cluster by itself until `holdfast resume`; `holdfast status --why` shows what waits")
-			return err
+			return say(c, "paused: no node changes the cluster by itself until `holdfast resume`; `holdfast status --why` "+
+				"shows what waits\n")
 		}),
 	}
 	addClientFlags(c.Flags())
@@ -64,10 +62,9 @@ func newResumeCommand() *cobra.Command {
 			was := fmt.Sprintf("the pause by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(time.RFC3339),
 				health.Age(time.Now(), p.Since))
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(), "would end "+was)
+				return sayDry(c, "would end %s", was)
 			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "resumed: ended %s\n", was)
-			return err
+			return say(c, "resumed: ended %s\n", was)
 		}),
 	}
 	addClientFlags(c.Flags())

@@ -2,14 +2,11 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
-
-	"holdfast/cmd/show"
 )
 
 func newRejoinCommand() *cobra.Command {
@@ -68,9 +65,7 @@ func rejoin(c *cobra.Command, f *proposalFlags) error {
 		return err
 	}
 	if f.DryRun {
-		return show.NothingChanged(c.OutOrStdout(), "would set the data of this node aside, and join the cluster again")
+		return sayDry(c, "would set the data of this node aside, and join the cluster again")
 	}
-	_, err = fmt.Fprintln(c.OutOrStdout(), "the data of this node is set aside, and its slot joins the cluster again; "+
-		"see `holdfast status`")
-	return err
+	return say(c, "the data of this node is set aside, and its slot joins the cluster again; see `holdfast status`\n")
 }

@@ -9,7 +9,6 @@ import (
 
 	"holdfast/cmd/backups"
 	"holdfast/cmd/proposal"
-	"holdfast/cmd/show"
 )
 
 func newRestoreCommand() *cobra.Command {
@@ -91,7 +90,7 @@ func restoreTo(c *cobra.Command, o proposal.Operator, name string, dir backups.D
 	if err != nil {
 		return err
 	}
-	return show.NothingChanged(c.OutOrStdout(), would)
+	return sayDry(c, "%s", would)
 }
 
 // addDirectoryFlags adds the flags that only `restore --to` has.

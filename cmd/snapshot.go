@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/backups"
+	"holdfast/cmd/config"
 	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 )
@@ -34,17 +35,13 @@ func backupCommand(use, short, long string, args cobra.PositionalArgs,
 	var format output
 	c := &cobra.Command{
 		Use: use, Short: short, Args: args,
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, _, err := loadClient(c)
-			if err != nil {
-				return err
-			}
-			b, err := backups.Open(c.Context(), cfg, operator(), c.ErrOrStderr())
+		RunE: configured(func(c *cobra.Command, l *config.Loaded, args []string) error {
+			b, err := backups.Open(c.Context(), l.Config, operator(), c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			return do(c, b, format, args)
-		},
+		}),
 	}
 	if long != "" {
 		c.Long = short + ".\n\n" + long
@@ -57,16 +54,14 @@ func backupCommand(use, short, long string, args cobra.PositionalArgs,
 
 // wouldBackups prints the result of a dry run: what would be done, and to which backups.
 func wouldBackups(c *cobra.Command, format output, what string, names []string) error {
-	return format.write(c, map[string]any{what: names, "dry_run": true}, func(w io.Writer) error {
-		lines := make([]string, 0, len(names))
-		for _, name := range names {
-			lines = append(lines, name+" "+what)
-		}
-		if len(lines) == 0 {
-			lines = []string{"nothing " + what}
-		}
-		return show.NothingChanged(w, strings.Join(lines, "\n"))
-	})
+	lines := make([]string, 0, len(names))
+	for _, name := range names {
+		lines = append(lines, name+" "+what)
+	}
+	if len(lines) == 0 {
+		lines = []string{"nothing " + what}
+	}
+	return format.write(c, map[string]any{what: names, "dry_run": true}, show.DryRun(strings.Join(lines, "\n")))
 }
 
 // completeBackups completes the names of backups, the newest first, if the store answers within 3 s.

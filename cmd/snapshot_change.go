@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -28,9 +27,7 @@ func newPruneCommand() *cobra.Command {
 			if err != nil && len(pruned.Kept) == 0 { // nothing was tried
 				return err
 			}
-			return errors.Join(err, format.write(c, pruned, func(w io.Writer) error {
-				return show.Pruned(w, pruned, now, dryRun)
-			}))
+			return errors.Join(err, format.write(c, pruned, show.Pruned(pruned, now, dryRun)))
 		})
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be removed")
 	for _, key := range []string{"all", "hourly", "daily", "newest"} {
@@ -161,8 +158,6 @@ func showPlace(c *cobra.Command, format output, done string, at backups.Place, e
 	case dryRun:
 		return wouldBackups(c, format, "would be "+done, []string{at.Name})
 	}
-	return format.write(c, map[string]any{done: at.Name, "where": at.Where}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s %s (%s)\n", done, at.Name, strings.Join(at.Where, ", "))
-		return err
-	})
+	return format.write(c, map[string]any{done: at.Name, "where": at.Where},
+		fmt.Sprintf("%s %s (%s)\n", done, at.Name, strings.Join(at.Where, ", ")))
 }

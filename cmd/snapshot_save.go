@@ -2,10 +2,9 @@ package cmd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -42,21 +41,24 @@ func newSaveCommand() *cobra.Command {
 			"    --key client.key --cluster.name main --snapshot.store s3://bucket/etcd",
 		Args: cobra.NoArgs,
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
+			of, err := remote.choose(c, loaded)
 			if dryRun {
-				return wouldSave(c, loaded, &remote, format)
+				return wouldSave(c, loaded, of, err, format)
 			}
 			start := time.Now()
-			meta, err := save(c, loaded, &remote)
+			bar := show.NewProgress(c.ErrOrStderr())
+			var meta snapshot.Meta
+			if err == nil {
+				meta, err = of.Save(c.Context(), bar.Show)
+			}
+			bar.End()
 			if err != nil {
 				return fmt.Errorf("NOT saved: %w", err)
 			}
-			return format.write(c, meta, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "saved %s in %s: revision %d, %d records, %s stored as %s, read back and verified in %s\n",
-					meta.Name, loaded.Config.Snapshot.Store, meta.Content.Revision, meta.Content.Keys,
-					health.Bytes(meta.Content.Size), health.Bytes(meta.Stored.Size),
-					time.Since(start).Round(time.Millisecond))
-				return err
-			})
+			return format.write(c, meta, fmt.Sprintf(
+				"saved %s in %s: revision %d, %d records, %s stored as %s, read back and verified in %s\n",
+				meta.Name, loaded.Config.Snapshot.Store, meta.Content.Revision, meta.Content.Keys,
+				health.Bytes(meta.Content.Size), health.Bytes(meta.Stored.Size), time.Since(start).Round(time.Millisecond)))
 		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
@@ -66,50 +68,23 @@ func newSaveCommand() *cobra.Command {
 	return c
 }
 
-// save saves the etcd at --endpoints. Without that flag, the node on this machine saves its member.
-func save(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags) (snapshot.Meta, error) {
-	bar := show.NewProgress(c.ErrOrStderr())
-	defer bar.End()
-	// An empty --endpoints is an error: `--endpoints $UNSET` must not save this node instead.
-	if c.Flags().Changed("endpoints") {
-		r, err := remote.choose(c, loaded)
-		if err != nil {
-			return snapshot.Meta{}, err
-		}
-		return r.Save(c.Context(), bar.Show)
-	}
-	client, err := remote.node(c, loaded)
-	if err != nil {
-		return snapshot.Meta{}, err
-	}
-	return backups.SaveBy(c.Context(), client, bar.Show)
+// saver saves a backup: of any etcd at --endpoints, or of the node's own member.
+type saver interface {
+	Save(ctx context.Context, progress func(snapshot.Progress)) (snapshot.Meta, error)
+	Would(ctx context.Context) (snapshot.Meta, error)
 }
 
 // wouldSave prints which member would be saved. It returns an error if the store does not answer.
-func wouldSave(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags, format output) error {
-	meta, err := wouldSaved(c, loaded, remote)
+func wouldSave(c *cobra.Command, loaded *config.Loaded, of saver, err error, format output) error {
+	var meta snapshot.Meta
+	if err == nil {
+		meta, err = of.Would(c.Context())
+	}
 	if err != nil {
 		return fmt.Errorf("nothing would be saved: %w", err)
 	}
-	return format.write(c, meta, func(w io.Writer) error {
-		return show.NothingChanged(w, fmt.Sprintf("would save the member of slot %s, as %s, to %s",
-			meta.Slot, meta.Cluster, loaded.Config.Snapshot.Store))
-	})
-}
-
-func wouldSaved(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags) (meta snapshot.Meta, err error) {
-	if c.Flags().Changed("endpoints") {
-		r, err := remote.choose(c, loaded)
-		if err != nil {
-			return meta, err
-		}
-		return r.Would(c.Context())
-	}
-	client, err := remote.node(c, loaded)
-	if err == nil {
-		err = client.Get(c.Context(), http.MethodPost, "/snapshot?dry=true", &meta)
-	}
-	return meta, err
+	return format.write(c, meta, show.DryRun(fmt.Sprintf("would save the member of slot %s, as %s, to %s", meta.Slot,
+		meta.Cluster, loaded.Config.Snapshot.Store)))
 }
 
 // remoteFlags are the flags for reaching any etcd. Their names are etcdctl's.
@@ -183,8 +158,16 @@ func (r *remoteFlags) config() (clientv3.Config, error) {
 	return *cfg, nil
 }
 
-// choose opens the store of the configuration, and chooses a member of the etcd at --endpoints.
-func (r *remoteFlags) choose(c *cobra.Command, l *config.Loaded) (*backups.Remote, error) {
+// choose returns what is to be saved. With --endpoints, it opens the store of the configuration and chooses a member of
+// that etcd. An empty one is an error: `--endpoints $UNSET` must not save this node instead.
+func (r *remoteFlags) choose(c *cobra.Command, l *config.Loaded) (saver, error) {
+	if !c.Flags().Changed("endpoints") {
+		if err := r.unused(c.Flags()); err != nil {
+			return nil, err
+		}
+		client, err := control.Open(l.Config.Control)
+		return backups.Node{Client: client}, err
+	}
 	if l.Origin["cluster.name"] == config.OriginDefault {
 		return nil, errors.New("say by what name the store is to know this cluster: --cluster.name NAME")
 	}
@@ -197,12 +180,4 @@ func (r *remoteFlags) choose(c *cobra.Command, l *config.Loaded) (*backups.Remot
 		return nil, err
 	}
 	return b.Remote(c.Context(), client, buildVersion())
-}
-
-// node returns a client of the node on this machine, for a save without --endpoints.
-func (r *remoteFlags) node(c *cobra.Command, l *config.Loaded) (*control.Client, error) {
-	if err := r.unused(c.Flags()); err != nil {
-		return nil, err
-	}
-	return control.Open(l.Config.Control)
 }

@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,14 +48,12 @@ func newDrillCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = format.write(c, d, func(w io.Writer) error {
-				if d.Error == "" {
-					fmt.Fprintf(w, "%s was restored and started in %s: %s\n", d.Name, d.Took.Round(time.Millisecond),
-						show.ComparedText(d.Checked, d.Unrecorded))
-				}
-				return nil
-			})
-			if err == nil && d.Error != "" {
+			text := ""
+			if d.Error == "" {
+				text = fmt.Sprintf("%s was restored and started in %s: %s\n", d.Name, d.Took.Round(time.Millisecond),
+					show.ComparedText(d.Checked, d.Unrecorded))
+			}
+			if err = format.write(c, d, text); err == nil && d.Error != "" {
 				err = fmt.Errorf("backup %s can NOT be restored: %s: restore from another%s", d.Name, d.Error,
 					b.Instead(c.Context(), d.Name))
 			}
@@ -64,4 +61,22 @@ func newDrillCommand() *cobra.Command {
 		})
 	c.ValidArgsFunction = completeBackups
 	return c
+}
+
+func newListCommand() *cobra.Command {
+	return backupCommand("list", "List the backups in the store and in this machine's spool, oldest first",
+		"The order is that of the clocks that made them. `latest` is the one with the highest generation and,\n"+
+			"within that, the highest revision, unless its last verify or drill failed, on any machine. PROVEN is the\n"+
+			"last proof since it was saved.\n\n"+
+			"A backup is listed once; WHERE names the places that have it. Problems of backups are shown, and do not\n"+
+			"change the exit code. If a place cannot be read, the others are shown and the exit code is 1.",
+		cobra.NoArgs,
+		func(c *cobra.Command, b *backups.Backups, format output, _ []string) error {
+			all, err := b.Everywhere(c.Context())
+			if len(all) == 0 && err != nil { // there may be backups that could not be read
+				return err
+			}
+			return errors.Join(err, format.write(c, all,
+				show.Listing(b.Config.Cluster.Name, b.Config.Snapshot.Store, all, time.Now())))
+		})
 }

@@ -3,12 +3,12 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/cmd/node"
 	"holdfast/cmd/show"
@@ -27,11 +27,7 @@ func newStatusCommand() *cobra.Command {
 			"Exit code: 0 healthy (also with warnings), 1 degraded, 2 no quorum, electing, or unknown because the\n" +
 			"node has just started, 3 no node answers here.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
+		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			var s health.ClusterStatus
 			if err := client.Get(c.Context(), http.MethodGet, "/status", &s); err != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
@@ -47,12 +43,12 @@ func newStatusCommand() *cobra.Command {
 			if why {
 				text = show.Why
 			}
-			if err := format.write(c, s, func(w io.Writer) error { return text(w, s, time.Now()) }); err != nil {
+			if err := format.write(c, s, text(s, time.Now())); err != nil {
 				return err
 			}
 			return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2),
 				health.NoQuorum: exitCode(2), health.Unknown: exitCode(2)}[s.Health]
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	format.add(c.Flags())

@@ -46,7 +46,7 @@ func newTakeoverRehearseCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("not rehearsed: %w", err)
 			}
-			err = format.write(c, r, r.Text)
+			err = format.write(c, r, r.Text())
 			if err == nil && r.Stopped != "" {
 				return exitCode(1)
 			}

@@ -50,9 +50,7 @@ func newTakeoverReleaseCommand() *cobra.Command {
 				return err
 			}
 			refusal := f.refusal(r)
-			if err := format.write(c, r, func(w io.Writer) error {
-				return show.Release(w, r, f.dryRun && refusal == nil)
-			}); err != nil {
+			if err := format.write(c, r, show.Release(r, f.dryRun && refusal == nil)); err != nil {
 				return err
 			}
 			return refusal

@@ -11,7 +11,6 @@ import (
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
-	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 )
@@ -46,17 +45,16 @@ func newTLSInitCommand() *cobra.Command {
 				return err
 			}
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(), fmt.Sprintf("would write %s.crt and .key, %s.crt and .key into %s",
-					config.GivenClientsCA, config.GivenPeersCA, args[0]))
+				return sayDry(c, "would write %s.crt and .key, %s.crt and .key into %s", config.GivenClientsCA,
+					config.GivenPeersCA, args[0])
 			}
 			if err := certificates.WriteFresh(args[0], files); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote the clients' and the peers' authority, with their keys, into %s\n\n"+
+			return say(c, "wrote the clients' and the peers' authority, with their keys, into %s\n\n"+
 				"next: copy the directory to every node (the keys with mode 0600), and set on each\n\n  tls: {mode: ca, ca-dir: "+
 				"%s}\n\n"+
 				"for a client: holdfast tls client NAME --to DIR\n", args[0], config.Abs(args[0]))
-			return err
 		},
 	}
 	c.Flags().Var(&durationFlag{&life}, "life", "how long they are valid")
@@ -78,11 +76,10 @@ func newTLSForgetCommand() *cobra.Command {
 			"until they expire. The warnings end within ten minutes, the renewals at once.",
 		Args: cobra.ExactArgs(1),
 		RunE: configured(func(c *cobra.Command, l *config.Loaded, args []string) error {
-			store, err := node.OpenStore(c.Context(), l.Config)
+			known, err := node.OpenIssued(c.Context(), l.Config)
 			if err != nil {
-				return fmt.Errorf("snapshot.store: %w", err)
+				return err
 			}
-			known := &authorities.Issued{Store: store, Cluster: l.Config.Cluster.Name}
 			all, err := known.Look(c.Context())
 			if err != nil {
 				return err
@@ -91,16 +88,45 @@ func newTLSForgetCommand() *cobra.Command {
 				return fmt.Errorf("no certificate of %s is known: `holdfast tls show` lists them", args[0])
 			}
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(), "would forget the certificates of "+args[0])
+				return sayDry(c, "would forget the certificates of %s", args[0])
 			}
 			if err := known.Forget(c.Context(), func(r authorities.Client) bool { return r.Name == args[0] }); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "forgot the certificates of %s\n", args[0])
-			return err
+			return say(c, "forgot the certificates of %s\n", args[0])
 		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+func newTLSShowCommand() *cobra.Command {
+	var format output
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Show every configured certificate with its expiry, and an open rotation of the authorities",
+		Long: "Show every configured certificate with its expiry: the node's own, and the authorities. With tls.mode\n" +
+			"auto, also show an open rotation of the authorities: since when, what it waits for, what comes next. The\n" +
+			"node on this machine is asked for that; if it does not answer, the store is read. The store also lists\n" +
+			"the certificates that `holdfast tls client` has issued.\n\n" +
+			"Exit code: 0, or 1 if a configured certificate has expired or cannot be read.",
+		Args: cobra.NoArgs,
+		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
+			now := time.Now()
+			shown := certificates.Look(c.Context(), l.Config, now)
+			if err := format.write(c, shown, shown.Text(now)); err != nil {
+				return err
+			}
+			for _, s := range shown.Certificates {
+				if s.Expired || s.Error != "" {
+					return exitCode(1)
+				}
+			}
+			return nil
+		}),
+	}
+	addClientFlags(c.Flags(), shownForStores...)
+	format.add(c.Flags())
 	return c
 }

@@ -7,15 +7,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/cmd/node"
-	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
-	"holdfast/embedded/pki/authorities"
 )
 
 func newTLSRotateCommand() *cobra.Command {
@@ -48,7 +45,7 @@ func newTLSRotateCommand() *cobra.Command {
 				fmt.Fprintf(c.ErrOrStderr(), "what this refuses:\n- %s\n", strings.Join(would.Refuses, "\n- "))
 			}
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(), "would store "+would.Meaning)
+				return sayDry(c, "would store %s", would.Meaning)
 			}
 			if !yes {
 				fmt.Fprintf(c.ErrOrStderr(), "%s.\n", would.Meaning)
@@ -60,8 +57,7 @@ func newTLSRotateCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("rotate the certificate authorities: %w", err)
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "stored %s\n", done.Meaning)
-			return err
+			return say(c, "stored %s\n", done.Meaning)
 		}),
 	}
 	addClientFlags(c.Flags())
@@ -92,12 +88,7 @@ func newTLSExportCommand() *cobra.Command {
 				return fmt.Errorf("tls.mode is %s: only with %s are there authorities that holdfast has made", cfg.TLS.Mode,
 					pki.ModeAuto)
 			}
-			store, err := node.OpenStore(c.Context(), cfg)
-			if err != nil {
-				return fmt.Errorf("snapshot.store: %w", err)
-			}
-			a := authorities.New(node.EditionOptions(cfg), store, zap.NewNop())
-			e, problem, err := a.Show(c.Context())
+			e, problem, err := node.ShowEdition(c.Context(), cfg)
 			if err != nil {
 				return fmt.Errorf("read the certificate authorities: %w", err)
 			}
@@ -110,13 +101,12 @@ func newTLSExportCommand() *cobra.Command {
 			}
 			what := fmt.Sprintf("edition %d of the certificate authorities (%s) to %s", e.Serial, e.Phase, args[0])
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(), "would write "+what)
+				return sayDry(c, "would write %s", what)
 			}
 			if err := certificates.WriteFresh(args[0], files); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s\n", what)
-			return err
+			return say(c, "wrote %s\n", what)
 		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)

@@ -9,7 +9,6 @@ import (
 
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
-	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
 )
 
@@ -47,10 +46,9 @@ func newTLSBundleCommand() *cobra.Command {
 					text = members
 				}
 				if dryRun {
-					return show.NothingChanged(c.OutOrStdout(), "would write the certificates to standard output")
+					return sayDry(c, "would write the certificates to standard output")
 				}
-				_, err = c.OutOrStdout().Write(text)
-				return err
+				return say(c, "%s", text)
 			}
 			files := []certificates.FreshFile{
 				{Path: filepath.Join(out, config.GivenClientsCA+".crt"), Text: clients, Mode: 0o644}}
@@ -64,13 +62,12 @@ func newTLSBundleCommand() *cobra.Command {
 				return err
 			}
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(), "would write "+what)
+				return sayDry(c, "would write %s", what)
 			}
 			if err := certificates.WriteFresh(out, files); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s\n", what)
-			return err
+			return say(c, "wrote %s\n", what)
 		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)

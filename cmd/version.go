@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -35,9 +34,8 @@ func newVersionCommand() *cobra.Command {
 			if sbom {
 				return show.SBOM(c.OutOrStdout(), buildVersion())
 			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "holdfast %s\netcd     %s\ngo       %s %s/%s\n",
-				buildVersion(), etcdversion.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
+			return say(c, "holdfast %s\netcd     %s\ngo       %s %s/%s\n", buildVersion(), etcdversion.Version,
+				runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		},
 	}
 	c.Flags().BoolVar(&sbom, "sbom", false, "print what is linked into this binary, as a CycloneDX 1.6 document in JSON")

@@ -35,12 +35,9 @@ func newVolumeListCommand() *cobra.Command {
 			"EBS volumes are shown as EC2 describes them, in the whole region. The command works on any machine that may\n" +
 			"call ec2:DescribeVolumes; only an instance can say what it would do.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, client, err := loadClient(c)
+		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
+			cfg, err := node.WithSlots(c.Context(), cfg)
 			if err != nil {
-				return err
-			}
-			if cfg, err = node.WithSlots(c.Context(), cfg); err != nil {
 				return err
 			}
 			provider, _, err := node.OpenProvider(c.Context(), cfg, prometheus.NewRegistry(), nil, zap.NewNop())
@@ -54,8 +51,8 @@ func newVolumeListCommand() *cobra.Command {
 			if self, err := selfOf(c.Context(), client); err == nil {
 				decided(self, infos)
 			}
-			return format.write(c, infos, func(w io.Writer) error { return show.Volumes(w, cfg.Volume.Provider, infos) })
-		},
+			return format.write(c, infos, show.Volumes(cfg.Volume.Provider, infos))
+		}),
 	}
 	addClientFlags(c.Flags(), providerFlags...)
 	format.add(c.Flags())
@@ -87,26 +84,21 @@ func newVolumeReleaseCommand() *cobra.Command {
 			"The exit code is 0 when the volume is free. A release can be irreversible: an encrypted volume whose key\n" +
 			"was disabled stays usable only while it is attached.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
+		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			var released node.Released
-			err = client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/release?dry=%t", dryRun), &released)
+			err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/release?dry=%t", dryRun), &released)
 			switch {
 			case err == nil && dryRun:
-				return show.NothingChanged(c.OutOrStdout(),
-					fmt.Sprintf("would hand the leadership over, stop etcd and release %s (slot %s)", released.Volume, released.Slot))
+				return sayDry(c, "would hand the leadership over, stop etcd and release %s (slot %s)", released.Volume,
+					released.Slot)
 			case err == nil:
-				fmt.Fprintf(c.OutOrStdout(), "released %s (slot %s); this node claims no volume until it is restarted\n",
-					released.Volume, released.Slot)
-				return nil
+				return say(c, "released %s (slot %s); this node claims no volume until it is restarted\n", released.Volume,
+					released.Slot)
 			case !errors.Is(err, control.ErrUnreachable):
 				return err
 			}
 			return dropVolumes(c.Context(), cfg, dryRun, c.OutOrStdout())
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), providerFlags...)
 	addDryRun(c.Flags(), &dryRun)
@@ -159,8 +151,7 @@ func newVolumeSetAsideCommand() *cobra.Command {
 			}
 			fmt.Fprint(c.OutOrStdout(), show.Contents(found.Slot, found.Path, found.Contents))
 			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(),
-					fmt.Sprintf("would set everything on the volume aside, in %s/aside", found.Path))
+				return sayDry(c, "would set everything on the volume aside, in %s/aside", found.Path)
 			}
 			if err := confirmUnless(yes, c, "Set everything on it aside, and begin with a blank disk?"); err != nil {
 				return err
@@ -168,9 +159,8 @@ func newVolumeSetAsideCommand() *cobra.Command {
 			if err := client.Do(c.Context(), http.MethodPost, "/volume/set-aside"); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(),
-				"set aside: what was on the volume lies in %s/aside; `holdfast status` shows what the node does now\n", found.Path)
-			return nil
+			return say(c, "set aside: what was on the volume lies in %s/aside; `holdfast status` shows what the node does "+
+				"now\n", found.Path)
 		}),
 	}
 	addClientFlags(c.Flags())
@@ -181,14 +171,10 @@ func newVolumeSetAsideCommand() *cobra.Command {
 
 // forEBS returns the RunE of a command that works on EBS volumes only.
 func forEBS(run func(c *cobra.Command, cfg config.Config) error) runE {
-	return func(c *cobra.Command, _ []string) error {
-		cfg, _, err := loadClient(c)
-		if err == nil && cfg.Volume.Provider != volume.ProviderEBS {
-			err = fmt.Errorf("volume.provider is %s: this command is about EBS volumes", cfg.Volume.Provider)
+	return configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
+		if p := l.Config.Volume.Provider; p != volume.ProviderEBS {
+			return fmt.Errorf("volume.provider is %s: this command is about EBS volumes", p)
 		}
-		if err != nil {
-			return err
-		}
-		return run(c, cfg)
-	}
+		return run(c, l.Config)
+	})
 }

@@ -21,15 +21,10 @@ import (
 
 // createOptions are the flags of `holdfast volume create`.
 type createOptions struct {
-	zones     []string
-	tags      []string
-	size      int32
-	kind      string
-	iops      int32
-	rate      int32
-	encrypted bool
-	key       string
-	dryRun    bool
+	zones  []string
+	tags   []string
+	like   ebs.NewVolume // all volumes, without what differs from slot to slot
+	dryRun bool
 }
 
 func newVolumeCreateCommand() *cobra.Command {
@@ -50,12 +45,13 @@ func newVolumeCreateCommand() *cobra.Command {
 	addClientFlags(c.Flags(), providerFlags...)
 	fs := c.Flags()
 	fs.StringSliceVar(&o.zones, "zones", nil, "availability `zones`, in the order of the slots (required)")
-	fs.Int32Var(&o.size, "size", 20, "`GiB` of each volume")
-	fs.StringVar(&o.kind, "type", "gp3", "`type`: gp3, gp2, io2 or io1")
-	fs.Int32Var(&o.iops, "iops", 0, "`number` of IO operations a second (default: that of the type)")
-	fs.Int32Var(&o.rate, "throughput", 0, "`MiB` a second, gp3 only (default: that of the type)")
-	fs.BoolVar(&o.encrypted, "encrypted", true, "encrypt the volumes: etcd holds every secret of its cluster")
-	fs.StringVar(&o.key, "kms-key", "", "KMS `key` to encrypt with: ID, ARN or alias (default: the account's key for EBS)")
+	fs.Int32Var(&o.like.SizeGiB, "size", 20, "`GiB` of each volume")
+	fs.StringVar(&o.like.Type, "type", "gp3", "`type`: gp3, gp2, io2 or io1")
+	fs.Int32Var(&o.like.IOPS, "iops", 0, "`number` of IO operations a second (default: that of the type)")
+	fs.Int32Var(&o.like.Throughput, "throughput", 0, "`MiB` a second, gp3 only (default: that of the type)")
+	fs.BoolVar(&o.like.Encrypted, "encrypted", true, "encrypt the volumes: etcd holds every secret of its cluster")
+	fs.StringVar(&o.like.KMSKey, "kms-key", "", "KMS `key` to encrypt with: ID, ARN or alias (default: the "+
+		"account's key for EBS)")
 	fs.StringArrayVar(&o.tags, "tag", nil, "additional tag, `KEY=VALUE`; may be repeated")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be created; create nothing")
 	return c
@@ -70,7 +66,7 @@ func createVolumes(ctx context.Context, cfg config.Config, o createOptions, out 
 	if err != nil {
 		return err
 	}
-	cloud, err := node.OpenEC2(ctx, cfg, prometheus.NewRegistry(), zap.NewNop())
+	cloud, err := ebs.NewEC2(ctx, cfg.Volume.EBS, prometheus.NewRegistry(), zap.NewNop())
 	if err != nil {
 		return err
 	}
@@ -88,7 +84,9 @@ func createVolumes(ctx context.Context, cfg config.Config, o createOptions, out 
 			fmt.Fprintf(out, "slot %s: has %s in %s already\n", slot, infos[at].Volume, infos[at].Zone)
 			continue
 		}
-		v := o.volume(cfg, slot, zone)
+		v := o.like
+		v.Zone, v.Token = zone, uuid.NewString()
+		v.Tags = cfg.Volume.EBS.TagsOf(cfg.Cluster.Name, slot, cfg.Cluster.Slots, o.tags)
 		if o.dryRun {
 			fmt.Fprintf(out, "slot %s: would make %d GiB of %s in %s, %s, tags %s\n", slot, v.SizeGiB, v.Type, zone,
 				encryption(v), tagsText(v.Tags))
@@ -108,11 +106,11 @@ func (o createOptions) check() error {
 	if len(o.zones) == 0 {
 		errs = append(errs, errors.New("--zones: name at least one availability zone, better one for each slot"))
 	}
-	if o.key != "" && !o.encrypted {
+	if o.like.KMSKey != "" && !o.like.Encrypted {
 		errs = append(errs, errors.New("--kms-key: a volume that is not encrypted has no key; leave out --encrypted=false"))
 	}
-	if o.size < 1 {
-		errs = append(errs, fmt.Errorf("--size: must be at least 1 GiB, got %d", o.size))
+	if o.like.SizeGiB < 1 {
+		errs = append(errs, fmt.Errorf("--size: must be at least 1 GiB, got %d", o.like.SizeGiB))
 	}
 	for _, t := range o.tags {
 		if key, _, ok := strings.Cut(t, "="); !ok || key == "" {
@@ -120,14 +118,6 @@ func (o createOptions) check() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// volume describes the volume to create for a slot.
-func (o createOptions) volume(cfg config.Config, slot, zone string) ebs.NewVolume {
-	return ebs.NewVolume{
-		Zone: zone, SizeGiB: o.size, Type: o.kind, IOPS: o.iops, Throughput: o.rate, Encrypted: o.encrypted, KMSKey: o.key,
-		Tags: cfg.Volume.EBS.TagsOf(cfg.Cluster.Name, slot, cfg.Cluster.Slots, o.tags), Token: uuid.NewString(),
-	}
 }
 
 func encryption(v ebs.NewVolume) string {

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +36,7 @@ func newVolumeRepairWALCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = format.write(c, r, func(w io.Writer) error { return writeRepair(w, args[0], r) })
+			err = format.write(c, r, repairText(args[0], r))
 			if err == nil && r.Obstacle != "" {
 				return exitCode(1)
 			}
@@ -50,26 +49,18 @@ func newVolumeRepairWALCommand() *cobra.Command {
 	return c
 }
 
-func writeRepair(w io.Writer, dir string, r embedded.WALRepair) error {
+func repairText(dir string, r embedded.WALRepair) string {
 	if r.Entries == 0 {
-		_, err := fmt.Fprintf(w, "the log of %s has no entry that this etcd cannot replay: nothing is to be repaired\n", dir)
-		return err
+		return fmt.Sprintf("the log of %s has no entry that this etcd cannot replay: nothing is to be repaired\n", dir)
 	}
-	fmt.Fprintf(w,
-		"the log of %s has %d entries of etcd 3.5 or older, the last at index %d; the database has the log up to %d (term "+
-			"%d)\n",
-		dir, r.Entries, r.Last, r.Applied, r.Term)
+	text := fmt.Sprintf("the log of %s has %d entries of etcd 3.5 or older, the last at index %d; the database has the "+
+		"log up to %d (term %d)\n", dir, r.Entries, r.Last, r.Applied, r.Term)
+	record := fmt.Sprintf("a snapshot record at index %d, with the voters %x,", r.Applied, r.Voters)
 	switch {
 	case r.Obstacle != "":
-		_, err := fmt.Fprintf(w, "it cannot be repaired: %s\n", r.Obstacle)
-		return err
+		return text + fmt.Sprintf("it cannot be repaired: %s\n", r.Obstacle)
 	case r.Copy == "":
-		_, err := fmt.Fprintf(w,
-			"it can be repaired: a snapshot record at index %d, with the voters %x, would be appended; nothing was changed\n",
-			r.Applied, r.Voters)
-		return err
+		return text + fmt.Sprintf("it can be repaired: %s would be appended; nothing was changed\n", record)
 	}
-	_, err := fmt.Fprintf(w, "repaired: a snapshot record at index %d, with the voters %x, was appended\nas it was: %s\n",
-		r.Applied, r.Voters, r.Copy)
-	return err
+	return text + fmt.Sprintf("repaired: %s was appended\nas it was: %s\n", record, r.Copy)
 }

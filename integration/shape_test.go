@@ -41,7 +41,6 @@ var wide = map[string]string{
 	"embedded/plan.Observation":      "what a decision is made of",
 	"embedded/plan.Restore":          "an object in the store",
 	"embedded/plan.Store":            "what a decision is made of",
-	"metrics.Sample":                 "a field for each series",
 	"snapshot.Meta":                  "an object in the store",
 	"volume.Info":                    "a JSON answer",
 	"volume/ebs.Config":              "a section of the configuration",

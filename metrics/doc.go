@@ -7,12 +7,12 @@
 // answers them. Operators' commands to a node come another way: package cmd/control.
 //
 // It decides nothing and changes nothing (only GET and HEAD are answered), and it never touches prometheus' global
-// registry. Packages with series of their own (gossip, snapshot) register them with the same injected Registerer; only
-// series that belong to no single package are here.
+// registry. Packages with series of their own (gossip, snapshot) register them with the same injected Registerer. Here
+// are only the counters of decisions ([Counters]), and what makes [Series] at each scrape; cmd/node/series.go names
+// them.
 //
 // Invariants:
-//   - A scrape sees one whole observation. All gauges are written from one immutable Sample, so no scrape sees a
-//     mixture of an old and a new state.
+//   - A scrape sees one whole observation: cmd/node makes all series of a scrape from one situation of the coordinator.
 //   - Label values come from short fixed lists (states, actions, slots). The sentence that explains a decision is never
 //     a label: each wording would be a series forever.
 //   - Connections are limited in number, time and size: a slow client may delay other clients, never the member.

@@ -37,10 +37,9 @@ func private(address string) bool {
 }
 
 // Profile serves Go's profiles of this process below /debug/pprof/ at a separate address, until ctx is done. address is
-// as in Config.Pprof; with "" it serves nothing, and turns off the heap profile. bound, if not nil, is called with the
-// address as host:port. It is an error if the address cannot be bound or is not a loopback address: a profile reveals
-// what the process does, and taking one costs it time.
-func Profile(ctx context.Context, address string, lg *zap.Logger, bound func(address string)) error {
+// as in Config.Pprof; with "" it serves nothing, and turns off the heap profile. It is an error if the address cannot
+// be bound or is not a loopback address: a profile reveals what the process does, and taking one costs it time.
+func Profile(ctx context.Context, address string, lg *zap.Logger) error {
 	if address == "" {
 		runtime.MemProfileRate = 0 // nobody can ask for the heap profile, which takes 1 to 2 MB
 		<-ctx.Done()
@@ -63,9 +62,6 @@ func Profile(ctx context.Context, address string, lg *zap.Logger, bound func(add
 		return fmt.Errorf("bind metrics.pprof: %w", err)
 	}
 	lg.Info("profiles are served", zap.String("address", l.Addr().String()))
-	if bound != nil {
-		bound(l.Addr().String())
-	}
 	stop := context.AfterFunc(ctx, func() { server.Close() }) // without waiting for a profile in progress
 	defer stop()
 	if err := server.Serve(netutil.LimitListener(l, maxProfilers)); !errors.Is(err, http.ErrServerClosed) {

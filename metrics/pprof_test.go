@@ -24,7 +24,7 @@ func TestProfilesOnlyForThisMachine(t *testing.T) {
 			t.Errorf("%q: %v", address, err)
 		}
 		if !good {
-			if err := Profile(t.Context(), address, zaptest.NewLogger(t), nil); err == nil {
+			if err := Profile(t.Context(), address, zaptest.NewLogger(t)); err == nil {
 				t.Errorf("%q: it was served", address)
 			}
 		}
@@ -34,10 +34,9 @@ func TestProfilesOnlyForThisMachine(t *testing.T) {
 // The profiles are served at their own address, and not beside the metrics, which need no authentication.
 func TestProfiles(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	bound, done := make(chan string, 1), make(chan error, 1)
-	go func() {
-		done <- Profile(ctx, "127.0.0.1:0", zaptest.NewLogger(t), func(address string) { bound <- address })
-	}()
+	lg, bound := listening(t)
+	done := make(chan error, 1)
+	go func() { done <- Profile(ctx, "127.0.0.1:0", lg) }()
 	base := "http://" + <-bound
 	if runtime.MemProfileRate == 0 {
 		t.Error("the heap is not profiled")
@@ -72,7 +71,7 @@ func TestNoProfiles(t *testing.T) {
 	t.Cleanup(func() { runtime.MemProfileRate = before })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Profile(ctx, "", zaptest.NewLogger(t), func(a string) { t.Errorf("bound %s", a) }); err != nil {
+	if err := Profile(ctx, "", zaptest.NewLogger(t)); err != nil {
 		t.Error(err)
 	}
 	if before == 0 || runtime.MemProfileRate != 0 {

@@ -64,7 +64,7 @@ func (c boundCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 }
 
 func (c boundCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	if e.Message == "metrics server listened" {
+	if e.Message == "metrics server listened" || e.Message == "profiles are served" {
 		c.bound <- fields[0].String
 	}
 	return c.Core.Write(e, fields)
@@ -98,7 +98,7 @@ func do(t *testing.T, method, url string) (status int, body string, h http.Heade
 
 func TestServerAnswers(t *testing.T) {
 	ours, etcds := prometheus.NewRegistry(), prometheus.NewRegistry()
-	New(ours, testNames)
+	Collect(ours, func() (out Series) { out.Gauge("build_info", "Versions.", 1, "version", "1.2.3"); return out })
 	leader := prometheus.NewGauge(prometheus.GaugeOpts{Name: "etcd_server_has_leader", Help: "x"})
 	etcds.MustRegister(leader)
 	url := serve(t, prometheus.Gatherers{ours, etcds}, callbacks{
@@ -134,7 +134,7 @@ func TestServerAnswers(t *testing.T) {
 		}
 	}
 	status, body, _ := do(t, "GET", url+"/metrics")
-	for _, want := range []string{"holdfast_etcd_ready 0\n", "etcd_server_has_leader 0\n"} {
+	for _, want := range []string{"holdfast_build_info{version=\"1.2.3\"} 1\n", "etcd_server_has_leader 0\n"} {
 		if status != 200 || !strings.Contains(body, want) {
 			t.Errorf("/metrics: got %d without %q", status, want)
 		}
@@ -156,7 +156,7 @@ func TestStatusErrorIsJSON(t *testing.T) {
 // A collector or callback that breaks must only affect its own answer.
 func TestServerOutlivesBrokenCallbacks(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	New(reg, testNames)
+	Collect(reg, func() (out Series) { out.Gauge("build_info", "Versions.", 1, "version", "1.2.3"); return out })
 	reg.MustRegister(brokenCollector{})
 	url := serve(t, reg, callbacks{live: func(context.Context) []Check { panic("boom") }})
 	if res, err := http.Get(url + "/livez"); err == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast/cmd/show"
+	"holdfast/embedded/pki"
 )
 
 // Ask asks a node to renew the certificate, if it is due, and prints the result.
@@ -20,23 +21,33 @@ func (f Files) Ask(ctx context.Context, out io.Writer, address string, has *tls.
 	return f.told(out, has, due, renewed, dryRun)
 }
 
-// Write writes the certificate, the key and the authorities of a client. The certificate and the key must not exist;
-// existing authorities are replaced by the newer ones.
+// paperKeys are the keys of the configuration that name the file of a holder who has one.
+var paperKeys = map[pki.Holder]string{pki.Observer: "gossip.observer-file", pki.Operator: "tls.operator-file"}
+
+// Write writes the certificate, the key and the authorities of a client, or the file of another holder. The certificate
+// and the key must not exist; a client's existing authorities are replaced by the newer ones.
 func (f Files) Write(out io.Writer, i Issued, dryRun bool) (bool, error) {
 	files := []FreshFile{{f.Certificate, i.Certificate, 0o644}, {f.Key, i.Key, 0o600}}
+	would, wrote := fmt.Sprintf("%s, %s and ca.crt", f.Certificate, f.Key),
+		fmt.Sprintf("%s, %s and %s", f.Certificate, f.Key, f.Authorities)
+	if key := paperKeys[f.Holder]; key != "" {
+		files = []FreshFile{{f.Certificate, i.Certificate, 0o600}}
+		would, wrote = f.Certificate, fmt.Sprintf("%s: set %s to it where it is for", f.Certificate, key)
+	}
 	if err := Absent(files); err != nil {
 		return false, err
 	}
 	if dryRun {
-		return false, show.NothingChanged(out, fmt.Sprintf("would write %s, %s and ca.crt", f.Certificate, f.Key))
+		return false, show.NothingChanged(out, "would write "+would)
 	}
-	if err := WriteFresh(filepath.Dir(f.Certificate), files); err != nil {
+	err := WriteFresh(filepath.Dir(f.Certificate), files)
+	if err == nil && f.Holder == pki.Client {
+		err = public.Write(f.Authorities, i.CA)
+	}
+	if err != nil {
 		return false, err
 	}
-	if err := public.Write(f.Authorities, i.CA); err != nil {
-		return false, err
-	}
-	_, err := fmt.Fprintf(out, "wrote %s, %s and %s\n", f.Certificate, f.Key, f.Authorities)
+	_, err = fmt.Fprintln(out, "wrote", wrote)
 	return true, err
 }
 

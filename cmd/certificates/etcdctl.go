@@ -78,7 +78,7 @@ func etcdctl(ctx context.Context, cfg config.Config, now time.Time) (string, err
 	if usable(path, cfg.TLS.Files().ClientsCA, now) {
 		return path, nil
 	}
-	i, err := Issue(ctx, cfg, etcdctlUser, nil, etcdctlLife)
+	i, err := Issue(ctx, cfg, pki.Client, etcdctlUser, nil, etcdctlLife)
 	if err != nil {
 		return "", err
 	}

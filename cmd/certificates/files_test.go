@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast/cmd/node"
+	"holdfast/embedded/pki"
 )
 
 // What a node issues takes the place of the present certificate only if it is for this client and this key, and good.
@@ -15,7 +16,7 @@ func TestForeignCertificateIsNotTaken(t *testing.T) {
 	f := FilesOf(t.TempDir(), "kube")
 	issue := func(name string) Issued {
 		t.Helper()
-		i, err := Issue(t.Context(), cfg, name, nil, time.Hour)
+		i, err := Issue(t.Context(), cfg, pki.Client, name, nil, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,14 +34,14 @@ func TestForeignCertificateIsNotTaken(t *testing.T) {
 	}
 	same := func(name string) Issued {
 		t.Helper()
-		i, err := Issue(t.Context(), cfg, name, has, time.Hour)
+		i, err := Issue(t.Context(), cfg, pki.Client, name, has, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return i
 	}
 	other := withAuthorities(t)
-	strange, err := Issue(t.Context(), other, "kube", has, time.Hour)
+	strange, err := Issue(t.Context(), other, pki.Client, "kube", has, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,28 +36,33 @@ type Issued struct {
 	authority            *x509.Certificate // that signed it
 }
 
-// Issue issues a certificate to a client: for the key of has, or for a new key if has is nil.
-func Issue(ctx context.Context, cfg config.Config, name string, has *tls.Certificate,
+// Issue issues a certificate to a client, for the key of has, or for a new key if has is nil. For an observer or an
+// operator, it issues the text of one file.
+func Issue(ctx context.Context, cfg config.Config, h pki.Holder, name string, has *tls.Certificate,
 	life time.Duration) (i Issued, err error) {
 	source, known, err := issuer(ctx, cfg)
 	if err != nil {
 		return i, err
 	}
-	k, err := pki.New(cfg.TLS, node.TLSIdentity(cfg), source, zap.NewNop(), prometheus.NewRegistry())
+	i.holder, i.authority = h, known.Peers.Primary
+	if h != pki.Client {
+		i.Certificate, err = pki.IssuePaper(known, h, cfg.Zone(), name, life, time.Now())
+	} else {
+		i.authority, i.CA = known.Clients.Primary, pki.EncodeCertificates(known.Clients.Bundle...)
+		var k *pki.Keeper
+		if k, err = pki.New(cfg.TLS, node.TLSIdentity(cfg), source, zap.NewNop(), prometheus.NewRegistry()); err != nil {
+			return i, err
+		}
+		var key crypto.Signer
+		if has != nil {
+			key, _ = has.PrivateKey.(crypto.Signer)
+		}
+		i.Certificate, i.Key, err = k.Client(ctx, name, key, life)
+	}
 	if err != nil {
 		return i, err
 	}
-	i.holder = pki.Client
-	i.CA = pki.EncodeCertificates(known.Clients.Bundle...)
-	i.authority = known.Clients.Primary
-	var key crypto.Signer
-	if has != nil {
-		key, _ = has.PrivateKey.(crypto.Signer)
-	}
-	if i.Certificate, i.Key, err = k.Client(ctx, name, key, life); err != nil {
-		return i, err
-	}
-	certs, err := pki.ParseCertificates(i.Certificate)
+	certs, err := pki.CertificatesIn(i.Certificate)
 	if err == nil {
 		i.leaf = certs[0]
 	}
@@ -72,7 +77,7 @@ func issuer(ctx context.Context, cfg config.Config) (source pki.Source, known pk
 	}
 	store, err := node.OpenStore(ctx, cfg)
 	if err != nil {
-		return nil, known, fmt.Errorf("snapshot.store: %w", err)
+		return nil, known, err
 	}
 	source = node.AuthoritySource(cfg, store)
 	if known, err = source.Authorities(ctx); err != nil {
@@ -85,22 +90,6 @@ func issuer(ctx context.Context, cfg config.Config) (source pki.Source, known pk
 // signed it.
 func (i Issued) due(has *x509.Certificate, now time.Time) bool {
 	return pki.Due(has, i.authority, now)
-}
-
-// IssuePaper issues a certificate to an observer or an operator, as the text of one file.
-func IssuePaper(ctx context.Context, cfg config.Config, h pki.Holder, name string,
-	life time.Duration) (i Issued, err error) {
-	_, known, err := issuer(ctx, cfg)
-	if err != nil {
-		return i, err
-	}
-	i.holder, i.authority = h, known.Peers.Primary
-	if i.Certificate, err = pki.IssuePaper(known, h, cfg.Zone(), name, life, time.Now()); err != nil {
-		return i, err
-	}
-	pair, err := tls.X509KeyPair(i.Certificate, i.Certificate)
-	i.leaf = pair.Leaf
-	return i, err
 }
 
 // Track records the certificate in the store, so that the nodes warn before it expires. If it cannot be recorded, Track
@@ -116,13 +105,12 @@ func (i Issued) Track(ctx context.Context, cfg config.Config, name string, warn 
 }
 
 func (i Issued) track(ctx context.Context, cfg config.Config, name string) error {
-	store, err := node.OpenStore(ctx, cfg)
+	known, err := node.OpenIssued(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("snapshot.store: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*authorities.StorePatience)
 	defer cancel()
-	known := &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name}
 	of := health.IssuedClient{Role: string(i.holder), Name: name, Renewable: i.Renewable}
 	if i.authority != nil {
 		of.Authority = pki.Fingerprint(i.authority)
@@ -142,11 +130,7 @@ func Trusted(ctx context.Context, cfg config.Config) (a pki.Authorities, problem
 		a, err = pki.FileSource{ClientCAFile: cfg.TLS.ClientCAFile, PeerCAFile: cfg.TLS.PeerCAFile}.Authorities(ctx)
 		return a, nil, err
 	case cfg.TLS.Mode == pki.ModeAuto:
-		store, err := node.OpenStore(ctx, cfg)
-		if err != nil {
-			return a, nil, fmt.Errorf("snapshot.store: %w", err)
-		}
-		e, problem, err := authorities.New(node.EditionOptions(cfg), store, zap.NewNop()).Show(ctx)
+		e, problem, err := node.ShowEdition(ctx, cfg)
 		if err != nil {
 			return a, nil, err
 		}

@@ -11,8 +11,6 @@ import (
 	"os"
 	"time"
 
-	"go.uber.org/zap"
-
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/cmd/node"
@@ -49,26 +47,23 @@ func lookAtRotation(ctx context.Context, s *show.TLS, cfg config.Config, now tim
 		}
 	}
 	s.Notes = append(s.Notes, fmt.Sprintf("what a rotation waits for is not known: %v", err))
-	store, err := node.OpenStore(ctx, cfg)
-	if err == nil {
-		var e *authorities.Edition
-		if e, _, err = authorities.New(node.EditionOptions(cfg), store, zap.NewNop()).Show(ctx); err == nil {
-			if s.Rotation = e.Rotation(authorities.View{}, now); s.Rotation != nil {
-				s.Rotation.Waits = "is not known here: no node answers"
-			}
-			return
-		}
+	e, _, err := node.ShowEdition(ctx, cfg)
+	if err != nil {
+		s.Notes = append(s.Notes, fmt.Sprintf("whether a rotation is open is not known: %v", err))
+		return
 	}
-	s.Notes = append(s.Notes, fmt.Sprintf("whether a rotation is open is not known: %v", err))
+	if s.Rotation = e.Rotation(authorities.View{}, now); s.Rotation != nil {
+		s.Rotation.Waits = "is not known here: no node answers"
+	}
 }
 
 // lookAtIssued reads from the store which certificates were issued to clients.
 func lookAtIssued(ctx context.Context, s *show.TLS, cfg config.Config) {
 	ctx, cancel := context.WithTimeout(ctx, authorities.StorePatience)
 	defer cancel()
-	store, err := node.OpenStore(ctx, cfg)
+	known, err := node.OpenIssued(ctx, cfg)
 	if err == nil {
-		s.Issued, err = (&authorities.Issued{Store: store, Cluster: cfg.Cluster.Name}).Look(ctx)
+		s.Issued, err = known.Look(ctx)
 	}
 	if err != nil {
 		s.Notes = append(s.Notes, fmt.Sprintf("not all certificates that were issued to clients are known: %v", err))

@@ -156,8 +156,7 @@ func newChild(ctx context.Context, command string, order any) (cmd *exec.Cmd, sa
 	}
 	cmd, said = exec.CommandContext(ctx, exe, command), &bytes.Buffer{}
 	cmd.Env, cmd.Stdin, cmd.Stdout = WithoutOurs(os.Environ()), bytes.NewReader(input), said
-	cmd.SysProcAttr = EndWithParent()
-	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr = EndWithParent(syscall.SIGTERM)
 	return cmd, said, nil
 }
 

@@ -2,5 +2,8 @@ package child
 
 import "syscall"
 
-// EndWithParent makes the kernel send SIGTERM to a child when this process ends, even by kill -9.
-func EndWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }
+// EndWithParent puts a child into a process group of its own, and makes the kernel send it a signal when this process
+// ends, even by kill -9.
+func EndWithParent(signal syscall.Signal) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: signal}
+}

@@ -4,6 +4,6 @@ package child
 
 import "syscall"
 
-// EndWithParent does nothing, because only Linux signals a process whose parent has ended. On other systems, nodes
-// outlive a demo that was killed, and keep the lock of its directory.
-func EndWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
+// EndWithParent puts a child into a process group of its own. Only Linux signals a process whose parent has ended. On
+// other systems, nodes outlive a demo that was killed, and keep the lock of its directory.
+func EndWithParent(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -80,83 +79,4 @@ func (c Config) OwnBackupDirectories() []string {
 	return slices.DeleteFunc(all, func(dir string) bool {
 		return dir == "" || IsBucket(dir) || !within(Abs(c.Node.DataDir), Abs(dir))
 	})
-}
-
-// nestedDirectories finds backups and volumes inside each other. If one of them is lost, moved or emptied,
-// so is the other.
-func nestedDirectories(c Config) []contradiction {
-	type directory struct{ key, path string }
-	key, path := c.VolumeDirectory()
-	all := []directory{{key, path}}
-	if !c.Snapshot.InBucket() {
-		all = append(all, directory{"snapshot.store", c.Snapshot.Store})
-	}
-	if c.Snapshot.Spool != "" {
-		all = append(all, directory{"snapshot.spool", c.Snapshot.Spool})
-	}
-	all = append(all, directory{"snapshot.scratch", c.Snapshot.Scratch})
-	var found []contradiction
-	for i, from := range all {
-		for _, d := range all[i+1:] {
-			if a, b := Abs(from.path), Abs(d.path); within(a, b) || within(b, a) {
-				found = append(found, contradiction{[]string{d.key, from.key},
-					fmt.Sprintf("must not lie in %s (%s) nor hold it, got %q", from.key, a, d.path)})
-			}
-		}
-	}
-	return found
-}
-
-// backupContradictions finds keys of backups that exclude each other.
-func backupContradictions(c Config) []contradiction {
-	var found []contradiction
-	s := c.Snapshot
-	if s.Format == snapshot.FormatManager && len(s.Recipients) > 0 {
-		found = append(found, contradiction{[]string{"snapshot.recipients", "snapshot.format"},
-			fmt.Sprintf("must be empty with snapshot.format %s, which knows no encryption, got %d", s.Format,
-				len(s.Recipients))})
-	}
-	if s.Cron != "" && s.Every != snapshot.Default().Every && s.Every != 0 {
-		found = append(found, contradiction{[]string{"snapshot.cron", "snapshot.every"},
-			fmt.Sprintf("must be empty where snapshot.every is set (to %s), got %q", FormatDuration(s.Every), s.Cron)})
-	}
-	return found
-}
-
-// backupDoubts returns warnings about the sections snapshot and restore.
-func backupDoubts(c Config) []string {
-	var all []string
-	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	s, r := c.Snapshot, c.Restore
-	if s.Every == 0 && s.Cron == "" {
-		add("snapshot.every: 0s, no backup is made")
-	}
-	if s.Drill == 0 {
-		add("snapshot.drill: 0s, it is never tried whether a backup can be restored")
-	}
-	if len(s.Recipients) > 0 && s.IdentityFile == "" {
-		add("snapshot.identity-file: not set, so this node makes no drills, and cannot restore or, once saved, fully " +
-			"verify its encrypted backups: drill them where the key is")
-	}
-	if s.IdentityFile != "" {
-		if _, err := snapshot.ReadIdentities(s.IdentityFile); err != nil {
-			add("%v", err)
-		}
-	}
-	if c.storeInClear() && len(s.Recipients) == 0 {
-		add("snapshot.s3.endpoint: %s is not https, so anyone on the way to it reads every backup: take https, or set "+
-			"snapshot.recipients",
-			s.S3.Endpoint)
-	}
-	if s.S3 != s3.Default() && !s.InBucket() {
-		add("snapshot.s3: set, but snapshot.store is the directory %s", s.Store)
-	}
-	if r.RevisionBump == 0 {
-		add("restore.revision-bump: 0, after a restore the watchers of Kubernetes do not notice that time went back")
-	}
-	if r.ReclaimAfter > 0 && r.ReclaimAfter < time.Hour {
-		add("restore.reclaim-after: %s, what a restore has set aside is deleted almost at once",
-			FormatDuration(r.ReclaimAfter))
-	}
-	return all
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -57,24 +56,4 @@ func (c Control) Validate(wrong func(key, format string, args ...any)) {
 			wrong(file.Key, "must be set together with control.remote.address, got %q and %q", file.path, r.Address)
 		}
 	}
-}
-
-// controlContradictions finds a control.listen that would admit nobody, or everybody.
-func controlContradictions(c Config) []contradiction {
-	var found []contradiction
-	k := c.Control
-	if k.Listen != "" && (c.Etcd.CertFile == "" || c.Etcd.TrustedCAFile == "") {
-		found = append(found, contradiction{[]string{"control.listen", "etcd.cert-file", "etcd.trusted-ca-file"},
-			fmt.Sprintf("must be empty without TLS and an authority that signs clients' certificates (tls.mode, or "+
-				"etcd.cert-file and etcd.trusted-ca-file), got %q", k.Listen)})
-	}
-	if k.Listen != "" && len(k.Readers)+len(k.Operators) == 0 && !c.TLS.Issues() { // else clients renew their certificates
-		found = append(found, contradiction{[]string{"control.listen", "control.readers", "control.operators"},
-			fmt.Sprintf("nobody may use it: name certificates in control.readers or control.operators, got %q", k.Listen)})
-	}
-	if k.Listen == "" && len(k.Readers)+len(k.Operators) > 0 {
-		found = append(found, contradiction{[]string{"control.listen", "control.readers", "control.operators"},
-			fmt.Sprintf("must be set for control.readers and control.operators to mean anything, got %q", k.Listen)})
-	}
-	return found
 }

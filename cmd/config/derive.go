@@ -1,13 +1,11 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -102,51 +100,6 @@ func ownPeerURL(c Config) string {
 	return u.Scheme + "://" + c.OwnPeerHost() + ":" + u.Port()
 }
 
-// peerURLDoubts returns a warning if etcd.peer-url has a port on which etcd does not listen.
-func peerURLDoubts(c Config) []string {
-	u, err := url.Parse(strings.Replace(c.Etcd.PeerURL, SlotMark, "x", 1))
-	if err != nil || slices.ContainsFunc(c.Etcd.ListenPeerURLs, func(text string) bool {
-		l, err := url.Parse(text)
-		return err == nil && l.Port() == u.Port()
-	}) {
-		return nil
-	}
-	return []string{fmt.Sprintf("etcd.peer-url: %s, but etcd listens for members at %s: something must forward the one "+
-		"port to the other", c.Etcd.PeerURL, strings.Join(c.Etcd.ListenPeerURLs, ", "))}
-}
-
-// contradiction is an error in the combination of two or more keys.
-type contradiction struct {
-	keys    []string // the first is the one to change
-	problem string
-}
-
-// contradictions returns the errors in combinations of keys.
-func contradictions(c Config) []contradiction {
-	found := slices.Concat(sharedListeners(c), nestedDirectories(c), gossipContradictions(c), backupContradictions(c),
-		controlContradictions(c), tlsContradictions(c), autoContradictions(c), adoptContradictions(c))
-	if n := c.Cluster.Size; n > 0 && !slices.Equal(c.Cluster.Slots, Sized(n)) {
-		found = append(found, contradiction{[]string{"cluster.size", "cluster.slots"},
-			fmt.Sprintf("%d means the slots %s, but cluster.slots is %s: set only one of the two", n,
-				strings.Join(Sized(n), ","), strings.Join(c.Cluster.Slots, ","))})
-	}
-	if slot := c.Volume.Local.Slot; slot != "" && !slices.Contains(c.Cluster.Slots, slot) {
-		found = append(found, contradiction{[]string{"volume.local.slot", "cluster.slots"},
-			fmt.Sprintf("must be one of cluster.slots (%s), got %q", strings.Join(c.Cluster.Slots, ", "), slot)})
-	}
-	if l := c.Volume.Local; l.Root != "" && l.Directory != "" {
-		found = append(found, contradiction{[]string{"volume.local.root", "volume.local.directory"},
-			fmt.Sprintf("must not be set with volume.local.directory (%s), which is the volume itself, got %q", l.Directory,
-				l.Root)})
-	}
-	if ip, err := netip.ParseAddr(c.Node.Address); c.Volume.Provider == volume.ProviderEBS && c.Cluster.several() &&
-		err == nil && ip.IsLoopback() {
-		found = append(found, contradiction{[]string{"node.address", "volume.provider", "cluster.slots"},
-			fmt.Sprintf("must be an address that the nodes on other instances reach, or auto, got %q", c.Node.Address)})
-	}
-	return found
-}
-
 // Endpoint is an address where a node listens (TCP; gossip without TLS uses UDP as well), with its key.
 type Endpoint struct {
 	Key  string
@@ -202,20 +155,6 @@ func etcdListeners(c Config) []listenAddress {
 	return all
 }
 
-func sharedListeners(c Config) []contradiction {
-	var found []contradiction
-	all := Endpoints(c)
-	for i, b := range all {
-		for _, a := range all[:i] {
-			if a.Port == b.Port && (a.Host == b.Host || a.Host == "" || b.Host == "") {
-				found = append(found, contradiction{[]string{b.Key, a.Key},
-					fmt.Sprintf("must not share an address and port with %s, got %s", a.Key, net.JoinHostPort(b.Host, b.Port))})
-			}
-		}
-	}
-	return found
-}
-
 // Abs returns the absolute path, or the cleaned path if there is no working directory.
 func Abs(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
@@ -227,20 +166,6 @@ func Abs(path string) string {
 func within(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
-}
-
-// doubts returns warnings about values that are valid, but seldom intended. Each begins with its key.
-func doubts(c Config) []string {
-	var all []string
-	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	if c.Cluster.TagSlots {
-		add("cluster.slots: not set, so a node takes the slots from the tags %s of the volumes when it starts, and only "+
-			"then sees whether they agree", c.Volume.EBS.For(c.Cluster.Name).SlotTag)
-	} else if n := len(c.Cluster.Slots); n%2 == 0 {
-		add("cluster.slots: %d members survive the loss of %d, no more than %d members do", n, n/2-1, n-1)
-	}
-	return slices.Concat(all, gossipDoubts(c), peerURLDoubts(c), tlsDoubts(c), backupDoubts(c), upkeepDoubts(c),
-		authDoubts(c))
 }
 
 func isLoopback(host string) bool {

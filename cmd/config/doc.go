@@ -6,8 +6,9 @@
 // keys. Each section of [Config] belongs to the package that it configures.
 //
 // In [Load], a flag overrides the environment, the environment the file, and the file the default. Load then fills in
-// values that follow from other keys (derive.go), and reports all errors at once. Each error names the key, the allowed
-// values, the value and its origin. A value that is valid but seldom intended is a warning.
+// values that follow from other keys (derive.go), and reports all errors at once (contradictions.go has those of
+// several keys). Each error names the key, the allowed values, the value and its origin. A value that is valid but
+// seldom intended is a warning (doubts.go).
 //
 // default.yaml is the commented default file. The help of every flag comes from it, and a test compares it with
 // [Default]. A value ${env:NAME} or ${file:PATH} refers to a variable or a file, which may be a secret: only the

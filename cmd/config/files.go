@@ -144,10 +144,10 @@ func (c *fileCheck) unused(cfg Config) bool {
 // answers limits how long a look at the directories of backups or volumes may take.
 const answers = 3 * time.Second
 
-// ifAnswered returns what look finds, or silent if that takes longer than limit. Access to a directory of a dead server
-// may hang forever, and a member can start without it.
-func ifAnswered(limit time.Duration, look func() []error, silent ...error) []error {
-	errs, ok := durable.Soon(limit, look)
+// ifAnswered returns what look finds, or silent if that takes longer than answers. Access to a directory of a dead
+// server may hang forever, and a member can start without it.
+func ifAnswered(look func() []error, silent ...error) []error {
+	errs, ok := durable.Soon(answers, look)
 	if !ok {
 		return silent
 	}
@@ -157,7 +157,7 @@ func ifAnswered(limit time.Duration, look func() []error, silent ...error) []err
 // apart runs a check of paths that may hang.
 func (c *fileCheck) apart(look func(c *fileCheck)) {
 	own := &fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
-	c.errs = append(c.errs, ifAnswered(answers, func() []error {
+	c.errs = append(c.errs, ifAnswered(func() []error {
 		look(own)
 		return own.errs
 	})...)

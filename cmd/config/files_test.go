@@ -167,12 +167,12 @@ func TestStoreThatHangsIsNotLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := make(chan struct{})
 		hangs := func() []error { <-dead; return []error{os.ErrPermission} }
-		found, told := ifAnswered(answers, hangs), ifAnswered(answers, hangs, silent("/dead"))
+		found, told := ifAnswered(hangs), ifAnswered(hangs, silent("/dead"))
 		close(dead)
 		if found != nil || len(told) != 1 || told[0].Error() != "/dead has not answered for 3s" {
 			t.Errorf("got %v and %v", found, told)
 		}
-		if found = ifAnswered(answers, func() []error { return []error{os.ErrPermission} }); len(found) != 1 {
+		if found = ifAnswered(func() []error { return []error{os.ErrPermission} }); len(found) != 1 {
 			t.Errorf("of one that answers: got %v", found)
 		}
 	})

@@ -39,12 +39,12 @@ func Lacking(l *Loaded) []string {
 	// A directory may be a dead mount.
 	if c.Volume.Provider == volume.ProviderLocal {
 		_, path := c.VolumeDirectory()
-		for _, err := range ifAnswered(answers, func() []error { return []error{c.Volume.Local.Missing()} }, silent(path)) {
+		for _, err := range ifAnswered(func() []error { return []error{c.Volume.Local.Missing()} }, silent(path)) {
 			add("volume.local", err)
 		}
 	}
 	if store := c.Snapshot.Store; !c.Snapshot.InBucket() && !slices.Contains(c.OwnBackupDirectories(), store) {
-		for _, err := range ifAnswered(answers, func() []error { return []error{noDirectory(store)} }, silent(store)) {
+		for _, err := range ifAnswered(func() []error { return []error{noDirectory(store)} }, silent(store)) {
 			add("snapshot.store", err)
 		}
 	}

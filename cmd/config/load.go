@@ -75,7 +75,7 @@ func complete(file string, settings []Setting, errs []error, flags *pflag.FlagSe
 	if len(errs) > 0 {
 		return nil, Invalid(l.hideAll(errs))
 	}
-	for _, doubt := range doubts(l.Config) {
+	for _, doubt := range l.Config.doubts() {
 		l.Warnings = append(l.Warnings, l.hide(doubt))
 	}
 	return l, nil
@@ -178,11 +178,12 @@ func (l *Loaded) check(known []error) []error {
 			errs = append(errs, w)
 		}
 	}
-	for _, c := range contradictions(l.Config) {
-		if !slices.ContainsFunc(c.keys, func(key string) bool { return bad[key] || bad[source(key)] }) {
-			errs = append(errs, l.wrong(c.keys[0], "%s", c.problem))
+	l.Config.contradictions(func(keys, format string, args ...any) {
+		all := strings.Fields(keys)
+		if !slices.ContainsFunc(all, func(key string) bool { return bad[key] || bad[source(key)] }) {
+			errs = append(errs, l.wrong(all[0], format, args...))
 		}
-	}
+	})
 	return errs
 }
 

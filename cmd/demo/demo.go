@@ -155,9 +155,8 @@ func (n *node) run(ctx, kill context.Context, d *demo, again bool) string {
 	cmd := exec.CommandContext(ctx, d.exe, "run", "--config", n.file)
 	cmd.Env = child.WithoutOurs(os.Environ())
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{d.dir.lock} // see directory
-	cmd.SysProcAttr = child.EndWithParent()
-	cmd.SysProcAttr.Setpgid = true // Ctrl-C must reach only the demo, which then stops the nodes
+	cmd.ExtraFiles = []*os.File{d.dir.lock}                // see directory
+	cmd.SysProcAttr = child.EndWithParent(syscall.SIGTERM) // Ctrl-C reaches only the demo, which then stops the nodes
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopWait
 	if err := cmd.Start(); err != nil {

@@ -46,15 +46,13 @@ var (
 func (s *screen) show(status health.ClusterStatus, hints string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text := &strings.Builder{}
-	if status.Asked == "" {
-		text.WriteString("no node answers yet\n")
-	} else {
-		_ = show.Status(text, status, time.Now()) // writing to a builder cannot fail
+	text := "no node answers yet\n"
+	if status.Asked != "" {
+		text = show.Status(status, time.Now())
 	}
 	f, _ := s.out.(*os.File)
 	if f == nil || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
-		if gist := changing.ReplaceAllString(text.String(), " "); gist != s.shown {
+		if gist := changing.ReplaceAllString(text, " "); gist != s.shown {
 			s.shown = gist
 			fmt.Fprintf(s.out, "\n%s\n%s", text, hints)
 		}
@@ -69,7 +67,7 @@ func (s *screen) show(status health.ClusterStatus, hints string) {
 		fmt.Fprint(s.out, otherScreen)
 	}
 	lines := slices.Concat(strings.Split(hints, "\n"), s.said[max(0, len(s.said)-3):], []string{""},
-		strings.Split(text.String(), "\n"))
+		strings.Split(text, "\n"))
 	// One row stays free, so that the terminal does not scroll.
 	shown := strings.Join(fit(lines, columns, rows-1), "\r\n"+eraseLine)
 	fmt.Fprint(s.out, home+eraseLine+shown+"\r\n"+eraseRest)

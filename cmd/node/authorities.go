@@ -64,6 +64,22 @@ type beside struct{ *pki.Orders }
 // Able implements [generations.Signer].
 func (beside) Able() error { return nil }
 
+// ShowEdition reads the authorities of tls.mode auto for a command: from the store or, if it does not answer, from the
+// node's copy, which is the problem then.
+func ShowEdition(ctx context.Context, cfg config.Config) (e *authorities.Edition, problem, err error) {
+	store, err := OpenStore(ctx, cfg)
+	if err == nil {
+		e, problem, err = authorities.New(EditionOptions(cfg), store, zap.NewNop()).Show(ctx)
+	}
+	return e, problem, err
+}
+
+// OpenIssued returns the certificates that were issued by hand, as the store knows them.
+func OpenIssued(ctx context.Context, cfg config.Config) (*authorities.Issued, error) {
+	store, err := OpenStore(ctx, cfg)
+	return &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name}, err
+}
+
 // shown reads the editions for a command. It makes no edition, and writes no copy: the node might not be allowed to
 // read a copy that a command has written.
 type shown struct{ *authorities.Keeper }

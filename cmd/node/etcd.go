@@ -2,12 +2,17 @@ package node
 
 import (
 	"context"
+	"fmt"
+
+	etcdversion "go.etcd.io/etcd/api/v3/version"
 
 	"holdfast/cmd/child"
 	"holdfast/embedded"
+	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
+	"holdfast/snapshot"
 )
 
 // etcd is the member and its disk, with the certificates that they need. It implements [coordinator.Etcd].
@@ -45,4 +50,94 @@ func (e etcd) Recover(ctx context.Context, from, dir string, progress func(coord
 	}
 	progress(coordinator.Progress{Phase: "replaying the log"})
 	return child.Replay(ctx, from, dir)
+}
+
+// source is the member as the source of backups. It implements [snapshot.Source].
+type source struct{ *node }
+
+var _ snapshot.Abortable = (*embedded.Tx)(nil)
+
+// Leader implements [snapshot.Source]: the schedule runs on a leader that is confirmed, not on a deposed one.
+func (s source) Leader() bool {
+	now := s.etcd.Status()
+	return now.Running && now.Ready && now.Leader && now.Confirmed
+}
+
+// Begin implements [snapshot.Source].
+func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
+	now := s.coord.Now()
+	record := now.Observation.Disk.Ledger.Record
+	if record == nil || !now.Observation.Member.Running {
+		return nil, snapshot.Meta{}, fmt.Errorf("this node runs no member: %s", now.Action.Text())
+	}
+	tx, err := s.etcd.Snapshot(ctx)
+	if err != nil {
+		return nil, snapshot.Meta{}, err
+	}
+	return tx, snapshot.Meta{
+		Cluster: s.cfg.Cluster.Name, Generation: record.Generation, Record: record.ID, Lineage: record.Lineage(),
+		EtcdClusterID: fmt.Sprintf("%x", now.Observation.Disk.ClusterID), Slot: now.Observation.Claim.Slot,
+		Node: s.cfg.Node.Name, Members: now.Observation.Member.Voters(),
+		HoldfastVersion: s.version, EtcdVersion: etcdversion.Version,
+	}, nil
+}
+
+// Hold implements [snapshot.Source]: no backup is deleted while another program runs members, because it may be the way
+// back.
+func (s source) Hold() string { return s.coord.Now().Observation.Mixed() }
+
+// Identity implements [snapshot.Source].
+func (s source) Identity() snapshot.Identity {
+	id := snapshot.Identity{Cluster: s.cfg.Cluster.Name}
+	if r := s.coord.Now().Observation.Disk.Ledger.Record; r != nil {
+		id.Lineage = r.Lineage()
+	}
+	return id
+}
+
+// users adapts the node to the keeper of etcd's users and roles.
+type users struct{ *node }
+
+func (u users) world() auth.World {
+	return auth.World{Etcd: u.etcd, Leads: u.leadership, Obstacle: u.obstacle, Did: u.changed}
+}
+
+// leadership identifies this member's leadership, or is "" if it does not lead. It includes the cluster ID, because
+// terms begin again after a restore.
+func (u users) leadership() string {
+	s := u.etcd.Status()
+	if !s.Running || !s.Ready || !s.Leader || !s.Confirmed {
+		return ""
+	}
+	return fmt.Sprintf("%x of %x in term %d", s.ID, s.Cluster, s.Term)
+}
+
+// obstacle returns why users and roles may not be changed now, or "". asked says that an operator asked for the
+// change. A member that is down is no obstacle, because a leaked password must be changed all the same. A restore is
+// one, because it replaces the users.
+func (u users) obstacle(asked bool) string {
+	s, now := u.coord.Now(), u.etcd.Status() // the situation is up to a second old
+	m := s.Observation.Member
+	switch {
+	case !now.Running || !now.Ready:
+		return "this node runs no member that serves: run the command on one that does (see `holdfast status`)"
+	case !now.HasLead:
+		return "etcd has no leader: there is no quorum"
+	case m.Alarmed(plan.Corrupt):
+		return "etcd's alarm CORRUPT is up"
+	case s.Restoring() != nil:
+		return "a restore is under way"
+	case m.Paused != nil && !asked:
+		return "the cluster is paused"
+	}
+	return ""
+}
+
+// changed adds a step to the history.
+func (u users) changed(s auth.Step, err error) {
+	e := coordinator.Entry{Kind: coordinator.EntryAuth, Why: s.String(), Outcome: coordinator.Done}
+	if err != nil {
+		e.Outcome, e.Error = coordinator.Failed, err.Error()
+	}
+	u.coord.Remember(e)
 }

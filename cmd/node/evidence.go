@@ -3,12 +3,14 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/cmd/show"
+	"holdfast/embedded"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -48,7 +50,7 @@ func (n *node) collect(ctx context.Context) health.Facts {
 	wg.Go(func() { f.Endpoints = n.unleasedIn(ctx, endpointsPrefix, mostEndpoints) })
 	wg.Go(func() { f.Events = n.unleasedIn(ctx, eventsPrefix, mostEvents) })
 	wg.Go(func() {
-		f.Store = holdingsOf(ctx, n.store, n.source.Identity(), time.Now())
+		f.Store = holdingsOf(ctx, n.store, source{n}.Identity(), time.Now())
 	})
 	wg.Wait()
 	f.Now = f.Status.Time
@@ -102,4 +104,26 @@ func storeAlone(ctx context.Context, cfg config.Config, now time.Time) *health.H
 func holdingsOf(ctx context.Context, store snapshot.Store, id snapshot.Identity, now time.Time) *health.Holdings {
 	all, err := snapshot.List(ctx, store, id)
 	return show.Holdings(all, err, now)
+}
+
+// repairTime limits a repair, which is one write through raft.
+const repairTime = 10 * time.Second
+
+// repair makes one repair, if a new look at the facts still offers it.
+func (n routes) repair(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, repairTime)
+	defer cancel()
+	offered := health.Facts{Offline: "asked only for what is repaired",
+		Endpoints: n.unleasedIn(ctx, endpointsPrefix, mostEndpoints)}
+	for _, f := range offered.Judge(nil) {
+		if f.Fix == nil || f.Fix.ID != id {
+			continue
+		}
+		err := n.etcd.DeleteUnchanged(ctx, f.Fix.Key, f.Fix.Revision)
+		if errors.Is(err, embedded.ErrChanged) {
+			return fmt.Errorf("%w: it was written meanwhile, so it is not stale; nothing was changed", err)
+		}
+		return err
+	}
+	return fmt.Errorf("%q is no repair that is offered by now: run `holdfast doctor` again; nothing was changed", id)
 }

@@ -13,7 +13,6 @@ import (
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
-	"holdfast/metrics"
 )
 
 // found returns the findings of this node's parts: gossip, volumes, certificates, configuration, and the members'
@@ -155,35 +154,6 @@ func GossipFindings(problems []gossip.Problem) (all []health.Finding) {
 			code = health.GossipStranger
 		}
 		all = append(all, health.New(code, "", "%s", p.Text))
-	}
-	return all
-}
-
-// exported counts this node's own findings, for the metrics.
-func (n *node) exported() []metrics.Finding {
-	s := n.facts()
-	var all []metrics.Finding
-	for _, f := range s.Local(n.cfg.Cluster.Slots, time.Now()) {
-		if !health.KindOf(f.Code).Local() {
-			continue
-		}
-		i := slices.IndexFunc(all,
-			func(e metrics.Finding) bool { return e.Code == string(f.Code) && e.Severity == string(f.Severity) })
-		if i < 0 {
-			i, all = len(all), append(all, metrics.Finding{Code: string(f.Code), Severity: string(f.Severity)})
-		}
-		all[i].Count++
-	}
-	return all
-}
-
-// exportedKinds are the kinds of findings whose series exist from the first scrape on.
-func exportedKinds() []metrics.Finding {
-	var all []metrics.Finding
-	for _, k := range health.Kinds {
-		if k.Local() {
-			all = append(all, metrics.Finding{Code: string(k.Code), Severity: string(k.Severity)})
-		}
 	}
 	return all
 }

@@ -93,7 +93,7 @@ func Observe(ctx context.Context, cfg config.Config, mesh *gossip.Observer, lg *
 	}
 	store, err := OpenStore(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot.store: %w", err)
+		return nil, err
 	}
 	id := TLSIdentity(cfg)
 	id.Observer = true

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +14,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 
-	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/embedded/settings"
@@ -57,20 +56,17 @@ func (n routes) severed(ctx context.Context) string {
 
 // membersClient returns an HTTP client for the members. It shows the certificate that etcd's own gateway shows.
 func membersClient(c settings.ClientTLS) (*http.Client, error) {
-	transport := &http.Transport{DisableKeepAlives: true}
-	if c.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the certificate %s with its key %s: %w", c.CertFile, c.KeyFile, err)
-		}
-		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
-		if c.TrustedCAFile != "" {
-			if transport.TLSClientConfig.RootCAs, err = config.ReadPool(c.TrustedCAFile); err != nil {
-				return nil, err
-			}
-		}
+	own := &http.Transport{DisableKeepAlives: true}
+	if c.CertFile == "" {
+		return &http.Client{Transport: own}, nil
 	}
-	return &http.Client{Transport: transport}, nil
+	var err error
+	own.TLSClientConfig, err = transport.TLSInfo{CertFile: c.CertFile, KeyFile: c.KeyFile,
+		TrustedCAFile: c.TrustedCAFile}.ClientConfig()
+	if err != nil {
+		err = fmt.Errorf("read %s, %s and %s: %w", c.CertFile, c.KeyFile, c.TrustedCAFile, err)
+	}
+	return &http.Client{Transport: own}, err
 }
 
 // askLinks asks a member at all its client URLs, in parallel, which members it is connected to. It ignores the answer

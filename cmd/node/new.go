@@ -20,7 +20,6 @@ import (
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
-	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 	"holdfast/embedded/plan"
@@ -29,7 +28,6 @@ import (
 	"holdfast/metrics"
 	"holdfast/snapshot"
 	"holdfast/volume"
-	"holdfast/volume/ebs"
 )
 
 // newNode makes all parts of a node. Nothing runs yet.
@@ -46,7 +44,7 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 	}
 	store, err := OpenStore(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot.store: %w", err)
+		return nil, err
 	}
 	// Without a readable identity file the member serves all the same; config.Lacking has warned of it. Without valid
 	// recipients the node does not start.
@@ -81,7 +79,8 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 	}
 	n.makeMember(options)
 	n.makeCoordinator(options)
-	metrics.Findings(prometheus.DefaultRegisterer, exportedKinds(), n.exported)
+	metrics.Collect(prometheus.DefaultRegisterer, n.series)
+	metrics.Collect(prometheus.DefaultRegisterer, n.findingSeries)
 	return n, nil
 }
 
@@ -116,13 +115,8 @@ func (n *node) makeMember(options snapshot.Options) {
 	if n.editions != nil {
 		n.etcd.Tell(n.editions.Clients.See)
 	}
-	n.auth = auth.NewKeeper(cfg.Auth.File, users{n.etcd, n.now, n.remember}.world(), n.lg.Named("auth"))
-	n.metrics = metrics.New(reg, metrics.Names{
-		Version: n.version, EtcdVersion: etcdversion.Version,
-		States: health.States, Actions: actions(), Claims: claims(n.ebs),
-		Reasons: reasons(),
-	})
-	n.source = source{cluster: cfg.Cluster.Name, node: cfg.Node.Name, version: n.version, etcd: n.etcd, now: n.now}
+	n.auth = auth.NewKeeper(cfg.Auth.File, users{n}.world(), n.lg.Named("auth"))
+	n.counted = metrics.NewCounters(reg, actions(), reasons())
 	stores := snapshot.Stores{Main: n.store, Spool: OpenSpool(cfg)}
 	drill := func(ctx context.Context, name string) (snapshot.Drill, error) {
 		opt, err := BackupOptions(cfg) // again: the identity file may be readable by now
@@ -131,7 +125,7 @@ func (n *node) makeMember(options snapshot.Options) {
 		}
 		return child.Drill(ctx, n.store, name, opt)
 	}
-	n.keeper = snapshot.NewKeeper(cfg.Snapshot.Config, cfg.Cluster.Name, stores, n.source, options, drill,
+	n.keeper = snapshot.NewKeeper(cfg.Snapshot.Config, cfg.Cluster.Name, stores, source{n}, options, drill,
 		n.lg.Named("backup"), reg)
 }
 
@@ -145,7 +139,7 @@ func (n *node) makeCoordinator(options snapshot.Options) {
 			RevisionBump: cfg.Restore.RevisionBump, ReclaimAfter: cfg.Restore.ReclaimAfter,
 			StopWait: cfg.Stop.Wait, Hold: cfg.Stop.Hold, EarlyCampaign: cfg.Etcd.EarlyCampaign},
 		coordinator.World{
-			Volumes: volumesOf(cfg, n.volumes),
+			Volumes: volumes{n.volumes, cfg.Cluster.Name, cfg.Cluster.Adopt},
 			Mesh:    mesh{n.mesh},
 			Names:   n.names,
 			Elders:  n.elders.all,
@@ -153,11 +147,11 @@ func (n *node) makeCoordinator(options snapshot.Options) {
 			Store:   n.records,
 			Backups: Archive{Store: n.store, Cluster: cfg.Cluster.Name, keeper: n.keeper, Options: options,
 				Skipped: func(lines []string) { n.lg.Warn("skipped the newest backup", zap.Strings("why", lines)) }},
-			Decided:    func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },
-			Failed:     func(a plan.Action, _ error) { n.metrics.Failed(string(a.Kind)) },
+			Decided:    func(a plan.Action) { n.counted.Decided(string(a.Kind)) },
+			Failed:     func(a plan.Action, _ error) { n.counted.Failed(string(a.Kind)) },
 			Looked:     n.observed,
 			Ending:     noteEnd(cfg),
-			Campaigned: func(r plan.Reason) { n.metrics.Campaigned(string(r)) },
+			Campaigned: func(r plan.Reason) { n.counted.Campaigned(string(r)) },
 			Step:       n.step,
 			Rooms:      n.rooms.all,
 		}, n.lg)
@@ -181,7 +175,8 @@ func Wanted(cfg config.Config) plan.Config {
 		Adopt:     cfg.Cluster.Adopt,
 		Etcd:      etcdversion.Version,
 		Yields:    local && cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
-		Upkeep:    upkeepOf(cfg.Upkeep),
+		Upkeep: plan.Upkeep{FreePercent: cfg.Upkeep.DefragFreePercent, FreeBytes: cfg.Upkeep.DefragFreeBytes,
+			FullPercent: cfg.Upkeep.FullPercent, Cure: cfg.Upkeep.CureNoSpace},
 	}
 }
 
@@ -212,14 +207,6 @@ func foreignHosts(cfg config.Config) (all []string) {
 		all = append(all, plan.PeerURL(host, slot))
 	}
 	return all
-}
-
-// claims returns the states of a claim that are exported as metrics.
-func claims(p *ebs.Provider) []string {
-	if p == nil {
-		return nil
-	}
-	return ebs.States
 }
 
 func actions() []string {

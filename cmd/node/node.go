@@ -43,12 +43,11 @@ type node struct {
 	etcd    *embedded.Member
 	coord   *coordinator.Coordinator
 	keeper  *snapshot.Keeper
-	source  source
-	metrics *metrics.Metrics
+	counted *metrics.Counters
 	auth    *auth.Keeper
 	volumes provider
 	rooms   *rooms
-	disk    metrics.DiskTimes
+	disk    diskTimes
 	ebs     *ebs.Provider // the same as volumes; nil with another provider
 
 	given        released
@@ -58,10 +57,6 @@ type node struct {
 	step         func(string)        // is called before each step of an action, where tests kill the process
 	issued       *authorities.Issued
 }
-
-// now and remember call the coordinator. Parts that are made before the coordinator get these methods.
-func (n *node) now() coordinator.Situation   { return n.coord.Now() }
-func (n *node) remember(e coordinator.Entry) { n.coord.Remember(e) }
 
 // askForStatus asks a node for its status. All other questions between nodes are the coordinator's.
 const askForStatus = "status"
@@ -77,37 +72,8 @@ func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
 	return nil, fmt.Errorf("no answer to the question %.40q", question)
 }
 
-// observed exports each situation as metrics.
+// observed has the certificates follow each situation.
 func (n *node) observed(s coordinator.Situation) {
-	m, claim := s.Observation.Member, ""
-	if c := claimStatus(n.ebs); c != nil {
-		claim = c.State
-	}
-	sample := metrics.Sample{
-		State: s.State(), Claim: claim, Slot: s.Observation.Claim.Slot, Epoch: s.Observation.Claim.Epoch,
-		Running: m.Running, Ready: m.Ready && m.HasLead && m.Confirmed, Leader: m.Leader && m.Confirmed, Learner: m.Learner,
-	}
-	if r := s.Observation.Disk.Ledger.Record; r != nil {
-		sample.Generation = r.Generation
-	}
-	sample.Conflicts = len(s.Conflicts)
-	sample.Paused = m.Paused != nil
-	if c := n.records.Clock(); c != nil {
-		sample.Clock, sample.Measured = c.Difference, true
-	}
-	sample.Voters = m.Voters()
-	sample.Learners = len(m.Members) - sample.Voters
-	upkeepSample(&sample, s)
-	roomSample(&sample, s)
-	sample.Clients = map[string]time.Time{}
-	for _, r := range n.issued.Last() {
-		sample.Clients[r.Name] = r.NotAfter
-	}
-	if n.editions != nil {
-		sample.Rotation = rotationSample(n.editions.Current() != nil,
-			n.editions.Rotation(authorities.ViewOf(s.Observation), time.Now()))
-	}
-	n.metrics.Observe(sample)
 	n.certificates.See(authorities.Around(s.Observation))
 }
 
@@ -115,8 +81,7 @@ func (n *node) observed(s coordinator.Situation) {
 func (n *node) status() health.NodeStatus {
 	s := n.facts()
 	if s.Etcd != nil {
-		fsync, commit := n.disk.Times(prometheus.DefaultGatherer)
-		s.Checkup.Fsync, s.Checkup.Commit = (*health.Quantile)(fsync), (*health.Quantile)(commit)
+		s.Checkup.Fsync, s.Checkup.Commit = n.disk.times(prometheus.DefaultGatherer)
 	}
 	return s
 }
@@ -188,9 +153,6 @@ func (n *node) facts() health.NodeStatus {
 func etcdStatus(m plan.Member, clients []string) *health.EtcdStatus {
 	return &health.EtcdStatus{Member: plan.ID(m.ID), Cluster: plan.ID(m.Cluster), Status: m.Status, Clients: clients}
 }
-
-// clusterStatus adapts statusOfAll to the servers.
-func (n *node) clusterStatus(ctx context.Context) (any, error) { return n.statusOfAll(ctx), nil }
 
 // statusOfAll asks every live node for its status, within 2 s, and judges the cluster.
 func (n *node) statusOfAll(ctx context.Context) health.ClusterStatus {

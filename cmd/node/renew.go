@@ -1,7 +1,9 @@
 package node
 
 import (
+	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
 )
 
 // Fresh is the answer to GET and POST /tls/client. It is for the certificate with which the caller authenticated.
@@ -79,4 +82,35 @@ func (n routes) renewOwn(r *http.Request) (any, error) {
 		Why:     fmt.Sprintf("tls/%s %s, %s until %s", h, name, pki.Fingerprint(next.Leaf), until),
 		Seconds: time.Since(began).Seconds()})
 	return Fresh{Authorities: string(next.Bundle), Due: true, Certificate: string(next.Certificate)}, nil
+}
+
+// Rotated is the answer to POST /tls/rotate.
+type Rotated struct {
+	Meaning string   `json:"meaning"`
+	Refuses []string `json:"refuses,omitempty"` // of a dry run: who will be refused, by whom and when
+}
+
+// rotateAuthorities takes the step of a rotation that an operator asks for. Any node can do it: if two nodes do, the
+// store decides.
+func (n routes) rotateAuthorities(r *http.Request) (any, error) {
+	if n.editions == nil {
+		return nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode "+
+			"%s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto)
+	}
+	order := authorities.Order{By: control.WhoAsks(r), Now: r.FormValue("now") == "true",
+		DropOld: r.FormValue("drop-old") == "true"}
+	order.Begin = !order.Now && !order.DropOld
+	if order.Now && order.DropOld {
+		return nil, errors.New("now and drop-old are two steps: ask for one")
+	}
+	var a Rotated
+	var err error
+	v := authorities.ViewOf(n.coord.Now().Observation)
+	if a.Meaning, err = n.editions.Advance(r.Context(), v, order, control.Dry(r)); err == nil && control.Dry(r) {
+		looking, cancel := context.WithTimeout(r.Context(), authorities.StorePatience)
+		defer cancel()
+		issued, _ := n.issued.Look(looking) // on an error, the known ones are shown
+		a.Refuses = n.editions.Refuses(v, order, n.statusOfAll(r.Context()), issued, time.Now())
+	}
+	return a, err
 }

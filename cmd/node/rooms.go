@@ -12,7 +12,6 @@ import (
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
-	"holdfast/metrics"
 )
 
 const (
@@ -175,11 +174,4 @@ func (r *rooms) tell(c *health.Checkup, s coordinator.Situation) {
 	if r.scratch != "" {
 		c.Scratch, _ = look(r.scratch)
 	}
-}
-
-// roomSample adds the file systems to the exported metrics.
-func roomSample(to *metrics.Sample, s coordinator.Situation) {
-	disk := func(r plan.Room) metrics.Disk { return metrics.Disk{Free: r.Free, Size: r.Size} }
-	to.Disks = metrics.Disks{Volume: disk(s.Rooms.Volume), Spool: disk(s.Rooms.Spool), Scratch: disk(s.Rooms.Scratch)}
-	to.Disks.Volume.Reserve = s.Rooms.Volume.Reserve()
 }

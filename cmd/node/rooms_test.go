@@ -13,7 +13,6 @@ import (
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
-	"holdfast/metrics"
 )
 
 // A disk that hangs is asked once, and nobody waits for it.
@@ -109,16 +108,6 @@ func TestRoomsTell(t *testing.T) {
 			t.Errorf("without a volume: %+v", c)
 		}
 	})
-}
-
-func TestRoomSample(t *testing.T) {
-	s := coordinator.Situation{Rooms: coordinator.Rooms{Volume: plan.Room{Free: 41 << 20, Size: 512 << 20}, Spool: plan.Room{Free: 1, Size: 2}}}
-	var sample metrics.Sample
-	roomSample(&sample, s)
-	want := metrics.Disks{Volume: metrics.Disk{Free: 41 << 20, Size: 512 << 20, Reserve: 128 << 20}, Spool: metrics.Disk{Free: 1, Size: 2}}
-	if sample.Disks != want {
-		t.Errorf("exported %+v, want %+v", sample.Disks, want)
-	}
 }
 
 // The coordinator is told at once when the reserve is used up, and once.

@@ -47,7 +47,7 @@ func (n routes) routes() *control.Routes {
 	rs := new(control.Routes)
 	yes := func(r *http.Request, key string) bool { return r.FormValue(key) == "true" }
 
-	rs.Answer("GET /status", func(r *http.Request) (any, error) { return n.clusterStatus(r.Context()) })
+	rs.Answer("GET /status", func(r *http.Request) (any, error) { return n.statusOfAll(r.Context()), nil })
 	rs.Answer("GET /doctor", func(r *http.Request) (any, error) {
 		return n.collect(r.Context()).Report(n.cfg.Cluster.Slots), nil
 	})
@@ -171,7 +171,7 @@ type SaveEvent struct {
 
 // wouldSave returns the metadata of the backup that would be saved now, and an error if none could be saved.
 func (n routes) wouldSave(ctx context.Context) (snapshot.Meta, error) {
-	tx, meta, err := n.source.Begin(ctx)
+	tx, meta, err := source{n.node}.Begin(ctx)
 	if err != nil {
 		return meta, err
 	}

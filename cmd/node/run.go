@@ -59,10 +59,10 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	group, ctx := errgroup.WithContext(ctx)
 	outer, end := context.WithCancel(context.WithoutCancel(ctx)) // for parts that must outlive the member
 	defer end()
-	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz, n.clusterStatus,
-		lg.Named("http"))
+	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz,
+		func(ctx context.Context) (any, error) { return n.statusOfAll(ctx), nil }, lg.Named("http"))
 	group.Go(func() error { return server.Run(outer) })
-	group.Go(func() error { return metrics.Profile(outer, cfg.Metrics.Pprof, lg.Named("pprof"), nil) })
+	group.Go(func() error { return metrics.Profile(outer, cfg.Metrics.Pprof, lg.Named("pprof")) })
 	group.Go(func() error { return routes{n}.serve(outer) })
 	group.Go(func() error { return n.mesh.Run(outer) })
 	group.Go(func() error { return n.keeper.Run(ctx) })

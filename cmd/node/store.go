@@ -25,7 +25,11 @@ func makeBackupDirectories(cfg config.Config) error {
 
 // OpenStore returns the backup store of the configuration. It sends no request yet.
 func OpenStore(ctx context.Context, cfg config.Config) (snapshot.Store, error) {
-	return OpenStoreAt(ctx, cfg, cfg.Snapshot.Store)
+	store, err := OpenStoreAt(ctx, cfg, cfg.Snapshot.Store)
+	if err != nil {
+		err = fmt.Errorf("snapshot.store: %w", err)
+	}
+	return store, err
 }
 
 // OpenStoreAt returns the store at a path or a URL. The settings of snapshot.s3 apply to a bucket.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/cmd/control"
@@ -22,26 +23,13 @@ import (
 // released keeps the answer of the release of this node's member. The member stays drained until `holdfast undrain`.
 type released struct {
 	busy sync.Mutex // is held during a release
-	mu   sync.Mutex
-	last *health.Release
-}
-
-func (r *released) get() *health.Release {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last
-}
-
-func (r *released) set(last *health.Release) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.last = last
+	last atomic.Pointer[health.Release]
 }
 
 // again answers a release of a member that is already drained. The versions of its data are not known while it is
 // drained. So the answer is the same as before, and a release to another version is refused.
 func (r *released) again(to string) (health.Release, error) {
-	last := r.get()
+	last := r.last.Load()
 	switch {
 	case last == nil:
 		return health.Release{}, errors.New("the member is drained, and its versions are not known " +
@@ -72,7 +60,7 @@ func (n routes) takeoverOf(s health.ClusterStatus) health.Takeover {
 func (n routes) undrain(dry bool) error {
 	err := n.coord.Undrain(dry)
 	if err == nil && !dry {
-		n.given.set(nil)
+		n.given.last.Store(nil)
 	}
 	return err
 }
@@ -114,7 +102,7 @@ func (n routes) giveBack(r *http.Request) (any, error) {
 	rel.Risk, rel.Released = report.Risk, report.Drained
 	if rel.Released {
 		n.step("release-drained")
-		n.given.set(&rel)
+		n.given.last.Store(&rel)
 	}
 	return rel, nil
 }

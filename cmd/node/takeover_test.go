@@ -14,7 +14,7 @@ func TestReleaseAgain(t *testing.T) {
 	if _, err := r.again("3.6.12"); err == nil || !strings.Contains(err.Error(), "`holdfast undrain` first") {
 		t.Errorf("drained by hand: got %v", err)
 	}
-	r.set(&health.Release{To: "3.6.12", Released: true})
+	r.last.Store(&health.Release{To: "3.6.12", Released: true})
 	for to, want := range map[string]string{"": "", "3.6.12": "", "3.6.13": "--to-etcd 3.6.13"} {
 		got, err := r.again(to)
 		if want == "" && (err != nil || got.To != "3.6.12") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -35,7 +35,7 @@ func OpenProvider(ctx context.Context, cfg config.Config, reg prometheus.Registe
 	if cfg.Volume.Provider != volume.ProviderEBS {
 		return volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, markerFiles(cfg), lg), nil, nil
 	}
-	cloud, err := OpenEC2(ctx, cfg, reg, lg)
+	cloud, err := ebs.NewEC2(ctx, cfg.Volume.EBS, reg, lg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,11 +74,6 @@ func OpenEBS(cfg config.Config, cloud *ebs.EC2, step func(string), lg *zap.Logge
 	return ebs.New(cfg.Volume.EBS, node, cloud, OpenMachine(cfg, lg).Host(), cloud, step, lg), nil
 }
 
-// OpenEC2 makes the client of EC2 and of the instance's metadata.
-func OpenEC2(ctx context.Context, cfg config.Config, reg prometheus.Registerer, lg *zap.Logger) (*ebs.EC2, error) {
-	return ebs.NewEC2(ctx, cfg.Volume.EBS, reg, lg)
-}
-
 // OpenMachine returns the devices and mounts of this machine, for EBS volumes. It changes nothing yet.
 func OpenMachine(cfg config.Config, lg *zap.Logger) *ebs.Machine {
 	v := cfg.Volume.EBS
@@ -101,10 +96,6 @@ type volumes struct {
 	provider volume.Provider
 	cluster  string
 	adopt    bool
-}
-
-func volumesOf(cfg config.Config, p volume.Provider) volumes {
-	return volumes{provider: p, cluster: cfg.Cluster.Name, adopt: cfg.Cluster.Adopt}
 }
 
 func (v volumes) Claim(ctx context.Context, slots, known []string,

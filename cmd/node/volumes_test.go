@@ -26,7 +26,7 @@ func TestAdoptReachesTheVolumesAndThePlan(t *testing.T) {
 		cfg := config.Default()
 		cfg.Cluster.Adopt = adopt
 		a := &asked{}
-		_, err := volumesOf(cfg, a).Claim(t.Context(), []string{"a"}, nil, nil)
+		_, err := volumes{a, cfg.Cluster.Name, cfg.Cluster.Adopt}.Claim(t.Context(), []string{"a"}, nil, nil)
 		if errors.Is(err, volume.ErrNoneFree) || err == nil {
 			t.Fatalf("got %v, want the coordinator's error", err)
 		}

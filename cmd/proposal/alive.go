@@ -27,39 +27,32 @@ type living struct {
 	beacon bool   // only its beacon is seen; the nodes here do not see it
 }
 
-// lookout finds out whether a cluster is alive, even from a machine that only shares its store.
-type lookout struct {
-	*cluster
-	Terminal
-	overrule []string // disks whose beacon the operator has seen
-}
-
 // lives returns the cluster's leader, or nil if none is seen. It asks the node here and, if that shows no leader,
-// watches the beacon that a leader writes into the store.
-func (l lookout) lives(ctx context.Context, v *view) (*living, error) {
+// watches the beacon that a leader writes into the store. So it works even on a machine that only shares the store.
+func (c *cluster) lives(ctx context.Context, v *view) (*living, error) {
 	at := v.leads()
 	if at == nil && v.couldElect() {
-		l.say("a majority runs and shows no leader: waiting %s at most for an election", electionWatch)
+		c.say("a majority runs and shows no leader: waiting %s at most for an election", electionWatch)
 		var err error
-		if at, err = l.sees(ctx, v, electionWatch); err != nil {
+		if at, err = c.sees(ctx, v, electionWatch); err != nil {
 			return nil, err
 		}
 	}
 	if at != nil {
 		return &living{Stand: *at, from: "its nodes"}, nil
 	}
-	b, age, err := l.records.Beacon(ctx, "a command of "+l.by)
-	if err != nil || b == nil || age > beaconFresh || slices.Contains(l.overrule, b.Disk) {
+	b, age, err := c.records.Beacon(ctx, "a command of "+c.Name)
+	if err != nil || b == nil || age > beaconFresh || slices.Contains(c.Overrule, b.Disk) {
 		return nil, err
 	}
-	l.say("%s ago a leader wrote into the store that it lives: %s. Waiting %s at most to see it, or whether it "+
+	c.say("%s ago a leader wrote into the store that it lives: %s. Waiting %s at most to see it, or whether it "+
 		"does so again", age.Round(time.Second), b.Stand, beaconWatch)
-	if at, err = l.sees(ctx, v, beaconWatch); err != nil {
+	if at, err = c.sees(ctx, v, beaconWatch); err != nil {
 		return nil, err
 	} else if at != nil {
 		return &living{Stand: *at, from: "its nodes"}, nil
 	}
-	again, _, err := l.records.Beacon(ctx, "a command of "+l.by)
+	again, _, err := c.records.Beacon(ctx, "a command of "+c.Name)
 	if err != nil || again == nil || again.At.Equal(b.At) {
 		return nil, err
 	}
@@ -69,7 +62,7 @@ func (l lookout) lives(ctx context.Context, v *view) (*living, error) {
 // MayGiveUp returns an error if the cluster in the store has a leader. Such a cluster must not be given up only because
 // this node does not hear it.
 func (o Operator) MayGiveUp(ctx context.Context) error {
-	alive, err := o.lookout(o.cluster()).lives(ctx, new(view))
+	alive, err := o.cluster().lives(ctx, new(view))
 	switch {
 	case err != nil:
 		return fmt.Errorf("look whether the cluster lives: %w; nothing was changed", err)
@@ -82,13 +75,13 @@ func (o Operator) MayGiveUp(ctx context.Context) error {
 }
 
 // sees waits until the node here shows a leader: after an election, or when the nodes have found each other.
-func (l lookout) sees(ctx context.Context, v *view, atMost time.Duration) (*plan.Stand, error) {
+func (c *cluster) sees(ctx context.Context, v *view, atMost time.Duration) (*plan.Stand, error) {
 	const again = 500 * time.Millisecond
 	for end := time.Now().Add(atMost); time.Now().Before(end); {
 		if err := rest(ctx, again); err != nil {
 			return nil, err
 		}
-		if s := l.ask(ctx); !s.silent() {
+		if s := c.ask(ctx); !s.silent() {
 			*v = s
 		}
 		if at := v.leads(); at != nil {

@@ -117,7 +117,7 @@ func TestLives(t *testing.T) {
 					}
 				}
 				o.Overrule = tc.overrule
-				got, err := o.lookout(o.cluster()).lives(t.Context(), new(view))
+				got, err := o.cluster().lives(t.Context(), new(view))
 				if err != nil || (got != nil) != tc.lives || got != nil && !strings.HasPrefix(got.Node, tc.node) {
 					t.Errorf("got %+v, %v", got, err)
 				}
@@ -152,7 +152,7 @@ func (r relit) List(ctx context.Context, prefix string) ([]snapshot.Object, erro
 func TestLivesByItsNodes(t *testing.T) {
 	o, _, _ := restoring(t, nil)
 	v := view{&health.ClusterStatus{Nodes: []health.NodeStatus{leading("leader")}}}
-	if got, err := o.lookout(o.cluster()).lives(t.Context(), &v); err != nil || got == nil || got.Node != "n2" || got.from != "its nodes" {
+	if got, err := o.cluster().lives(t.Context(), &v); err != nil || got == nil || got.Node != "n2" || got.from != "its nodes" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -174,12 +174,12 @@ func TestLivesWhoeverIsElected(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(health.ClusterStatus{Record: &plan.Record{Charter: plan.Charter{Seats: []plan.Seat{{Slot: "a"}, {Slot: "b"}, {Slot: "c"}}}}, Nodes: []health.NodeStatus{slot("a", "follower"), b}})
 	}))
 	v := o.cluster().ask(t.Context())
-	if got, err := o.lookout(o.cluster()).lives(t.Context(), &v); err != nil || got == nil || got.Node != "nb" || !strings.Contains(said.String(), "for an election") {
+	if got, err := o.cluster().lives(t.Context(), &v); err != nil || got == nil || got.Node != "nb" || !strings.Contains(said.String(), "for an election") {
 		t.Errorf("got %+v, %v; said %q", got, err, said)
 	}
 	said.Reset()
 	v.Nodes = []health.NodeStatus{slot("a", "follower")}
-	if got, err := o.lookout(o.cluster()).lives(t.Context(), &v); err != nil || got != nil || said.Len() > 0 {
+	if got, err := o.cluster().lives(t.Context(), &v); err != nil || got != nil || said.Len() > 0 {
 		t.Errorf("of one of three: got %+v, %v; said %q", got, err, said)
 	}
 }
@@ -263,7 +263,7 @@ func TestMayGiveUp(t *testing.T) {
 func TestLivesNobodyKnows(t *testing.T) {
 	o, _, _ := restoring(t, nil)
 	o.Backups.Store = broken{o.Backups.Store}
-	if got, err := o.lookout(o.cluster()).lives(t.Context(), new(view)); err == nil {
+	if got, err := o.cluster().lives(t.Context(), new(view)); err == nil {
 		t.Errorf("got %+v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -272,7 +272,7 @@ func TestLivesNobodyKnows(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Err = writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }) // as it begins to watch
-	if got, err := o.lookout(o.cluster()).lives(ctx, new(view)); err == nil || !strings.Contains(err.Error(), "interrupted") {
+	if got, err := o.cluster().lives(ctx, new(view)); err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("interrupted: got %+v, %v", got, err)
 	}
 }

@@ -20,7 +20,7 @@ func (o Operator) Alone(ctx context.Context) error {
 	query := url.Values{"lost": {strings.Join(o.Lost, ",")}, "by": {o.Name},
 		"dry": {strconv.FormatBool(!o.Yes || o.DryRun)}}
 	var p plan.Restore
-	if err := c.node.Get(ctx, http.MethodPost, "/recover/alone?"+query.Encode(), &p); err != nil {
+	if err := c.Node.Get(ctx, http.MethodPost, "/recover/alone?"+query.Encode(), &p); err != nil {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
 	o.say("the store does not answer: nobody but this node sees the recovery, so every other voter (%s) must be "+
@@ -29,7 +29,7 @@ func (o Operator) Alone(ctx context.Context) error {
 		return show.NothingChanged(o.Out, fmt.Sprintf("would continue from slot %s, as generation %d; to do it, say --yes",
 			p.Survivor, p.Generation))
 	}
-	f := newFollower(o.proposal(c, p), view{})
+	f := newFollower(proposal{p, c}, view{})
 	bound, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	at := time.Now() // when the node was last seen working on it

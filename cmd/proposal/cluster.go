@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"time"
 
-	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
@@ -18,12 +17,10 @@ import (
 // that after some seconds without a leader.
 const mirrorTime = 30 * time.Second
 
-// cluster gives a command access to a cluster: through the store, and through the node on this machine.
+// cluster gives an operator access to a cluster: through the store, and through the node on this machine.
 type cluster struct {
-	name, store string // from the configuration
-	by          string // the operator
-	node        *control.Client
-	records     *generations.Records
+	Operator
+	records *generations.Records
 }
 
 // known is asked, but returns an error if the store has unsigned outcomes beyond its newest signed record. Anyone who
@@ -50,12 +47,12 @@ func (c *cluster) asked(ctx context.Context) (id string, known plan.Store, err e
 		known, err = c.records.Known(ctx)
 	}
 	if err != nil {
-		return id, known, fmt.Errorf("ask the store %s: %w", c.store, err)
+		return id, known, fmt.Errorf("ask the store %s: %w", c.Config.Snapshot.Store, err)
 	}
 	if known.Record == nil {
 		return id, known, fmt.Errorf("the store %s knows no cluster %s, so there is nothing to continue: check "+
 			"cluster.name and snapshot.store; a cluster must be founded before a backup can be restored into it",
-			c.store, c.name)
+			c.Config.Snapshot.Store, c.Config.Cluster.Name)
 	}
 	return id, known, nil
 }
@@ -81,7 +78,7 @@ func (c *cluster) ask(ctx context.Context) view {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var s health.ClusterStatus
-	if c.node.Get(ctx, http.MethodGet, "/status", &s) != nil {
+	if c.Node.Get(ctx, http.MethodGet, "/status", &s) != nil {
 		return view{}
 	}
 	return view{&s}
@@ -89,11 +86,11 @@ func (c *cluster) ask(ctx context.Context) view {
 
 // poke makes the node on this machine look at the store at once. Without it, all nodes look within seconds.
 func (c *cluster) poke(ctx context.Context) {
-	_ = c.node.Do(ctx, http.MethodPost, "/look")
+	_ = c.Node.Do(ctx, http.MethodPost, "/look")
 }
 
 // consent asks the node to confirm a proposal.
 func (c *cluster) consent(ctx context.Context, id string) error {
-	path := "/consent?" + url.Values{"proposal": {id}, "by": {c.by}}.Encode()
-	return c.node.Get(ctx, http.MethodPost, path, &plan.Restore{})
+	path := "/consent?" + url.Values{"proposal": {id}, "by": {c.Name}}.Encode()
+	return c.Node.Get(ctx, http.MethodPost, path, &plan.Restore{})
 }

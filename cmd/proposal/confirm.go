@@ -20,7 +20,8 @@ func (o Operator) Confirm(ctx context.Context, id string) error {
 	p := known.Restore
 	switch {
 	case p == nil:
-		return fmt.Errorf("no restore of cluster %s is proposed; the store knows it as %s", c.name, known.Record.Token())
+		return fmt.Errorf("no restore of cluster %s is proposed; the store knows it as %s", c.Config.Cluster.Name,
+			known.Record.Token())
 	case id != "" && p.ID != id:
 		return fmt.Errorf("the open proposal is %s, the %s by %s, and not %s; nothing was changed", p.ID, p.Title(), p.By, id)
 	case p.Led == nil:
@@ -29,7 +30,7 @@ func (o Operator) Confirm(ctx context.Context, id string) error {
 	}
 	v := c.ask(ctx)
 	if v.silent() {
-		return fmt.Errorf("%w on %s; confirm it on a node of the cluster", control.ErrUnreachable, c.node.At)
+		return fmt.Errorf("%w on %s; confirm it on a node of the cluster", control.ErrUnreachable, c.Node.At)
 	}
 	o.say("proposal %s: %s, as generation %d, by %s, who was shown that %s leads", p.ID, p.Title(), p.Generation, p.By,
 		p.Led)
@@ -44,7 +45,7 @@ func (o Operator) Confirm(ctx context.Context, id string) error {
 		return fmt.Errorf("confirm the %s: %w; the proposal is still open: try again, or `holdfast restore --abort`",
 			p.Title(), err)
 	}
-	open := o.proposal(c, *p)
+	open := proposal{*p, c}
 	open.consented()
 	f := newFollower(open, v)
 	f.theirs = true
@@ -63,10 +64,11 @@ func (o Operator) Abort(ctx context.Context) error {
 			return err
 		}
 		if known.Record.Restore != nil {
-			return fmt.Errorf("no restore or recovery of cluster %s is under way: %w", c.name, tooLate(*known.Record))
+			return fmt.Errorf("no restore or recovery of cluster %s is under way: %w", c.Config.Cluster.Name,
+				tooLate(*known.Record))
 		}
-		return fmt.Errorf("no restore or recovery of cluster %s is under way; the store knows it as %s", c.name,
-			known.Record.Token())
+		return fmt.Errorf("no restore or recovery of cluster %s is under way; the store knows it as %s",
+			c.Config.Cluster.Name, known.Record.Token())
 	}
 	if o.DryRun {
 		return show.NothingChanged(o.Out, fmt.Sprintf("would abort the %s, asked for by %s, if it has not passed the point "+

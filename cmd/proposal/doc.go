@@ -4,7 +4,7 @@
 //
 // A command fills in an [Operator]: its flags, the configuration, and the node, backups and terminal that it can use.
 // Each exported method is one command. The methods share the steps: a [cluster] is the store and the node on this
-// machine, and a [view] is the status that the node shows. A [lookout] finds out whether the cluster has a leader. A
+// machine, and a [view] is the status that the node shows. [cluster.lives] finds out whether it has a leader. A
 // [proposal] is put into the store and consented to, and a [follower] follows it.
 //
 // A cluster that serves ends only through its own leader (R16 of docs/protocol.md), so every proposal says whether a

@@ -47,7 +47,7 @@ func newFollower(p proposal, v view) *follower {
 // the timeout aborts a proposal of this command.
 func (f *follower) follow(ctx context.Context) error {
 	f.cluster.poke(ctx)
-	bound, cancel := context.WithTimeout(ctx, f.timeout)
+	bound, cancel := context.WithTimeout(ctx, f.cluster.Timeout)
 	defer cancel()
 	node, store := time.NewTicker(followNode), time.NewTicker(followStore)
 	defer node.Stop()
@@ -84,7 +84,7 @@ func (f *follower) look(ctx context.Context) (done bool, err error) {
 	case doubt != nil: // the nodes ignore unsigned objects
 		if f.doubt != doubt.Error() {
 			f.doubt = doubt.Error()
-			f.say("  %v", doubt)
+			f.cluster.say("  %v", doubt)
 		}
 		return false, nil
 	case known.Record != nil && (known.Record.ID == f.ID || known.Record.Generation > f.Generation):
@@ -114,7 +114,7 @@ func (f *follower) lookForBeacon(ctx context.Context) (done bool, err error) {
 
 func (f *follower) concluded(record *plan.Record) {
 	f.record, f.since = record, time.Now()
-	f.say("the point of no return is passed: generation %d is the cluster", record.Generation)
+	f.cluster.say("the point of no return is passed: generation %d is the cluster", record.Generation)
 }
 
 // watch asks the node on this machine, prints what has changed, and is done when the new generation is healthy.
@@ -132,7 +132,7 @@ func (f *follower) watch(ctx context.Context) (done bool, err error) {
 		}
 		if f.told[n.Node] != text {
 			f.told[n.Node] = text
-			f.say("  %s: %s", n.Node, text)
+			f.cluster.say("  %s: %s", n.Node, text)
 		}
 	}
 	if s.Record != nil && s.Record.ID == f.ID && f.record == nil {
@@ -154,7 +154,7 @@ func (f *follower) watch(ctx context.Context) (done bool, err error) {
 	}
 	if text := unhealthy(all); f.told[""] != text {
 		f.told[""] = text
-		f.say("  not healthy yet: %s", text)
+		f.cluster.say("  not healthy yet: %s", text)
 	}
 	if s.Health == health.Degraded && time.Since(f.since) > settled {
 		return true, fmt.Errorf("the cluster is restored and serves as %s, but it is not healthy: %s", f.record.Token(),
@@ -201,32 +201,32 @@ type restored struct {
 
 // finish prints the result. unseen is why the end was not seen, if it was not.
 func (f *follower) finish(verdict health.Verdict, unseen error) error {
-	if f.JSON {
-		return show.JSON(f.Out, restored{f.Restore, f.record, verdict})
+	if f.cluster.JSON {
+		return show.JSON(f.cluster.Out, restored{f.Restore, f.record, verdict})
 	}
 	if unseen != nil {
-		_, err := fmt.Fprintf(f.Out, "the %s is concluded, and the members continue as %s; %v, so the end was not seen: "+
-			"run `holdfast status` on one of them\n",
+		_, err := fmt.Fprintf(f.cluster.Out, "the %s is concluded, and the members continue as %s; %v, so the end "+
+			"was not seen: run `holdfast status` on one of them\n",
 			f.Title(), f.record.Token(), unseen)
 		return err
 	}
 	if f.leader != nil {
-		_, err := fmt.Fprintf(f.Out, "the %s is done: the cluster serves as %s, and %s leads it; no node answers here, so "+
-			"run `holdfast status` on one of them to see whether it is whole\n",
+		_, err := fmt.Fprintf(f.cluster.Out, "the %s is done: the cluster serves as %s, and %s leads it; no node answers "+
+			"here, so run `holdfast status` on one of them to see whether it is whole\n",
 			f.Title(), f.record.Token(), f.leader)
 		return err
 	}
 	if f.Survivor != "" {
 		return f.recovered(verdict)
 	}
-	_, err := fmt.Fprintf(f.Out, "restored %s: the cluster is healthy as %s, at revision %d or later\n", f.Backup,
+	_, err := fmt.Fprintf(f.cluster.Out, "restored %s: the cluster is healthy as %s, at revision %d or later\n", f.Backup,
 		f.record.Token(), f.Revision+f.Bump)
 	return err
 }
 
 // end handles an interrupt and the timeout. It aborts the proposal if that is still possible.
 func (f *follower) end(ctx context.Context) error {
-	why := fmt.Sprintf("not done within %s", f.timeout)
+	why := fmt.Sprintf("not done within %s", f.cluster.Timeout)
 	if ctx.Err() != nil {
 		why = "interrupted"
 	}
@@ -296,7 +296,7 @@ func (f *follower) serves() bool {
 
 // recovered prints the result of a recovery.
 func (f *follower) recovered(verdict health.Verdict) error {
-	w := f.Out
+	w := f.cluster.Out
 	fmt.Fprintf(w, "recovered from slot %s: the cluster serves as %s, at revision %d or later\n", f.Survivor,
 		f.record.Token(), f.Revision+f.Bump)
 	if verdict != health.Healthy {

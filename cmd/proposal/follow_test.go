@@ -67,7 +67,7 @@ func TestFollowTheStoreAlone(t *testing.T) {
 					Options: Options{Timeout: tc.timeout}, Terminal: Terminal{Out: &out, Err: &errs}}
 				o.Config.Cluster.Name = "main"
 				tc.then(t, r, p, founding, interrupt)
-				err := newFollower(o.proposal(o.cluster(), p), view{}).follow(ctx)
+				err := newFollower(proposal{p, o.cluster()}, view{}).follow(ctx)
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("got %v, want %q", err, tc.want)
 				}
@@ -97,7 +97,7 @@ func TestInterruptedConfirmation(t *testing.T) {
 	o := Operator{Config: config.Default(), Backups: &backups.Backups{Store: r.Store}, Node: control.Local(t.TempDir() + "/none"),
 		Options: Options{Timeout: time.Minute}, Terminal: Terminal{Out: io.Discard, Err: io.Discard}}
 	o.Config.Cluster.Name = "main"
-	err := (&follower{proposal: o.proposal(o.cluster(), p), theirs: true}).follow(ctx)
+	err := (&follower{proposal: proposal{p, o.cluster()}, theirs: true}).follow(ctx)
 	if err == nil || !strings.Contains(err.Error(), "interrupted: the restore of") || !strings.Contains(err.Error(), "continues without this command") {
 		t.Errorf("got %v", err)
 	}

@@ -49,7 +49,7 @@ func TestCommandsHeedWhatIsForged(t *testing.T) {
 				return err
 			},
 			func(ctx context.Context, o Operator, p plan.Restore) error {
-				return newFollower(o.proposal(o.cluster(), p), view{}).follow(ctx)
+				return newFollower(proposal{p, o.cluster()}, view{}).follow(ctx)
 			},
 			"could not be aborted", "outcome-000002-01.json: it is not signed"},
 		"the conclusion of what is followed": {
@@ -57,7 +57,7 @@ func TestCommandsHeedWhatIsForged(t *testing.T) {
 				return thief.Conclude(ctx, concludedOf(p, founding))
 			},
 			func(ctx context.Context, o Operator, p plan.Restore) error {
-				return newFollower(o.proposal(o.cluster(), p), view{}).follow(ctx)
+				return newFollower(proposal{p, o.cluster()}, view{}).follow(ctx)
 			},
 			"could not be aborted", "outcome-000002-01.json: it is not signed"},
 		"the abort of what is to be aborted": {

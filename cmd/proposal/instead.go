@@ -21,7 +21,7 @@ func (o Operator) Instead(ctx context.Context) error {
 		return errors.New("the node on this machine does not answer")
 	}
 	// A node that has just come back may not have found the leader of the current generation yet.
-	alive, err := o.lookout(c).lives(ctx, &v)
+	alive, err := c.lives(ctx, &v)
 	switch {
 	case err != nil:
 		return fmt.Errorf("look whether the present generation has a leader: %w; nothing was changed", err)
@@ -37,7 +37,7 @@ func (o Operator) Instead(ctx context.Context) error {
 	query := url.Values{"lost": {strings.Join(o.Lost, ",")}, "revision": {strconv.FormatInt(v.revision(), 10)},
 		"led": {strconv.FormatBool(led != nil)}}
 	var p plan.Restore
-	if err := c.node.Get(ctx, http.MethodGet, "/rejoin?"+query.Encode(), &p); err != nil {
+	if err := c.Node.Get(ctx, http.MethodGet, "/rejoin?"+query.Encode(), &p); err != nil {
 		return err
 	}
 	p.Led = led
@@ -51,5 +51,5 @@ func (o Operator) Instead(ctx context.Context) error {
 	if err := o.confirm(ctx, fmt.Sprintf("End generation %d?", p.Generation-1)); err != nil {
 		return err
 	}
-	return o.carryOut(ctx, c, p, v)
+	return c.carryOut(ctx, p, v)
 }

@@ -53,15 +53,7 @@ func (t Terminal) say(format string, args ...any) {
 
 // cluster returns the cluster of the configuration.
 func (o Operator) cluster() *cluster {
-	name := o.Config.Cluster.Name
-	return &cluster{name: name, store: o.Config.Snapshot.Store, by: o.Name, node: o.Node,
-		records: generations.New(o.Backups.Store, name, o.Signer)}
-}
-
-func (o Operator) lookout(c *cluster) lookout { return lookout{c, o.Terminal, o.Overrule} }
-
-func (o Operator) proposal(c *cluster, p plan.Restore) proposal {
-	return proposal{Restore: p, cluster: c, Terminal: o.Terminal, timeout: o.Timeout}
+	return &cluster{o, generations.New(o.Backups.Store, o.Config.Cluster.Name, o.Signer)}
 }
 
 // confirm asks the operator, unless --yes was given.
@@ -73,8 +65,8 @@ func (o Operator) confirm(ctx context.Context, question string) error {
 }
 
 // carryOut puts a proposal into the store and follows it to its end. v is the last status.
-func (o Operator) carryOut(ctx context.Context, c *cluster, p plan.Restore, v view) error {
-	made := o.proposal(c, p)
+func (c *cluster) carryOut(ctx context.Context, p plan.Restore, v view) error {
+	made := proposal{p, c}
 	if err := made.propose(ctx); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
@@ -16,9 +15,7 @@ import (
 // proposal is a proposal that this command makes, confirms or follows.
 type proposal struct {
 	plan.Restore
-	Terminal
 	cluster *cluster
-	timeout time.Duration
 }
 
 // propose puts the proposal into the store. If the cluster has a leader and a node answers here, the cluster consents.
@@ -31,9 +28,9 @@ func (p proposal) propose(ctx context.Context) error {
 		return fmt.Errorf("propose the %s: %w; whether it was proposed is not known: see `holdfast status`, and `holdfast "+
 			"restore --abort`", p.Title(), err)
 	}
-	p.say("proposal %s: attempt %d to begin generation %d", p.ID, p.Attempt, p.Generation)
+	p.cluster.say("proposal %s: attempt %d to begin generation %d", p.ID, p.Attempt, p.Generation)
 	if p.Led == nil {
-		p.say("%s. No leader was seen: each voter waits %s for one that objects, and leaves; only then can the next "+
+		p.cluster.say("%s. No leader was seen: each voter waits %s for one that objects, and leaves; only then can the next "+
 			"generation serve. --abort ends it until then",
 			p.preparing(), coordinator.LeaderWait)
 		return nil
@@ -42,12 +39,13 @@ func (p proposal) propose(ctx context.Context) error {
 	case err == nil:
 		p.consented()
 	case errors.Is(err, control.ErrUnreachable):
-		p.say("%s leads the cluster, which continues until an operator confirms that it ends. Run on one of its nodes:\n\n"+
+		p.cluster.say("%s leads the cluster, which continues until an operator confirms that it ends. Run on one of its "+
+			"nodes:\n\n"+
 			"  holdfast restore --confirm %s\n\n"+
 			"(Or run that here, with a client's certificate that control.operators names and --control.remote.address: see "+
 			"`holdfast tls client`.)\n"+
 			"Waiting for that, for %s at most; Ctrl-C or --abort withdraws the proposal",
-			p.Led, p.ID, config.FormatDuration(p.timeout))
+			p.Led, p.ID, config.FormatDuration(p.cluster.Timeout))
 	default:
 		return p.withdraw(ctx, fmt.Errorf("%s leads the cluster, which did not consent: %w", p.Led, err))
 	}
@@ -55,7 +53,7 @@ func (p proposal) propose(ctx context.Context) error {
 }
 
 func (p proposal) consented() {
-	p.say("the cluster consents: %s; --abort ends it until the point of no return", p.preparing())
+	p.cluster.say("the cluster consents: %s; --abort ends it until the point of no return", p.preparing())
 }
 
 // withdraw aborts a proposal to which the cluster did not consent.

@@ -53,7 +53,7 @@ func TestPropose(t *testing.T) {
 			o, founding, said := restoring(t, node)
 			p := proposed(founding, 0)
 			p.Led = tc.led
-			err := o.proposal(o.cluster(), p).propose(t.Context())
+			err := proposal{p, o.cluster()}.propose(t.Context())
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v", err)
 			}
@@ -70,7 +70,7 @@ func TestPropose(t *testing.T) {
 			if !tc.open {
 				return
 			}
-			if err := o.proposal(o.cluster(), proposed(founding, 0)).propose(t.Context()); err == nil || !errors.Is(err, plan.ErrConflict) {
+			if err := (proposal{proposed(founding, 0), o.cluster()}).propose(t.Context()); err == nil || !errors.Is(err, plan.ErrConflict) {
 				t.Errorf("a second one: got %v", err)
 			}
 			if s := knownTo(t, o.cluster().records); s.Restore == nil || s.Restore.ID != p.ID {
@@ -87,7 +87,7 @@ func TestWithdrawFails(t *testing.T) {
 	o.Backups.Store = &putsOnce{Store: o.Backups.Store}
 	p := proposed(founding, 0)
 	p.Led = &shining.Stand
-	err := o.proposal(o.cluster(), p).propose(t.Context())
+	err := proposal{p, o.cluster()}.propose(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no space") || !strings.Contains(err.Error(), "could not be withdrawn: the store is full") || strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("got %v", err)
 	}

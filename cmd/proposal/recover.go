@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,7 +20,7 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	c := o.cluster()
 	var s recovery
 	path := "/recover?" + url.Values{"lost": {strings.Join(o.Lost, ",")}, "survivor": {survivor}}.Encode()
-	if err := c.node.Get(ctx, http.MethodGet, path, &s); err != nil {
+	if err := c.Node.Get(ctx, http.MethodGet, path, &s); err != nil {
 		return err
 	}
 	v := c.ask(ctx)
@@ -63,7 +64,7 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	p := coordinator.NewRecovery(*known.Record, known.Attempts, q, s.Revisions[s.Chosen.Slot], s.raised(o.Bump))
 	p.PeerURL = plan.SecureURL(*known.Record, o.Config.Etcd.PeerURL)
 	o.fill(&p)
-	alive, err := o.lookout(c).lives(ctx, &v)
+	alive, err := c.lives(ctx, &v)
 	switch {
 	case err != nil:
 		return fmt.Errorf("look whether the cluster lives elsewhere: %w; nothing was changed", err)
@@ -71,14 +72,15 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 		return fmt.Errorf("the cluster lives: %s leads it (according to %s); a recovery is not needed, and nothing was "+
 			"changed; if that is not this cluster, say --overrule %s", alive.Stand, alive.from, alive.Disk)
 	}
-	return o.carryOut(ctx, c, p, v)
+	return c.carryOut(ctx, p, v)
 }
 
 // showRecovery shows the survivors, and what will or would be done.
 func (o Operator) showRecovery(s recovery, survivor string, act bool) error {
 	switch {
 	case !o.JSON:
-		return s.write(o.Out, survivor, act)
+		_, err := io.WriteString(o.Out, s.text(survivor, act))
+		return err
 	case act:
 		return nil
 	}

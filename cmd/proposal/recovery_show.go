@@ -3,7 +3,6 @@ package proposal
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -11,8 +10,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// write prints the survivors, and what will or would be done.
-func (s recovery) write(w io.Writer, survivor string, act bool) error {
+// text returns the survivors, and what will or would be done.
+func (s recovery) text(survivor string, act bool) string {
+	var b strings.Builder
 	t := show.Table("SLOT", "NODE", "STATE", "TERM", "INDEX", "REVISION", "DISK", "")
 	for _, v := range s.Slots {
 		row := []any{v.Slot, cmp.Or(v.Node, "-"), survivorState(v), "-", "-", "-", cmp.Or(v.Disk, "-"), ""}
@@ -27,22 +27,22 @@ func (s recovery) write(w io.Writer, survivor string, act bool) error {
 		}
 		t.AppendRow(row)
 	}
-	fmt.Fprintf(w, "recovery of cluster %s, from generation %d to %d\n\n%s\n\n", s.Record.Cluster, s.Record.Generation,
+	fmt.Fprintf(&b, "recovery of cluster %s, from generation %d to %d\n\n%s\n\n", s.Record.Cluster, s.Record.Generation,
 		s.Record.Generation+1, t.Render())
-	fmt.Fprintf(w, "newest backup: %s\n", s.backup(time.Now()))
+	fmt.Fprintf(&b, "newest backup: %s\n", s.backup(time.Now()))
 	if !s.Able || s.poorer(survivor) != nil {
-		return nil
+		return b.String()
 	}
-	fmt.Fprintf(w, "slot %s continues with all that its log holds; the others join it, and what their disks hold is "+
+	fmt.Fprintf(&b, "slot %s continues with all that its log holds; the others join it, and what their disks hold is "+
 		"set aside\n", s.Chosen.Slot)
 	if len(s.Declare) > 0 {
-		fmt.Fprintf(w, "%s must be declared lost: if one of them is alive after all, what it acknowledges alone is not in "+
+		fmt.Fprintf(&b, "%s must be declared lost: if one of them is alive after all, what it acknowledges alone is not in "+
 			"the cluster\n", strings.Join(s.Declare, ", "))
 	}
 	if !act {
-		fmt.Fprintf(w, "\nnothing was changed; to do it: %s\n", s.command(survivor))
+		fmt.Fprintf(&b, "\nnothing was changed; to do it: %s\n", s.command(survivor))
 	}
-	return nil
+	return b.String()
 }
 
 // command returns the command that carries out the recovery.

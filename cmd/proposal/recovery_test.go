@@ -1,7 +1,6 @@
 package proposal
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -140,13 +139,10 @@ func TestRecoverAdvisesOnlyWhatWorks(t *testing.T) {
 		{"c", "b", "", "no recovery can continue from slot b"},
 		{"a,b,c", "", "", "stop that node first"},
 	} {
-		var out bytes.Buffer
 		s := recovery{Surveyed: coordinator.Survey(o, tc.lost, tc.survivor)}
-		if err := s.write(&out, tc.survivor, false); err != nil {
-			t.Fatal(err)
-		}
-		if (tc.advice == "") == strings.Contains(out.String(), "to do it:") || !strings.Contains(out.String(), tc.advice) || !strings.Contains(s.Refusal, tc.refusal) {
-			t.Errorf("--lost %q --survivor %q: got\n%s%s", tc.lost, tc.survivor, out.String(), s.Refusal)
+		got := s.text(tc.survivor, false)
+		if (tc.advice == "") == strings.Contains(got, "to do it:") || !strings.Contains(got, tc.advice) || !strings.Contains(s.Refusal, tc.refusal) {
+			t.Errorf("--lost %q --survivor %q: got\n%s%s", tc.lost, tc.survivor, got, s.Refusal)
 		}
 	}
 }

@@ -44,15 +44,13 @@ func (o Operator) Restore(ctx context.Context, name string) error {
 	p.PeerURL = plan.SecureURL(*known.Record, o.Config.Etcd.PeerURL)
 	p.Lost, p.Slots = o.Lost, v.founders(*known.Record)
 	o.fill(&p)
-	if p.Led, err = o.led(ctx, c, &v, *known.Record); err != nil {
+	if p.Led, err = c.led(ctx, &v, *known.Record); err != nil {
 		return err
 	}
 	s := summary{Restore: p, Found: found, Last: last, Source: source, changed: v.changed(*known.Record),
 		Slots: v.weigh(v.slots(*known.Record), checked.Bytes), confirms: !v.silent()}
 	if !o.JSON {
-		if err := s.write(o.Out, o.Config, time.Now()); err != nil {
-			return err
-		}
+		fmt.Fprint(o.Out, s.text(o.Config, time.Now()))
 	}
 	if err := s.enough(o.Lost, !v.silent()); err != nil {
 		return err
@@ -67,19 +65,19 @@ func (o Operator) Restore(ctx context.Context, name string) error {
 	if err := o.confirm(ctx, "Restore?"); err != nil {
 		return err
 	}
-	return o.carryOut(ctx, c, p, v)
+	return c.carryOut(ctx, p, v)
 }
 
 // led returns the cluster's leader, or nil if none is seen. It returns an error if there is a leader, and no operator
 // here could confirm the restore.
-func (o Operator) led(ctx context.Context, c *cluster, v *view, record plan.Record) (*plan.Stand, error) {
-	alive, err := o.lookout(c).lives(ctx, v)
+func (c *cluster) led(ctx context.Context, v *view, record plan.Record) (*plan.Stand, error) {
+	alive, err := c.lives(ctx, v)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("look whether the cluster lives: %w; nothing was changed", err)
 	case alive == nil:
 		return nil, nil
-	case alive.beacon && (!v.silent() || len(o.Lost) > 0): // --lost contradicts a live leader
+	case alive.beacon && (!v.silent() || len(c.Lost) > 0): // --lost contradicts a live leader
 		return nil, fmt.Errorf("the cluster lives: %s leads %s (according to %s); nothing of it is lost, and nothing was "+
 			"changed; to restore it all the same, run the command on that node, without --lost; "+
 			"or without --lost where no node runs, and confirm it on that node with `holdfast restore --confirm`; if that is "+

@@ -1,7 +1,6 @@
 package proposal
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -92,13 +91,10 @@ func TestSummaryOfARestore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := s
 			tc.change(&s)
-			var b bytes.Buffer
-			if err := s.write(&b, config.Default(), noon); err != nil {
-				t.Fatal(err)
-			}
+			got := s.text(config.Default(), noon)
 			for _, want := range tc.want {
-				if !strings.Contains(b.String(), want) {
-					t.Errorf("got\n%s\nwithout %q", b.String(), want)
+				if !strings.Contains(got, want) {
+					t.Errorf("got\n%s\nwithout %q", got, want)
 				}
 			}
 		})

@@ -2,7 +2,6 @@ package proposal
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -26,8 +25,8 @@ type summary struct {
 	confirms bool     // a node answers here, so the operator's yes is the confirmation that the leader needs
 }
 
-// write prints the summary for people.
-func (s summary) write(w io.Writer, cfg config.Config, now time.Time) error {
+// text returns the summary for people.
+func (s summary) text(cfg config.Config, now time.Time) string {
 	p, old := s.Restore, health.Age(now, s.Found.Created)
 	var b strings.Builder
 	fmt.Fprintf(&b, "restore of cluster %s, from generation %d to %d\n\n", p.Cluster, p.Generation-1, p.Generation)
@@ -77,8 +76,7 @@ func (s summary) write(w io.Writer, cfg config.Config, now time.Time) error {
 		row(key, "%s: %s", slot.Slot, slot.text())
 	}
 	row("aside", "the data in use is set aside on each volume; it is deleted %s", reclaimText(cfg.Restore.ReclaimAfter))
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 func reclaimText(after time.Duration) string {

@@ -2,7 +2,6 @@ package show
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 )
 
@@ -13,8 +12,11 @@ func JSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
+// DryRun returns the text of the result of a dry run.
+func DryRun(would string) string { return would + "\nnothing was changed (--dry-run)\n" }
+
 // NothingChanged prints the result of a dry run.
 func NothingChanged(w io.Writer, would string) error {
-	_, err := fmt.Fprintf(w, "%s\nnothing was changed (--dry-run)\n", would)
+	_, err := io.WriteString(w, DryRun(would))
 	return err
 }

@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -38,12 +37,10 @@ type TLS struct {
 	Asked        bool                   `json:"-"`                  // Rotation comes from a node
 }
 
-// Write prints the answer for people.
-func (s TLS) Write(w io.Writer, now time.Time) error {
-	if err := writeCertificates(w, s.Mode, s.Certificates, now); err != nil {
-		return err
-	}
+// Text returns the answer for people.
+func (s TLS) Text(now time.Time) string {
 	var b strings.Builder
+	b.WriteString(certificatesText(s.Mode, s.Certificates, now))
 	switch {
 	case s.Rotation != nil:
 		fmt.Fprintf(&b, "\n%s", s.Rotation.Text(now))
@@ -54,14 +51,12 @@ func (s TLS) Write(w io.Writer, now time.Time) error {
 	for _, n := range s.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
-func writeCertificates(w io.Writer, mode string, all []Certificate, now time.Time) error {
+func certificatesText(mode string, all []Certificate, now time.Time) string {
 	if len(all) == 0 {
-		_, err := fmt.Fprintf(w, "tls.mode %s: the configuration names no certificates\n", mode)
-		return err
+		return fmt.Sprintf("tls.mode %s: the configuration names no certificates\n", mode)
 	}
 	t := Table("KEY", "SUBJECT", "ISSUER", "NOT AFTER", "LEFT", "FILE")
 	for _, s := range all {
@@ -77,8 +72,7 @@ func writeCertificates(w io.Writer, mode string, all []Certificate, now time.Tim
 		}
 		t.AppendRow(row)
 	}
-	_, err := fmt.Fprintf(w, "tls.mode %s\n\n%s\n", mode, t.Render())
-	return err
+	return fmt.Sprintf("tls.mode %s\n\n%s\n", mode, t.Render())
 }
 
 // issuedText returns a table of the certificates issued by hand, or "" if there are none.

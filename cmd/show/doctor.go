@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"holdfast/embedded/health"
@@ -12,8 +11,8 @@ import (
 var marks = map[health.Severity]string{health.Info: "[i]", health.Warning: "[!]", health.Degrading: "[-]",
 	health.Critical: "[-]"}
 
-// Doctor prints the report for people, the worst findings first.
-func Doctor(w io.Writer, r health.Report) error {
+// Doctor returns the report for people, the worst findings first.
+func Doctor(r health.Report) string {
 	var b strings.Builder
 	count := map[string]int{}
 	for _, f := range r.Findings {
@@ -33,6 +32,5 @@ func Doctor(w io.Writer, r health.Report) error {
 			fmt.Fprintln(&b, "`holdfast doctor --fix` would: "+f.Fix.ID)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }

@@ -2,16 +2,16 @@ package show
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"holdfast/embedded/health"
 )
 
-// Downgrade prints what a downgrade does, or what the operator must do next. fresh is the age up to which a backup
+// Downgrade says what a downgrade does, or what the operator must do next. fresh is the age up to which a backup
 // counts.
-func Downgrade(out io.Writer, d health.Downgrade, fresh time.Duration) {
+func Downgrade(d health.Downgrade, fresh time.Duration) string {
+	out := new(strings.Builder)
 	switch d.Phase {
 	case health.DowngradePossible:
 		fmt.Fprintf(out, "the cluster is at etcd %s; to go down to %s\n"+
@@ -45,4 +45,5 @@ func Downgrade(out io.Writer, d health.Downgrade, fresh time.Duration) {
 					"no member runs etcd %s.\n", d.To)
 		}
 	}
+	return out.String()
 }

@@ -3,7 +3,6 @@ package show
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -12,10 +11,10 @@ import (
 	"holdfast/embedded/coordinator"
 )
 
-// History prints what a node has decided and done, oldest first.
-func History(w io.Writer, entries []coordinator.Entry) error {
+// History returns a table of what a node has decided and done, oldest first.
+func History(entries []coordinator.Entry) string {
 	if len(entries) == 0 {
-		return nil
+		return ""
 	}
 	t := Table("TIME", "NODE", "SLOT", "GEN", "WHAT", "OUTCOME", "TOOK", "WHY")
 	for _, e := range entries {
@@ -26,8 +25,7 @@ func History(w io.Writer, entries []coordinator.Entry) error {
 		t.AppendRow(table.Row{e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Node, cmp.Or(e.Slot, "-"),
 			generationText(e.Generation), e.Kind, cmp.Or(e.Outcome, "-"), tookText(e), entryText(e)})
 	}
-	_, err := fmt.Fprintln(w, t.Render())
-	return err
+	return t.Render() + "\n"
 }
 
 func generationText(g uint64) string {

@@ -3,7 +3,6 @@ package show
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -27,16 +26,17 @@ const (
 	InSpool     = "spool" // of this machine
 )
 
-// Listing prints the backups of a cluster in a store.
-func Listing(w io.Writer, cluster, store string, all []Listed, now time.Time) error {
+// Listing returns a table of the backups of a cluster in a store.
+func Listing(cluster, store string, all []Listed, now time.Time) string {
 	if len(all) == 0 {
-		_, err := fmt.Fprintf(w, "no backups of cluster %s in %s\n", cluster, store)
-		return err
+		return fmt.Sprintf("no backups of cluster %s in %s\n", cluster, store)
 	}
 	t := Table("NAME", "AGE", "SIZE", "STORED", "REVISION", "KEYS", "CODEC", "VERIFIED", "PROVEN", "PINNED", "CLUSTER",
 		"WHERE", "PROBLEM")
 	t.SuppressEmptyColumns() // proofs, pins, other clusters and problems are rare
+	var backups []snapshot.Backup
 	for _, b := range all {
+		backups = append(backups, b.Backup)
 		if b.Problem == "" && b.Unmarked {
 			b.Problem = "etcd-manager does not see it: its mark is missing"
 		}
@@ -55,22 +55,9 @@ func Listing(w io.Writer, cluster, store string, all []Listed, now time.Time) er
 		}
 		t.AppendRow(row)
 	}
-	fmt.Fprintln(w, t.Render())
-	return writeSkipped(w, all, now)
-}
-
-// writeSkipped prints which backups latest skips.
-func writeSkipped(w io.Writer, all []Listed, now time.Time) error {
-	backups := make([]snapshot.Backup, 0, len(all))
-	for _, a := range all {
-		backups = append(backups, a.Backup)
-	}
 	newest, _ := snapshot.Newest(backups, now)
-	var err error
-	for _, text := range SkippedTexts(snapshot.Skipped(backups, now), newest, now) {
-		_, err = fmt.Fprintln(w, text)
-	}
-	return err
+	lines := append([]string{t.Render()}, SkippedTexts(snapshot.Skipped(backups, now), newest, now)...)
+	return strings.Join(lines, "\n") + "\n"
 }
 
 func codecText(b snapshot.Backup) string {
@@ -98,4 +85,32 @@ func OwnerText(b snapshot.Backup) string {
 		return "foreign: " + cmp.Or(b.Cluster, "unknown")
 	}
 	return ""
+}
+
+// Pruned says what was pruned, or would be.
+func Pruned(p snapshot.Pruned, now time.Time, dryRun bool) string {
+	t := Table("NAME", "AGE", "STORED", "WHAT", "WHY")
+	removed := "removed"
+	if dryRun {
+		removed = "would be removed"
+	}
+	gone, freed := 0, int64(0)
+	add := func(list []snapshot.Backup, why string) {
+		for _, b := range list {
+			what := removed
+			if reason, kept := p.Kept[b.Name]; kept {
+				what = "kept: " + reason
+			} else {
+				gone, freed = gone+1, freed+b.Stored.Size
+			}
+			t.AppendRow(table.Row{b.Name, health.Age(now, b.Created), health.Bytes(b.Stored.Size), what, why})
+		}
+	}
+	add(p.Expired, "beyond snapshot.keep")
+	add(p.Orphans, "left by a failed save")
+	text := fmt.Sprintf("%s %s, %s\n", health.Count(int64(gone), "backup"), removed, health.Bytes(freed))
+	if t.Length() > 0 {
+		text = t.Render() + "\n" + text
+	}
+	return text
 }

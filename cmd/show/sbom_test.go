@@ -9,18 +9,57 @@ import (
 	"testing"
 )
 
+// bom has all keys of CycloneDX 1.6 that the document may have.
+type bom struct {
+	Format     string      `json:"bomFormat"`
+	Spec       string      `json:"specVersion"`
+	Version    int         `json:"version"` // of the document
+	Metadata   bomMetadata `json:"metadata"`
+	Components []component `json:"components"`
+	Depends    []bomEdge   `json:"dependencies"`
+}
+
+type bomMetadata struct {
+	Component component `json:"component"`
+}
+
+type bomEdge struct {
+	Ref string   `json:"ref"`
+	On  []string `json:"dependsOn,omitempty"`
+}
+
+type component struct {
+	Type       string        `json:"type"`
+	Ref        string        `json:"bom-ref"`
+	Name       string        `json:"name"`
+	Version    string        `json:"version"`
+	PURL       string        `json:"purl"`
+	Properties []bomProperty `json:"properties,omitempty"`
+}
+
+type bomProperty struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// decoded reads a document that has no other keys.
+func decoded(t *testing.T, text []byte) (doc bom) {
+	t.Helper()
+	strict := json.NewDecoder(bytes.NewReader(text))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
 // The document has what the schema of CycloneDX 1.6 requires, and each module once, as the toolchain tells it.
 func TestSBOM(t *testing.T) {
 	var out bytes.Buffer
 	if err := SBOM(&out, "v1.2.3"); err != nil {
 		t.Fatal(err)
 	}
-	var doc bom
-	strict := json.NewDecoder(&out)
-	strict.DisallowUnknownFields()
-	if err := strict.Decode(&doc); err != nil {
-		t.Fatal(err)
-	}
+	doc := decoded(t, out.Bytes())
 	info, _ := debug.ReadBuildInfo()
 	if len(doc.Components) != len(info.Deps)+1 {
 		t.Errorf("want the %d modules and Go, got %d components", len(info.Deps), len(doc.Components))
@@ -62,10 +101,15 @@ func wantValid(t *testing.T, doc bom) {
 
 // A module that is replaced is named by what is in its place, and a sum is kept as it is.
 func TestSBOMOf(t *testing.T) {
-	doc := sbomOf(&debug.BuildInfo{Main: debug.Module{Path: "holdfast", Version: "(devel)"}, Deps: []*debug.Module{
+	main := debug.Module{Path: "holdfast", Version: "(devel)"}
+	text, err := json.Marshal(sbomOf(&debug.BuildInfo{Main: main, Deps: []*debug.Module{
 		{Path: "a.example/b", Version: "v1.0.0+incompatible", Sum: "h1:x="},
 		{Path: "c.example/d", Version: "v1.0.0", Replace: &debug.Module{Path: "e.example/d", Version: "v1.0.1"}},
-	}}, "v1.2.3", "go1.26.0")
+	}}, "v1.2.3", "go1.26.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := decoded(t, text)
 	wantValid(t, doc)
 	var names []string
 	for _, c := range doc.Components {

@@ -12,8 +12,8 @@ import (
 	"holdfast/embedded/health"
 )
 
-// Status prints the status for people: the verdict, a line for each node, and what each node does and why.
-func Status(w io.Writer, s health.ClusterStatus, now time.Time) error {
+// Status returns the status for people: the verdict, a line for each node, and what each node does and why.
+func Status(s health.ClusterStatus, now time.Time) string {
 	var b strings.Builder
 	writeVerdict(&b, s)
 	if p := s.Paused; p != nil {
@@ -44,8 +44,7 @@ func Status(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	}
 	writeRestore(&b, s, now)
 	writeFindings(&b, s.Findings, false)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // sinceText returns for how long a node has been in its state, or "" if that is not known.
@@ -121,4 +120,31 @@ func Table(header ...any) table.Writer {
 	t.AppendHeader(header)
 	t.SuppressTrailingSpaces()
 	return t
+}
+
+// writeRestore prints, for `holdfast status`, the restore under way and the data that was set aside.
+func writeRestore(w io.Writer, s health.ClusterStatus, now time.Time) {
+	var lines []string
+	for _, n := range s.Nodes {
+		if r := n.Restore; r != nil {
+			lines = append(lines, fmt.Sprintf("  %s: %s, by %s: %s", n.Node, r.Title, r.By, r.Progress()))
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\nunder way\n%s\n", strings.Join(lines, "\n"))
+	}
+	lines = nil
+	for _, n := range s.Nodes {
+		for _, a := range n.Aside {
+			until := "is kept"
+			if a.Reclaimed != nil {
+				until = "is deleted in " + health.Age(*a.Reclaimed, now)
+			}
+			lines = append(lines, fmt.Sprintf("  %s: %s, %s, set aside %s ago, %s", n.Node, a.Path, health.Bytes(a.Bytes),
+				health.Age(now, a.Since), until))
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\nset aside\n%s\n", strings.Join(lines, "\n"))
+	}
 }

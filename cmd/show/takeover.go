@@ -3,15 +3,14 @@ package show
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
-// Takeover prints the state of a takeover.
-func Takeover(w io.Writer, t health.Takeover) error {
+// Takeover returns the state of a takeover.
+func Takeover(t health.Takeover) string {
 	var b strings.Builder
 	switch t.Phase {
 	case health.TakeoverNone:
@@ -39,8 +38,7 @@ func Takeover(w io.Writer, t health.Takeover) error {
 	if t.Next != "" {
 		fmt.Fprintf(&b, "next: %s\n", t.Next)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 func ours(t health.Takeover) (n int) {
@@ -66,8 +64,8 @@ func whoRuns(m health.TakeoverMember) string {
 	return "no node of holdfast runs it; " + reached
 }
 
-// Release prints the result of a release. With dry, it prints what a release would do.
-func Release(w io.Writer, r health.Release, dry bool) error {
+// Release returns the result of a release. With dry, it says what a release would do.
+func Release(r health.Release, dry bool) string {
 	var b strings.Builder
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
@@ -78,8 +76,7 @@ func Release(w io.Writer, r health.Release, dry bool) error {
 				"cluster%s, and a drain of this member\nnothing was changed\n", r.Slot, r.Program, r.To,
 				map[bool]string{true: ", the file `state` on " + r.Path}[r.Program == plan.EtcdManager])
 		}
-		_, err := io.WriteString(w, b.String())
-		return err
+		return b.String()
 	}
 	etcd := "etcd " + r.To
 	if r.Program == plan.EtcdManager {
@@ -115,6 +112,5 @@ func Release(w io.Writer, r health.Release, dry bool) error {
 	}
 	fmt.Fprintln(&b, "to abort: `holdfast undrain` here, before the other program starts; `holdfast resume` when all "+
 		"members run here again")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }

@@ -3,7 +3,6 @@ package show
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -12,15 +11,14 @@ import (
 	"holdfast/volume"
 )
 
-// Volumes prints the volumes of a provider.
-func Volumes(w io.Writer, provider string, infos []volume.Info) error {
+// Volumes returns a table of the volumes of a provider.
+func Volumes(provider string, infos []volume.Info) string {
 	if provider != volume.ProviderEBS {
 		t := Table("SLOT", "VOLUME", "STATE", "HOLDER", "EPOCH", "DISK", "DECISION", "WHY")
 		for _, i := range infos {
 			t.AppendRow(table.Row{i.Slot, i.Volume, i.State, i.Holder, i.Epoch, i.Disk, i.Decision, i.Why})
 		}
-		_, err := fmt.Fprintln(w, t.Render())
-		return err
+		return t.Render() + "\n"
 	}
 	t := Table("SLOT", "VOLUME", "ZONE", "SIZE", "TYPE", "ENCRYPTED", "STATE", "INSTANCE", "HOLDER", "EPOCH", "FORMAT",
 		"DECISION", "WHY")
@@ -32,8 +30,7 @@ func Volumes(w io.Writer, provider string, infos []volume.Info) error {
 		t.AppendRow(table.Row{i.Slot, i.Volume, i.Zone, health.Bytes(i.Size), i.Type, encrypted, i.Cloud,
 			cmp.Or(i.Instance, "-"), cmp.Or(i.Holder, "-"), i.Epoch, cmp.Or(i.Format, "-"), i.Decision, i.Why})
 	}
-	_, err := fmt.Fprintln(w, t.Render())
-	return err
+	return t.Render() + "\n"
 }
 
 // maxNames is how many files of a volume are named.

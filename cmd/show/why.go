@@ -3,7 +3,6 @@ package show
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -12,9 +11,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Why prints the status for an operator on call: what is wrong with the cluster, what holds it back, and for each node
+// Why returns the status for an operator on call: what is wrong with the cluster, what holds it back, and for each node
 // what it does, what comes next, and what stops it.
-func Why(w io.Writer, s health.ClusterStatus, now time.Time) error {
+func Why(s health.ClusterStatus, now time.Time) string {
 	var b strings.Builder
 	writeVerdict(&b, s)
 	writeFindings(&b, s.Findings, true)
@@ -26,8 +25,7 @@ func Why(w io.Writer, s health.ClusterStatus, now time.Time) error {
 		writeWhyOf(&b, n, now)
 	}
 	writeRestore(&b, s, now)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // writeVerdict prints the cluster, its health, its generation and the versions.

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -109,37 +110,24 @@ func versionAt(ctx context.Context, endpoint string, secure *tls.Config) (string
 
 // clientTLS returns the TLS configuration of a client of this cluster, or nil without TLS.
 func clientTLS(ctx context.Context, cfg config.Config) (*tls.Config, error) {
-	secure := &tls.Config{MinVersion: tls.VersionTLS12}
-	switch {
-	case cfg.Etcd.CertFile == "":
+	if cfg.Etcd.CertFile == "" {
 		return nil, nil
-	case cfg.TLS.Issues():
-		issued, err := certificates.Issue(ctx, cfg, "takeover-plan", nil, askLife)
-		if err != nil {
-			return nil, err
-		}
-		own, err := tls.X509KeyPair(issued.Certificate, issued.Key)
-		if err != nil {
-			return nil, err
-		}
-		trusted, err := pki.ParseCertificates(issued.CA)
-		if err != nil {
-			return nil, err
-		}
-		secure.Certificates, secure.RootCAs = []tls.Certificate{own}, pki.Pool(trusted...)
-	default:
-		own, err := tls.LoadX509KeyPair(cfg.Etcd.CertFile, cfg.Etcd.KeyFile)
-		if err != nil {
-			return nil, err
-		}
-		secure.Certificates = []tls.Certificate{own}
-		if cfg.Etcd.TrustedCAFile != "" {
-			if secure.RootCAs, err = config.ReadPool(cfg.Etcd.TrustedCAFile); err != nil {
-				return nil, err
-			}
-		}
 	}
-	return secure, nil
+	if !cfg.TLS.Issues() {
+		return transport.TLSInfo{CertFile: cfg.Etcd.CertFile, KeyFile: cfg.Etcd.KeyFile,
+			TrustedCAFile: cfg.Etcd.TrustedCAFile}.ClientConfig()
+	}
+	issued, err := certificates.Issue(ctx, cfg, pki.Client, "takeover-plan", nil, askLife)
+	if err != nil {
+		return nil, err
+	}
+	own, err := tls.X509KeyPair(issued.Certificate, issued.Key)
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := pki.ParseCertificates(issued.CA)
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own},
+		RootCAs: pki.Pool(trusted...)}, err
 }
 
 // peersPool returns the authorities with which this node would verify the other members, or nil without TLS.

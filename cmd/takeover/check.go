@@ -40,13 +40,19 @@ func Check(dirs []string) Report {
 	compare(all)
 	r := Report{Members: all}
 	for _, m := range all {
-		for _, f := range m.Findings {
-			if f.Blocks {
-				r.Obstacles++
-			}
-		}
+		r.Obstacles += len(obstacles(m.Findings))
 	}
 	return r
+}
+
+// obstacles returns the texts of the findings that block.
+func obstacles(all []Finding) (texts []string) {
+	for _, f := range all {
+		if f.Blocks {
+			texts = append(texts, f.Text)
+		}
+	}
+	return texts
 }
 
 func (m *Member) block(text, cure string) {

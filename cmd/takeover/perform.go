@@ -18,6 +18,7 @@ import (
 
 	etcdversion "go.etcd.io/etcd/api/v3/version"
 
+	"holdfast/cmd/child"
 	"holdfast/cmd/control"
 	"holdfast/embedded/health"
 )
@@ -43,8 +44,8 @@ type stage struct {
 func (s *script) perform(ctx context.Context, progress io.Writer) Rehearsal {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	st := &stage{script: s, progress: progress, running: map[string]*process{},
-		result: Rehearsal{Etcd: etcdversion.Version}}
+	st := &stage{script: s, progress: progress, running: map[string]*process{}, result: s.Result}
+	st.result.Etcd = etcdversion.Version
 	err := st.acts(ctx)
 	if st.writer != nil {
 		st.writer.end(&st.result)
@@ -256,7 +257,7 @@ func (st *stage) launch(a actor, in io.Reader, args ...string) error {
 	}
 	defer log.Close()
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, log, log
-	p.cmd.SysProcAttr = endAtOnce()
+	p.cmd.SysProcAttr = child.EndWithParent(syscall.SIGKILL) // a rehearsal has nothing to save by a clean stop
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the kernel kills the child when the thread that started it ends

@@ -141,11 +141,7 @@ func Judge(s Seen) Plan {
 	slices.SortStableFunc(p.Findings, func(a, b Finding) int {
 		return cmp.Compare(map[bool]int{true: 0, false: 1}[a.Blocks], map[bool]int{true: 0, false: 1}[b.Blocks])
 	})
-	for _, f := range p.Findings {
-		if f.Blocks {
-			p.Obstacles++
-		}
-	}
+	p.Obstacles = len(obstacles(p.Findings))
 	return p
 }
 

@@ -3,7 +3,6 @@ package takeover
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -58,8 +57,8 @@ type Hash struct {
 
 // Works are the works of a rehearsal's child processes.
 var Works = []child.Work{
-	{Name: stageCommand, Short: "Rehearse a takeover; run by `takeover rehearse`", Do: onStage},
-	{Name: plainCommand, Short: "Run etcd without holdfast; run by a rehearsal", Do: plainEtcd},
+	child.NewWork(stageCommand, "Rehearse a takeover; run by `takeover rehearse`", onStage),
+	child.NewWork(plainCommand, "Run etcd without holdfast; run by a rehearsal", plainEtcd),
 }
 
 const (
@@ -81,6 +80,7 @@ type script struct {
 	Quota    int64        `json:"quota"`
 	Hold     string       `json:"hold"` // stop.hold: how long a member may wait for the lock of the one before
 	Cast     []actor      `json:"cast"`
+	Result   Rehearsal    `json:"result"` // as far as it is known before
 }
 
 // actor is a member of the rehearsal.
@@ -113,13 +113,9 @@ func Rehearse(ctx context.Context, cfg config.Config, copies []string, members i
 	}
 	r.Program = s.Program
 	fmt.Fprintf(progress, "rehearsing on %s with %d members, in a network of its own\n", r.Source, len(s.Cast))
-	var played Rehearsal
-	if err := child.Isolated(ctx, stageCommand, s, &played, progress); err != nil {
-		return r, err
-	}
-	played.Source, played.Revision, played.Program = r.Source, r.Revision, r.Program
-	played.Real, played.Same = r.Real, r.Same
-	return played, nil
+	s.Result = r
+	err = child.Isolated(ctx, stageCommand, s, &r, progress)
+	return r, err
 }
 
 // castBackup fetches the newest backup and chooses the members. They get other IDs than the real ones, because a backup
@@ -128,7 +124,7 @@ func (s *script) castBackup(ctx context.Context, r *Rehearsal, cfg config.Config
 	progress io.Writer) error {
 	store, err := node.OpenStore(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("snapshot.store: %w", err)
+		return err
 	}
 	id, err := generations.Identity(ctx, store, cfg.Cluster.Name)
 	if err != nil {
@@ -182,11 +178,7 @@ func (s *script) castCopies(r *Rehearsal, cfg config.Config, dirs []string) {
 	r.Source = strings.Join(dirs, ", ")
 	var why []string
 	for _, m := range found.Members {
-		for _, f := range m.Findings {
-			if f.Blocks {
-				why = append(why, f.Text)
-			}
-		}
+		why = append(why, obstacles(m.Findings)...)
 	}
 	if len(why) > 0 {
 		r.Stopped = strings.Join(why, "; ")
@@ -236,12 +228,8 @@ func listed(list []embedded.ListedMember, names embedded.Names) (all []PlannedMe
 func address(i int) string { return fmt.Sprintf("127.0.1.%d", i+1) }
 
 // onStage performs a rehearsal in this process, which must be in a network namespace of its own.
-func onStage(ctx context.Context, d *json.Decoder, _ *zap.Logger) (any, error) {
-	s, err := child.OrderIn[script](d)
-	if err == nil {
-		err = child.Loopback()
-	}
-	if err != nil {
+func onStage(ctx context.Context, s script, _ *zap.Logger) (any, error) {
+	if err := child.Loopback(); err != nil {
 		return nil, err
 	}
 	return s.perform(ctx, os.Stderr), nil

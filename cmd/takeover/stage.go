@@ -16,7 +16,6 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.uber.org/zap"
 
-	"holdfast/cmd/child"
 	"holdfast/embedded"
 	"holdfast/embedded/plan"
 	"holdfast/embedded/settings"
@@ -31,11 +30,7 @@ type plainOrder struct {
 }
 
 // plainEtcd runs etcd. Only this process resolves the host names of its peers.
-func plainEtcd(ctx context.Context, d *json.Decoder, _ *zap.Logger) (any, error) {
-	o, err := child.OrderIn[plainOrder](d)
-	if err != nil {
-		return nil, err
-	}
+func plainEtcd(ctx context.Context, o plainOrder, _ *zap.Logger) (any, error) {
 	r := gossip.NewResolver("plain."+rehearsalDomain, settings.PeerHost(o.Pattern), zap.NewNop())
 	r.Set(o.Names)
 	net.DefaultResolver = r.Resolver()

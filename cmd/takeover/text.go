@@ -3,13 +3,12 @@ package takeover
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 )
 
-// Text writes the report for people.
-func (r Report) Text(w io.Writer) error {
+// Text returns the report for people.
+func (r Report) Text() string {
 	var b strings.Builder
 	for _, m := range r.Members {
 		fmt.Fprintln(&b, m.Dir)
@@ -24,7 +23,7 @@ func (r Report) Text(w io.Writer) error {
 		}
 		fmt.Fprintln(&b)
 	}
-	return conclude(w, &b, r.Obstacles)
+	return conclude(&b, r.Obstacles)
 }
 
 // writeFinding writes a finding with its consequences and its cure.
@@ -41,19 +40,18 @@ func writeFinding(b *strings.Builder, f Finding) {
 	}
 }
 
-// conclude writes b and the number of obstacles to w.
-func conclude(w io.Writer, b *strings.Builder, obstacles int) error {
+// conclude returns b with the number of obstacles.
+func conclude(b *strings.Builder, obstacles int) string {
 	if obstacles > 0 {
 		fmt.Fprintf(b, "in the way: %d of these\n", obstacles)
 	} else {
 		fmt.Fprintln(b, "nothing is in the way")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
-// Text writes the plan for people.
-func (p Plan) Text(w io.Writer) error {
+// Text returns the plan for people.
+func (p Plan) Text() string {
 	var b strings.Builder
 	for _, f := range p.Findings {
 		writeFinding(&b, f)
@@ -85,11 +83,11 @@ func (p Plan) Text(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "frozen: %s\n\n", p.Frozen)
 	}
-	return conclude(w, &b, p.Obstacles)
+	return conclude(&b, p.Obstacles)
 }
 
-// Text writes the rehearsal for people.
-func (r Rehearsal) Text(w io.Writer) error {
+// Text returns the rehearsal for people.
+func (r Rehearsal) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rehearsal on %s\n", r.Source)
 	switch {
@@ -126,8 +124,7 @@ func (r Rehearsal) Text(w io.Writer) error {
 	} else {
 		fmt.Fprintf(&b, "it went through, with etcd %s on both sides\n", r.Etcd)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

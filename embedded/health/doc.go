@@ -18,7 +18,7 @@
 //   - explain.go says what stops a node, for `status --why`. The sentence of a decision is made with the decision, in
 //     embedded/plan.
 //   - release.go, takeover.go, downgrade.go and restore.go judge one operation each, for its command and for status.
-//   - status.go and facts.go define the input; finding.go and report.go define the output.
+//   - status.go and facts.go define the input; finding.go, and the report in facts.go, are the output.
 //
 // Whether there is a quorum comes from raft alone, through the members: a linearizable read was answered. What the
 // gossip says of a node can be wrong in many ways, such as a stray process with its name, or an unreachable seed. While

@@ -1,4 +1,4 @@
-package metrics
+package node
 
 import (
 	"slices"
@@ -7,25 +7,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"holdfast/embedded/health"
 )
 
-// Quantile is the 99th percentile and the mean, in seconds, of Count samples of a histogram: those of the last Over
-// seconds, or all Total samples if Over is 0.
-type Quantile struct {
-	Seconds float64
-	Mean    float64
-	Count   uint64
-	Over    float64
-	Total   uint64
-}
-
-// DiskTimes caches etcd's own figures of the disk for diskEvery. Gathering them costs as much as the rest of a status,
+// diskTimes caches etcd's own figures of the disk for diskEvery. Gathering them costs as much as the rest of a status,
 // because the registry gathers everything. The figures cover the last ten minutes, or longer if nobody asked meanwhile:
 // a disk that has become slow must not hide behind the days when it was fast.
-type DiskTimes struct {
+type diskTimes struct {
 	mu            sync.Mutex
 	taken         time.Time
-	fsync, commit *Quantile
+	fsync, commit *health.Quantile
 	marks         []diskMark // the oldest first
 }
 
@@ -39,21 +31,21 @@ const (
 // diskMark has the content of the histograms at a time.
 type diskMark struct {
 	at            time.Time
-	fsync, commit *histogram
+	fsync, commit *dto.Histogram
 }
 
-// Times returns the figures, or nil if there are none.
-func (d *DiskTimes) Times(from prometheus.Gatherer) (fsync, commit *Quantile) {
+// times returns the figures, or nil if there are none.
+func (d *diskTimes) times(from prometheus.Gatherer) (fsync, commit *health.Quantile) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now := time.Now(); now.Sub(d.taken) > diskEvery {
-		d.take(diskTimes(from, now))
+		d.take(markDisk(from, now))
 	}
 	return d.fsync, d.commit
 }
 
 // take computes the figures from the difference between now and the oldest mark of the window.
-func (d *DiskTimes) take(now diskMark) {
+func (d *diskTimes) take(now diskMark) {
 	d.taken = now.at
 	old := func(m diskMark) bool { return now.at.Sub(m.at) >= diskWindow }
 	for len(d.marks) > 1 && old(d.marks[1]) {
@@ -64,61 +56,48 @@ func (d *DiskTimes) take(now diskMark) {
 		base = d.marks[0]
 	}
 	over := now.at.Sub(base.at)
-	d.fsync, d.commit = now.fsync.recent(base.fsync, over), now.commit.recent(base.commit, over)
+	d.fsync, d.commit = recent(now.fsync, base.fsync, over), recent(now.commit, base.commit, over)
 	if n := len(d.marks); n == 0 || now.at.Sub(d.marks[n-1].at) >= diskMarks {
 		d.marks = append(d.marks, now)
 	}
 }
 
-// diskTimes gathers the histograms for Times; nil ones do not exist yet.
-func diskTimes(from prometheus.Gatherer, now time.Time) diskMark {
+// markDisk gathers the histograms for times; nil ones do not exist yet.
+func markDisk(from prometheus.Gatherer, now time.Time) diskMark {
 	m := diskMark{at: now}
 	families, _ := from.Gather() // in spite of an error it returns what could be gathered
 	for _, f := range families {
-		of := map[string]**histogram{"etcd_disk_wal_fsync_duration_seconds": &m.fsync,
+		of := map[string]**dto.Histogram{"etcd_disk_wal_fsync_duration_seconds": &m.fsync,
 			"etcd_disk_backend_commit_duration_seconds": &m.commit}[f.GetName()]
 		if of != nil && len(f.GetMetric()) > 0 {
-			*of = histogramOf(f.GetMetric()[0].GetHistogram())
+			*of = f.GetMetric()[0].GetHistogram()
 		}
 	}
 	return m
 }
 
-// histogram is the content of a histogram: below has the number of samples up to each of the bounds.
-type histogram struct {
-	bounds []float64
-	below  []uint64
-	count  uint64
-	sum    float64
-}
-
-func histogramOf(from *dto.Histogram) *histogram {
-	h := &histogram{count: from.GetSampleCount(), sum: from.GetSampleSum()}
-	for _, b := range from.GetBucket() {
-		h.bounds, h.below = append(h.bounds, b.GetUpperBound()), append(h.below, b.GetCumulativeCount())
-	}
-	return h
-}
-
 // recent returns the figures of the samples since base, or of all if those are too few; nil without a histogram.
-func (h *histogram) recent(base *histogram, over time.Duration) *Quantile {
+func recent(h, base *dto.Histogram, over time.Duration) *health.Quantile {
 	if h == nil {
 		return nil
 	}
-	of := *h
-	if base != nil && h.count >= base.count+leastDisk {
-		of.count, of.sum, of.below = h.count-base.count, h.sum-base.sum, slices.Clone(h.below)
-		for i := range of.below {
-			of.below[i] -= base.below[i]
+	if base == nil || h.GetSampleCount() < base.GetSampleCount()+leastDisk {
+		base, over = nil, 0
+	}
+	q := &health.Quantile{Count: h.GetSampleCount() - base.GetSampleCount(), Over: over.Seconds(),
+		Total: h.GetSampleCount()}
+	if q.Count > 0 {
+		q.Mean = (h.GetSampleSum() - base.GetSampleSum()) / float64(q.Count)
+	}
+	var bounds []float64
+	var below []uint64
+	for i, b := range h.GetBucket() {
+		bounds, below = append(bounds, b.GetUpperBound()), append(below, b.GetCumulativeCount())
+		if base != nil {
+			below[i] -= base.GetBucket()[i].GetCumulativeCount()
 		}
-	} else {
-		over = 0
 	}
-	q := &Quantile{Seconds: percentile99(of.bounds, of.below, of.count), Count: of.count, Over: over.Seconds(),
-		Total: h.count}
-	if of.count > 0 {
-		q.Mean = of.sum / float64(of.count)
-	}
+	q.Seconds = percentile99(bounds, below, q.Count)
 	return q
 }
 
