@@ -88,7 +88,8 @@ func newParts(cfg Config, cluster string, self Meta, known *knowledge, lg *zap.L
 	}
 	label := "holdfast/" + cluster
 	if cluster == "" || len(label) > memberlist.LabelMaxSize {
-		return p, fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", memberlist.LabelMaxSize-len("holdfast/"), cluster)
+		return p, fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", memberlist.LabelMaxSize-len("holdfast/"),
+			cluster)
 	}
 	if err := self.check(); err != nil {
 		return p, fmt.Errorf("describe this node: %w", err)

@@ -194,8 +194,8 @@ func FuzzParseAuthority(f *testing.F) {
 	})
 }
 
-// A machine may start with the time of another time zone, until NTP corrects it. What it signs meanwhile is valid by the
-// clocks of the others, even if it also made the authority.
+// A machine may start with the time of another time zone, until NTP corrects it. What it signs meanwhile is valid by
+// the clocks of the others, even if it also made the authority.
 func TestClockOfAnotherTimeZone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		right := time.Now()

@@ -42,7 +42,7 @@
 //   - The shutdown request applies to the filesystem that a directory is on. Sent to a mount point on which nothing is
 //     mounted any more, it would stop the machine. Fence compares device numbers on the open directory first.
 //   - A filesystem is grown while it is mounted, by the kernel and its journal. resize2fs on an ext4 filesystem that is
-//     not mounted writes without a journal: if it is killed, e2fsck -p may refuse what it leaves. Growing a mounted ext4
-//     filesystem needs the capability CAP_SYS_RESOURCE besides CAP_SYS_ADMIN.
+//     not mounted writes without a journal: if it is killed, e2fsck -p may refuse what it leaves. Growing a mounted
+//     ext4 filesystem needs the capability CAP_SYS_RESOURCE besides CAP_SYS_ADMIN.
 //   - mkfs.xfs wants 300 MiB at least.
 package device

@@ -152,8 +152,8 @@ func mountNow(ctx context.Context, device, dir, fstype string, readonly bool) er
 // Grow makes a mounted filesystem as large as its device, and returns its size in bytes before and after. The kernel
 // journals each step, so after a kill or a power cut the filesystem can be mounted, and grown again. An ext4 filesystem
 // is never grown before it is mounted: if resize2fs is killed there, it leaves what e2fsck -p cannot repair. Growing a
-// mounted ext4 filesystem needs the capability CAP_SYS_RESOURCE; without it the filesystem stays as it is, and the error
-// names the capability.
+// mounted ext4 filesystem needs the capability CAP_SYS_RESOURCE; without it the filesystem stays as it is, and the
+// error names the capability.
 func Grow(ctx context.Context, device, dir string) (before, after int64, err error) {
 	before, after, err = grow(ctx, device, dir)
 	if err != nil {

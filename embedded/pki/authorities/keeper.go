@@ -268,8 +268,8 @@ func (a *Keeper) putBack(ctx context.Context, newest *Edition) error {
 	return fmt.Errorf("%w; put it back: %w", lost, err)
 }
 
-// createFirst makes the first edition, or returns another node's if that was faster. What the store has counts, not what
-// it has answered: a node that followed an edition which is not there would stay alone with it.
+// createFirst makes the first edition, or returns another node's if that was faster. What the store has counts, not
+// what it has answered: a node that followed an edition which is not there would stay alone with it.
 func (a *Keeper) createFirst(ctx context.Context) (*Edition, error) {
 	e, err := a.fresh(1, time.Now())
 	if err != nil {
