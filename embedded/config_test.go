@@ -100,7 +100,8 @@ func TestEtcdLogger(t *testing.T) {
 		{zap.InfoLevel, "debug", zap.InfoLevel},
 	} {
 		lg := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(&bytes.Buffer{}), tc.process))
-		if got := zapcore.LevelOf(etcdLogger(lg, tc.level, plan.Spec{}, lastWord{killed: newLatch()}, newLatch()).Core()); got != tc.want {
+		if got := zapcore.LevelOf(etcdLogger(lg, tc.level, plan.Spec{}, lastWord{killed: newLatch()},
+			newLatch()).Core()); got != tc.want {
 			t.Errorf("%v at %s: got %v, want %v", tc.process, tc.level, got, tc.want)
 		}
 	}
@@ -113,7 +114,8 @@ func TestLastWord(t *testing.T) {
 	if how := os.Getenv(child); how != "" {
 		killed := newLatch()
 		last := lastWord{killed: killed, note: func(reason string) { fmt.Println("noted:", reason) }}
-		lg := etcdLogger(zap.Must(zap.NewProduction()), "info", plan.Spec{Slot: "b", DataDir: "/volume/etcd"}, last, newLatch())
+		lg := etcdLogger(zap.Must(zap.NewProduction()), "info", plan.Spec{Slot: "b", DataDir: "/volume/etcd"}, last,
+			newLatch())
 		switch how {
 		case "fatal":
 			lg.Fatal("failed to save Raft hard state", zap.Error(errors.New("no space left")))

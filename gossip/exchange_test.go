@@ -96,7 +96,8 @@ func replyTo(query []byte, n int, truncated bool) []byte {
 	msg.Truncated, msg.Compress = truncated, true
 	name := q.Question[0].Name
 	for i := range n {
-		msg.Answer = append(msg.Answer, &dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(192, 0, byte(i>>8), byte(i))})
+		msg.Answer = append(msg.Answer, &dns.A{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeA, Class: dns.ClassINET},
+			A: net.IPv4(192, 0, byte(i>>8), byte(i))})
 	}
 	b, err := msg.Pack()
 	if err != nil {
@@ -180,7 +181,8 @@ func TestDeadNameserver(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := through(testResolver(), mute.address).LookupHost(ctx, "example.com."); err == nil || time.Since(began) > 3*time.Second {
+	if _, err := through(testResolver(), mute.address).LookupHost(ctx, "example.com."); err == nil ||
+		time.Since(began) > 3*time.Second {
 		t.Errorf("context: got %v after %v", err, time.Since(began))
 	}
 }

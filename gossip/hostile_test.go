@@ -239,7 +239,8 @@ func TestLargeWordsTakeNoMemory(t *testing.T) {
 		"a meta of 4 GiB":    append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa4Meta\xc6\xff\xff\xff\xff"...),
 		"versions of 4 GiB":  append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa3Vsn\xdd\xff\xff\xff\xff"...),
 		"an encrypted 4 GiB": {typeEncrypt, 0xff, 0xff, 0xff, 0xff, 1},
-		"nodes without end":  append([]byte("\x06\x83\xa5Nodes\xce\x00\x0f\xff\xff\xacUserStateLen\x00\xa4Join\xc2"), bytes.Repeat([]byte{0x80}, 1<<20)...),
+		"nodes without end": append([]byte("\x06\x83\xa5Nodes\xce\x00\x0f\xff\xff\xacUserStateLen\x00\xa4Join\xc2"),
+			bytes.Repeat([]byte{0x80}, 1<<20)...),
 	} {
 		if got := grown(func() { say(t, a, labelled(a, msg...)) }); got > 4<<20 {
 			t.Errorf("%s: %d bytes were allocated", name, got)

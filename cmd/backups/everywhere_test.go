@@ -43,7 +43,8 @@ func TestListOfTwoPlaces(t *testing.T) {
 		t.Errorf("got\n%s\nwant%s", got, want)
 	}
 	want = " NAME  AGE  SIZE     STORED   REVISION  KEYS  CODEC  VERIFIED  WHERE\n 3     60m  5.0 MiB  1.0 MiB      4711    99  zstd   yes       dir\n"
-	if got := show.Listing("", "", merge(show.InDirectory, []snapshot.Backup{made("3", time.Hour)}, nil, true), noon); got != want {
+	if got := show.Listing("", "", merge(show.InDirectory, []snapshot.Backup{made("3", time.Hour)}, nil, true),
+		noon); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	// While the main store cannot be read, nobody knows what it has.

@@ -152,7 +152,8 @@ func (r relit) List(ctx context.Context, prefix string) ([]snapshot.Object, erro
 func TestLivesByItsNodes(t *testing.T) {
 	o, _, _ := restoring(t, nil)
 	v := view{&health.ClusterStatus{Nodes: []health.NodeStatus{leading("leader")}}}
-	if got, err := o.cluster().lives(t.Context(), &v); err != nil || got == nil || got.Node != "n2" || got.from != "its nodes" {
+	if got, err := o.cluster().lives(t.Context(), &v); err != nil || got == nil || got.Node != "n2" ||
+		got.from != "its nodes" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -174,7 +175,8 @@ func TestLivesWhoeverIsElected(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(health.ClusterStatus{Record: &plan.Record{Charter: plan.Charter{Seats: []plan.Seat{{Slot: "a"}, {Slot: "b"}, {Slot: "c"}}}}, Nodes: []health.NodeStatus{slot("a", "follower"), b}})
 	}))
 	v := o.cluster().ask(t.Context())
-	if got, err := o.cluster().lives(t.Context(), &v); err != nil || got == nil || got.Node != "nb" || !strings.Contains(said.String(), "for an election") {
+	if got, err := o.cluster().lives(t.Context(), &v); err != nil || got == nil || got.Node != "nb" ||
+		!strings.Contains(said.String(), "for an election") {
 		t.Errorf("got %+v, %v; said %q", got, err, said)
 	}
 	said.Reset()
@@ -312,13 +314,16 @@ func TestLivesInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, _, _ := restoring(t, nil)
 		name := filepath.Base(o.cluster().records.HereName("a command of " + o.Name))
-		o.Backups.Store = snapshottest.Dated{Store: o.Backups.Store, Times: map[string]time.Time{"beacon.json": snapshottest.Epoch, name: snapshottest.Epoch}}
-		if err := o.Backups.Store.Put(t.Context(), o.cluster().records.BeaconName(), strings.NewReader(encoded(t, shining))); err != nil {
+		o.Backups.Store = snapshottest.Dated{Store: o.Backups.Store,
+			Times: map[string]time.Time{"beacon.json": snapshottest.Epoch, name: snapshottest.Epoch}}
+		if err := o.Backups.Store.Put(t.Context(), o.cluster().records.BeaconName(), strings.NewReader(encoded(t,
+			shining))); err != nil {
 			t.Fatal(err)
 		}
 		ctx, interrupt := context.WithTimeout(t.Context(), time.Second)
 		defer interrupt()
-		if err := o.MayGiveUp(ctx); err == nil || strings.Count(err.Error(), "nothing was changed") != 1 || !strings.Contains(err.Error(), "interrupted") {
+		if err := o.MayGiveUp(ctx); err == nil || strings.Count(err.Error(), "nothing was changed") != 1 ||
+			!strings.Contains(err.Error(), "interrupted") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -70,7 +70,8 @@ func TestPropose(t *testing.T) {
 			if !tc.open {
 				return
 			}
-			if err := (proposal{proposed(founding, 0), o.cluster()}).propose(t.Context()); err == nil || !errors.Is(err, plan.ErrConflict) {
+			if err := (proposal{proposed(founding, 0), o.cluster()}).propose(t.Context()); err == nil ||
+				!errors.Is(err, plan.ErrConflict) {
 				t.Errorf("a second one: got %v", err)
 			}
 			if s := knownTo(t, o.cluster().records); s.Restore == nil || s.Restore.ID != p.ID {

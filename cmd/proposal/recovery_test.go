@@ -141,7 +141,8 @@ func TestRecoverAdvisesOnlyWhatWorks(t *testing.T) {
 	} {
 		s := recovery{Surveyed: coordinator.Survey(o, tc.lost, tc.survivor)}
 		got := s.text(tc.survivor, false)
-		if (tc.advice == "") == strings.Contains(got, "to do it:") || !strings.Contains(got, tc.advice) || !strings.Contains(s.Refusal, tc.refusal) {
+		if (tc.advice == "") == strings.Contains(got, "to do it:") || !strings.Contains(got, tc.advice) ||
+			!strings.Contains(s.Refusal, tc.refusal) {
 			t.Errorf("--lost %q --survivor %q: got\n%s%s", tc.lost, tc.survivor, got, s.Refusal)
 		}
 	}

@@ -21,7 +21,8 @@ func TestReleaseIsTheLast(t *testing.T) {
 		{nil, nil, "no node of holdfast runs a member any more: this was the last one", "not known"},
 	} {
 		r := health.Release{Slot: "a", Program: plan.PlainEtcd, Released: true, Path: "/mnt/a", Data: "/mnt/a/etcd", Rest: tc.rest, Unknown: tc.unknown}
-		if got := Release(r, false); !strings.Contains(got, tc.want) || strings.Contains(got, tc.not) || !strings.Contains(got, "--data-dir=/mnt/a/etcd,") {
+		if got := Release(r, false); !strings.Contains(got, tc.want) || strings.Contains(got, tc.not) ||
+			!strings.Contains(got, "--data-dir=/mnt/a/etcd,") {
 			t.Errorf("rest %q, unknown %q: got %s", tc.rest, tc.unknown, got)
 		}
 	}

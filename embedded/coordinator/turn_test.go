@@ -82,7 +82,8 @@ func TestDisrupt(t *testing.T) {
 		stop := live(t, c)
 		time.Sleep(5 * time.Second) // virtual
 		w.lockBy("b", "n2")
-		if _, err := c.turn.lock(t.Context(), "defrag", time.Minute); !errors.Is(err, plan.ErrConflict) || !strings.Contains(err.Error(), "n2 (slot b) holds the disruption lock (stop) since") {
+		if _, err := c.turn.lock(t.Context(), "defrag", time.Minute); !errors.Is(err, plan.ErrConflict) ||
+			!strings.Contains(err.Error(), "n2 (slot b) holds the disruption lock (stop) since") {
 			t.Errorf("got %v", err)
 		}
 		w.lockBy("a", "n1")

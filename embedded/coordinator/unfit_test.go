@@ -58,11 +58,13 @@ func TestOtherFailuresAreNotUnfit(t *testing.T) {
 // start may be the data's fault.
 func TestSetAsideAfterAFailedStart(t *testing.T) {
 	taken := &net.OpError{Op: "listen", Net: "tcp", Err: errors.New("address already in use")}
-	for why, want := range map[error]string{taken: "nothing is wrong with the content of slot a", errors.New("crc mismatch"): ""} {
+	for why, want := range map[error]string{taken: "nothing is wrong with the content of slot a",
+		errors.New("crc mismatch"): ""} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			r := record("a")
-			if err := (ledgerV1{Version: 1, Etcd: "3.7.3", Ledger: plan.Ledger{Record: &r, Role: plan.RoleFounder, Started: "disk-a"}}).write(w.dir); err != nil {
+			if err := (ledgerV1{Version: 1, Etcd: "3.7.3", Ledger: plan.Ledger{Record: &r, Role: plan.RoleFounder,
+				Started: "disk-a"}}).write(w.dir); err != nil {
 				t.Fatal(err)
 			}
 			w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 77}
@@ -71,7 +73,8 @@ func TestSetAsideAfterAFailedStart(t *testing.T) {
 			stop := live(t, c)
 			time.Sleep(time.Minute)
 			err := c.SetVolumeAside(t.Context())
-			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "in use")) {
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "in use")) {
 				t.Errorf("%v: got %v, want %q", why, err, want)
 			}
 			if err := stop(); err != nil {

@@ -428,7 +428,8 @@ func TestSituations(t *testing.T) {
 		}, BackupNone, Degrading, "nothing can be restored", Healthy},
 		{"the newest is bad", func(f *Facts) { f.node(0).Backup.Skipped, f.node(0).Backup.Name = "x", "w" }, BackupBad, Degrading, "the newest backup, x, is bad: the newest good one is w", Degraded},
 		{"none is good", func(f *Facts) { f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "x, is bad, and the store holds NO good one", Degraded},
-		{"one that may hold more", func(f *Facts) { f.node(0).Backup.Doubt = "backup x does not tell what it holds: torn" }, BackupDoubt, Warning, "backup x does not tell what it holds: torn; if the cluster or its majority is lost, nothing is restored or recovered automatically", Healthy},
+		{"one that may hold more", func(f *Facts) { f.node(0).Backup.Doubt = "backup x does not tell what it holds: torn" },
+			BackupDoubt, Warning, "backup x does not tell what it holds: torn; if the cluster or its majority is lost, nothing is restored or recovered automatically", Healthy},
 		{"a damaged one", func(f *Facts) { f.Store.Broken = Sample{1, "b2: torn"} }, BackupBroken, Warning, "never verified, such as b2: torn", Healthy},
 		{"another cluster's", func(f *Facts) { f.Store.Foreign = 1 }, BackupForeign, Warning, "1 backup", Healthy},
 		{"one that was never finished", func(f *Facts) { f.Store.Left = 2 }, BackupLeft, Warning, "2 backups", Healthy},
@@ -751,7 +752,8 @@ func TestLocalQuorum(t *testing.T) {
 
 // A node that is here and does not run is to be mended, not given up. A blank disk cannot bring the quorum back.
 func TestKeptFromTheQuorum(t *testing.T) {
-	for state, want := range map[string]string{"starting": "Mend what keeps n2:", "founding": "Mend what keeps n2:", "waiting": "Mend what keeps n2:",
+	for state, want := range map[string]string{"starting": "Mend what keeps n2:", "founding": "Mend what keeps n2:",
+		"waiting": "Mend what keeps n2:",
 		"joining": "Bring the missing nodes back.", "silent": "Bring the missing nodes back."} {
 		f := sound()
 		f.lose(2)

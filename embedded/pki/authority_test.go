@@ -213,7 +213,8 @@ func TestClockOfAnotherTimeZone(t *testing.T) {
 			t.Errorf("by a clock that is right: %v", err)
 		}
 		// The machine's own clock is corrected: it must be able to sign with its authority.
-		if _, err := peerProfile(peerName, "a."+zone, "a."+zone, "").issue(a.signers()[0], key, time.Hour, right); err != nil {
+		if _, err := peerProfile(peerName, "a."+zone, "a."+zone, "").issue(a.signers()[0], key, time.Hour,
+			right); err != nil {
 			t.Errorf("after the clock was corrected: %v", err)
 		}
 	})

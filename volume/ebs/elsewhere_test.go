@@ -46,7 +46,8 @@ func TestElsewhere(t *testing.T) {
 			{ID: "i-3", State: InstanceRunning, Address: at("10.0.0.3")}, {ID: "i-5", State: InstanceRunning, Address: at("10.0.0.5")},
 			{ID: "i-6", State: InstanceRunning, Address: at("10.0.0.6")}, {ID: "i-7", State: InstanceStopped, Address: at("10.0.0.7")}, {ID: "i-8", State: InstanceRunning}}}
 	provider := func() *Provider {
-		p := New(Default(), Node{Name: "x", Cluster: "main"}, cloud, Host{}, service{self: Self{Instance: "i-1"}}, nil, zap.NewNop())
+		p := New(Default(), Node{Name: "x", Cluster: "main"}, cloud, Host{}, service{self: Self{Instance: "i-1"}}, nil,
+			zap.NewNop())
 		if err := p.identify(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,8 @@ func TestObserverFindsSeeds(t *testing.T) {
 	cfg := Default()
 	tag := claimTag{Epoch: 1, Instance: "i-1", Node: "n1", Nonce: newNonce(), Phase: volume.PhaseHeld, Since: time.Unix(1700000000, 0).UTC(),
 		Address: netip.MustParseAddrPort("10.0.0.1:7946")}
-	p := New(cfg, Node{Name: "x", Cluster: "main"}, claimed{tag: cfg.ClaimTag, value: tag.String()}, Host{}, service{}, nil, zap.NewNop())
+	p := New(cfg, Node{Name: "x", Cluster: "main"}, claimed{tag: cfg.ClaimTag, value: tag.String()}, Host{}, service{},
+		nil, zap.NewNop())
 	if got := p.Seeds(t.Context(), true); len(got) != 0 {
 		t.Errorf("before: got %v, want none: a node looks when it claims", got)
 	}
