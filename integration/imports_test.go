@@ -39,13 +39,13 @@ var arrows = map[string][]string{
 	"embedded/generations":     {"embedded/coordinator", "embedded/health", "embedded/plan", "snapshot"}, // what is in the store, in the loop's words
 	"embedded/health":          {"embedded/plan"},
 	"embedded/plan":            {},
-	"embedded/plan/model":      {},                                                                           // a test, and no code
-	"embedded/pki":             {"durable"},                                                                  // certificates; etcd is told of files
-	"embedded/pki/authorities": {"durable", "embedded/health", "embedded/pki", "embedded/plan", "snapshot"},  // which are kept in the store
-	"embedded/auth":            {"durable"},                                                                  // the decision about users and roles, and their names, which the next one speaks
-	"embedded/settings":        {},                                                                           // read and judged without a server
+	"embedded/plan/model":      {},                                                                                           // a test, and no code
+	"embedded/pki":             {"durable"},                                                                                  // certificates; etcd is told of files
+	"embedded/pki/authorities": {"durable", "embedded/health", "embedded/pki", "embedded/plan", "snapshot"},                  // which are kept in the store
+	"embedded/auth":            {"durable"},                                                                                  // the decision about users and roles, and their names, which the next one speaks
+	"embedded/settings":        {},                                                                                           // read and judged without a server
 	"embedded":                 {"durable", "embedded/auth", "embedded/pki", "embedded/plan", "embedded/settings", "layout"}, // whose words it speaks
-	"layout":                   {},                                                                           // where etcds have their data, and nothing of what is in it
+	"layout":                   {},                                                                                           // where etcds have their data, and nothing of what is in it
 	"gossip/discover":          {"durable"},
 	"gossip":                   {"durable", "invalid"},
 	"metrics":                  {},

@@ -49,7 +49,7 @@ var errGiveWay = errors.New("a backup was asked for meanwhile: repeat the drill"
 // drillAt returns when the next drill is due, which is in the past if that is not known. ok is false if none is
 // planned. The caller has mu.
 func (k *Keeper) drillAt(now time.Time) (at time.Time, ok bool) {
-	if k.restore == nil || k.cfg.NoDrill() != "" || !k.state.known || k.state.holds.newest.Name == "" {
+	if k.restore == nil || k.cfg.NoDrill() != "" || !k.state.known || k.state.holds.Newest.Name == "" {
 		return time.Time{}, false
 	}
 	return k.drills.next(k.cfg.Drill, k.cfg.Retry, now), true
@@ -72,10 +72,10 @@ func (k *Keeper) scheduledDrill(ctx context.Context) {
 		return
 	}
 	k.know(h)
-	if cfg, _ := k.plan(); k.drills.made(cfg.Drill, start) || h.newest.Name == "" {
+	if cfg, _ := k.plan(); k.drills.made(cfg.Drill, start) || h.Newest.Name == "" {
 		return
 	}
-	d, err := k.drill(ctx, h.newest.Name)
+	d, err := k.drill(ctx, h.Newest.Name)
 	if err != nil {
 		k.drills.failed(ctx, start, err)
 		return

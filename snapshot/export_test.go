@@ -80,5 +80,5 @@ func Made(ctx context.Context, store Store, id Identity, now time.Time) (Meta, e
 // Held: see Made.
 func Held(ctx context.Context, store Store, id Identity, now time.Time) (Meta, error) {
 	h, err := hold(ctx, store, id, now)
-	return h.newest, err
+	return h.Newest, err
 }

@@ -75,7 +75,7 @@ type state struct {
 	told       Status    // as far as it does not depend on the time: the method Status adds the rest
 	leading    time.Time // since when this node leads, or zero
 	known      bool      // holds is as complete as it can be: read or written since this node leads
-	holds      holdings
+	holds      Holdings
 	learned    int    // how often holds was learned
 	distrusted string // the backup in the spool that could not be copied as it is
 	attempted  time.Time
@@ -356,7 +356,7 @@ func (k *Keeper) options(progress func(Progress)) Options {
 }
 
 // know records the content of the main store.
-func (k *Keeper) know(h holdings) {
+func (k *Keeper) know(h Holdings) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.state.holds, k.state.known = h, true

@@ -115,16 +115,16 @@ func newSeries(reg prometheus.Registerer, rpo func() float64) series {
 }
 
 // know shows the newest verified backup, and when the last one was made.
-func (s newestSeries) know(h holdings) {
-	m := h.newest
+func (s newestSeries) know(h Holdings) {
+	m := h.Newest
 	s.created.Set(epoch(h.made.Created))
 	s.verified.Set(epoch(m.Verified))
 	s.stored.Set(float64(m.Stored.Size))
 	s.database.Set(float64(m.Content.Size))
 	s.ratio.Set(ratio(m))
-	s.count.Set(float64(h.count))
-	s.failed.Set(float64(len(h.failed)))
-	s.newestFailed.Set(float64(min(1, len(h.skipped))))
+	s.count.Set(float64(h.Count))
+	s.failed.Set(float64(len(h.Failed)))
+	s.newestFailed.Set(float64(min(1, len(h.Skipped))))
 }
 
 // know shows the last drill.

@@ -166,61 +166,62 @@ func truth(a, b bool) int {
 	return -1
 }
 
-// holdings describes the good backups of this cluster in a store.
-type holdings struct {
+// Holdings are what a store has of the good backups of a cluster.
+type Holdings struct {
+	// Newest is the newest good backup by generation and revision, whatever its time. Its Name is empty if there is none.
+	Newest Meta
+	// Count is the number of good backups.
+	Count int
+	// Failed are the backups that a verification or a drill has found to be bad, the last one made first. Skipped are
+	// those of them that would be newer than Newest.
+	Failed  []Backup
+	Skipped []Backup
+	// Doubt is the error of [Doubt], nil if there is none.
+	Doubt error
 	// made is the last backup made so far, from which the schedule counts. A backup from the future, of a node whose clock
 	// is ahead, must not delay the schedule of nodes whose clocks are right.
 	made Meta
-	// newest is the newest by generation and revision, whatever its time.
-	newest Meta
-	// count is the number of good backups.
-	count int
-	// skipped are the bad backups that would be newer than newest, the newest first. failed are all bad backups of this
-	// cluster, those with a proof against them.
-	skipped, failed []Backup
-	// doubt is the error of [Doubt], nil if there is none.
-	doubt error
 }
 
 // hold returns the holdings of a store at the time now, with empty names if there are none. A legacy backup does not
 // count, because the schedule did not make it.
-func hold(ctx context.Context, store Store, id Identity, now time.Time) (holdings, error) {
+func hold(ctx context.Context, store Store, id Identity, now time.Time) (Holdings, error) {
 	backups, err := List(ctx, store, id)
 	if err != nil {
-		return holdings{}, err
+		return Holdings{}, err
 	}
 	return holdingsOf(backups, now), nil
 }
 
 // holdingsOf is hold for a listing.
-func holdingsOf(backups []Backup, now time.Time) (h holdings) {
-	h.doubt = Doubt(backups, now)
+func holdingsOf(backups []Backup, now time.Time) (h Holdings) {
+	h.Doubt = Doubt(backups, now)
 	backups = slices.DeleteFunc(slices.Clone(backups),
 		func(b Backup) bool { return b.Foreign || b.Legacy || b.Problem != "" || b.Verified.IsZero() })
 	slices.SortStableFunc(backups, func(a, b Backup) int { return byTime(a.Meta, b.Meta) })
 	for _, b := range backups {
 		if b.Failed != nil {
-			h.failed = append(h.failed, b)
+			h.Failed = append(h.Failed, b)
 			continue
 		}
-		h.count++
+		h.Count++
 		if !b.Created.After(now) {
 			h.made = b.Meta
 		}
 	}
-	slices.Reverse(h.failed)
+	slices.Reverse(h.Failed)
 	newest, _ := Newest(backups, now)
-	h.newest, h.skipped = newest.Meta, Skipped(backups, now)
+	h.Newest, h.Skipped = newest.Meta, Skipped(backups, now)
 	return h
 }
 
 // saved adds a backup that was just made.
-func (h holdings) saved(m Meta) holdings {
-	if h.newest.Name == "" || m.compare(h.newest) > 0 {
-		h.newest = m
+func (h Holdings) saved(m Meta) Holdings {
+	if h.Newest.Name == "" || m.compare(h.Newest) > 0 {
+		h.Newest = m
 	}
-	h.skipped = slices.DeleteFunc(slices.Clone(h.skipped), func(b Backup) bool { return b.compare(m) < 0 })
+	h.Skipped = slices.DeleteFunc(slices.Clone(h.Skipped), func(b Backup) bool { return b.compare(m) < 0 })
 	h.made = m
-	h.count++
+	h.Count++
 	return h
 }

@@ -6,17 +6,8 @@ import "time"
 type Status struct {
 	// Leading is whether this node leads, so that the schedule runs here.
 	Leading bool
-	// Newest is the newest good backup in the main store that this node knows of, by generation and revision. Its Name is
-	// empty if the node knows none. Every node reads the store once a minute.
-	Newest Meta
-	// Count is the number of good backups of the cluster in the store.
-	Count int
-	// Failed are the backups that a verification or a drill has found to be bad, the last one made first. Skipped are
-	// those of them that would be newer than Newest.
-	Failed  []Backup
-	Skipped []Backup
-	// Doubt is the error of [Doubt] for the backups in the store, nil if there is none.
-	Doubt error
+	// Holdings are what the main store has, as far as this node knows. Every node reads the store once a minute.
+	Holdings
 	// Asked is when the store last provided all this, or zero. StoreError is why it did not answer the last time, or "".
 	Asked      time.Time
 	StoreError string
@@ -73,9 +64,7 @@ func (k *Keeper) Status() Status {
 	s := &k.state
 	st := s.told
 	st.Leading = leads
-	st.Newest, st.Count, st.Failed, st.Skipped = s.holds.newest, s.holds.count, s.holds.failed, s.holds.skipped
-	st.Doubt = s.holds.doubt
-	st.Drill, st.Prune = k.drills.status(), k.pruner.account()
+	st.Holdings, st.Drill, st.Prune = s.holds, k.drills.status(), k.pruner.account()
 	st.Drill.Off = k.cfg.NoDrill()
 	if !st.Leading {
 		return st

@@ -60,7 +60,7 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]
 	if !fresher {
 		k.know(h)
 	}
-	for _, b := range h.failed {
+	for _, b := range h.Failed {
 		key := b.Name + " " + b.Failed.At.String()
 		if !told[key] {
 			told[key] = true

@@ -20,7 +20,8 @@ func made(name string, old time.Duration) snapshot.Backup {
 
 func TestBackupText(t *testing.T) {
 	leading := snapshot.Status{
-		Leading: true, Newest: made("2026-07-01T11:55:00Z-000000", 5*time.Minute).Meta, Due: noon.Add(10 * time.Minute),
+		Leading: true, Due: noon.Add(10 * time.Minute),
+		Holdings: snapshot.Holdings{Newest: made("2026-07-01T11:55:00Z-000000", 5*time.Minute).Meta},
 		Drill: snapshot.DrillStatus{
 			Last: snapshot.Drill{Name: "2026-07-01T09:00:00Z-000000", Time: noon.Add(-3 * time.Hour), Took: 2300 * time.Millisecond}, Due: noon.Add(21 * time.Hour),
 		},
@@ -33,9 +34,10 @@ func TestBackupText(t *testing.T) {
 	failing.Prune = snapshot.PruneStatus{Last: noon, Kept: map[string]string{"b": "locked", "a": "locked until 2027"}}
 	off := leading
 	off.Drill = snapshot.DrillStatus{Off: "no identity"}
-	old := snapshot.Status{Newest: made("2026-06-01T00:00:00Z-000000", 30*24*time.Hour).Meta}
+	old := snapshot.Status{Holdings: snapshot.Holdings{Newest: made("2026-06-01T00:00:00Z-000000", 30*24*time.Hour).Meta}}
 	// Without a quorum nobody leads.
-	follower := snapshot.Status{Newest: leading.Newest, Count: 12, Asked: noon.Add(-30 * time.Second)}
+	follower := snapshot.Status{Holdings: snapshot.Holdings{Newest: leading.Newest, Count: 12},
+		Asked: noon.Add(-30 * time.Second)}
 	rotten := made("2026-07-01T11:58:00Z-000000", 2*time.Minute)
 	rotten.Failed = &snapshot.Proof{Kind: snapshot.ProofVerify, By: "ops@far", At: noon.Add(-time.Minute), Error: "stored bytes: want 1, got 2"}
 	bad := follower

@@ -20,7 +20,8 @@ func TestBackupFindings(t *testing.T) {
 		want   []health.Code
 	}{
 		{snapshot.Status{}, nil},
-		{snapshot.Status{Leading: true, Newest: snapshot.Meta{Name: "x", Cluster: "main", Created: moment, Verified: moment}, Due: moment}, nil},
+		{snapshot.Status{Leading: true, Due: moment, Holdings: snapshot.Holdings{
+			Newest: snapshot.Meta{Name: "x", Cluster: "main", Created: moment, Verified: moment}}}, nil},
 		{snapshot.Status{Leading: true, Overdue: true, Due: moment}, []health.Code{health.BackupOverdue}},
 		{snapshot.Status{Leading: true, Failures: 2, LastError: "EIO", Spooled: []string{"x"}}, []health.Code{health.BackupSpooled, health.BackupFails}},
 		{snapshot.Status{Leading: true, Due: moment, Drill: snapshot.DrillStatus{Off: "no identity"}}, nil},
