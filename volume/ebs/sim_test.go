@@ -15,7 +15,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"holdfast/integration/tier"
 )
+
+// simWhole is the number of lives of a whole simulation. CI lives a share of them each day.
+const simWhole = 4000
 
 var (
 	simSeed  = flag.Uint64("sim.seed", 0, "live only this life, and print it")
@@ -124,32 +129,32 @@ func TestSimulation(t *testing.T) {
 		}
 		return
 	}
-	lives := uint64(4000)
+	lives, shares := uint64(simWhole), 3
 	if testing.Short() {
-		lives = 200
+		lives, shares = 200, 1
 	}
 	if n, err := strconv.ParseUint(os.Getenv("HOLDFAST_SIM_SEEDS"), 10, 64); err == nil { // the soak
-		lives = n
+		lives, shares = n, 1
 	}
 	if *simLives != 0 {
-		lives = *simLives
+		lives, shares = *simLives, 1
 	}
-	seeds := simHard(t)
-	hard := uint64(len(seeds))
+	var others []uint64
+	for seed := uint64(1); seed <= lives; seed++ {
+		others = append(others, seed)
+	}
+	seeds := append(simHard(t), tier.Share(t, shares, others)...)
 	var mu sync.Mutex
 	all := map[string]int{}
-	var next atomic.Uint64
+	var next atomic.Int64
 	var bad atomic.Bool
 	t.Run("lives", func(t *testing.T) {
 		for range runtime.GOMAXPROCS(0) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
 				sum := map[string]int{}
-				for n := next.Add(1); n <= lives+hard && !bad.Load(); n = next.Add(1) {
-					seed := n - hard
-					if n <= hard {
-						seed = seeds[n-1]
-					}
+				for n := next.Add(1); n <= int64(len(seeds)) && !bad.Load(); n = next.Add(1) {
+					seed := seeds[n-1]
 					broken, tally := simulate(t, seed, simLife(seed), nil)
 					if broken != "" {
 						bad.Store(true)
