@@ -174,6 +174,9 @@ type pushed struct {
 	Vsn         []uint8
 }
 
+// sifted is the size in bytes of the pieces in which sift keeps a message.
+const sifted = 64 << 10
+
 // sift reads a message and writes it again, to be read from now on: its header, which says how many processes follow
 // and how many bytes for the delegates, at most limit; the processes; its speaker, and what is for the delegates. It
 // takes room only when it has come. It is written again so that memberlist's decoder need not agree with ours.
@@ -213,10 +216,18 @@ func (s *stream) sift(head any, processes, size *int, limit int) error {
 		}
 	}
 	out.Write(speaker)
-	if _, err := io.CopyN(&out, s.read, int64(n)); err != nil {
-		return err
+	s.left = out.Len() + n + 1 // its end is read, too
+	pieces := []io.Reader{&out}
+	for n > 0 { // a buffer that grows would allocate several times as much
+		var piece bytes.Buffer
+		piece.Grow(min(n, sifted) + bytes.MinRead)
+		read, err := io.CopyN(&piece, s.read, int64(min(n, sifted)))
+		if err != nil {
+			return err
+		}
+		pieces, n = append(pieces, &piece), n-int(read)
 	}
-	s.read, s.left = bufio.NewReader(&out), out.Len()+1 // its end is read, too
+	s.read = bufio.NewReader(io.MultiReader(pieces...))
 	return nil
 }
 

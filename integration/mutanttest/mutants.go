@@ -21,6 +21,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"holdfast/integration/tier"
 )
 
 // Mutant is a change that disables a guard: the text Old, which File must contain once, becomes New.
@@ -37,7 +39,11 @@ type Mutant struct {
 // chosen is the environment variable with the number of the mutant that a test binary runs.
 const chosen = "HOLDFAST_MUTANT"
 
-// Check builds the package in the current directory with the mutants, and runs the test of each.
+// shares is in how many days CI runs all mutants of a package.
+const shares = 3
+
+// Check builds the package in the current directory with the mutants of this run, a share of them in CI, and runs the
+// test of each.
 func Check(t *testing.T, mutants []Mutant) {
 	t.Helper()
 	if testing.Short() {
@@ -47,6 +53,7 @@ func Check(t *testing.T, mutants []Mutant) {
 	if t.Failed() {
 		return
 	}
+	mutants = tier.Share(t, shares, mutants)
 	b := newBuild(t)
 	var apart []int
 	for i, m := range mutants {
