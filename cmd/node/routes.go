@@ -171,7 +171,7 @@ type SaveEvent struct {
 
 // wouldSave returns the metadata of the backup that would be saved now, and an error if none could be saved.
 func (n routes) wouldSave(ctx context.Context) (snapshot.Meta, error) {
-	tx, meta, err := source{n.node}.Begin(ctx)
+	tx, meta, err := source(n).Begin(ctx)
 	if err != nil {
 		return meta, err
 	}
