@@ -63,8 +63,7 @@ func (o steady) lead(note Said) Action {
 		note := next.said()
 		switch {
 		// A promotion finishes what has begun.
-		case next.acts() && (held == "" || frozen == "" && next.Kind == Promote) &&
-			(!corrupt || upkeep(o).replacesCorrupt(next)):
+		case next.acts() && (held == "" || frozen == "" && next.Kind == Promote) && (!corrupt || upkeep(o).replacesCorrupt(next)):
 			return next
 		case next.Kind == Resize || next.Kind == HandOver:
 			note = say("the change of the slots waits")
