@@ -49,7 +49,7 @@ var errGiveWay = errors.New("a backup was asked for meanwhile: repeat the drill"
 // drillAt returns when the next drill is due, which is in the past if that is not known. ok is false if none is
 // planned. The caller has mu.
 func (k *Keeper) drillAt(now time.Time) (at time.Time, ok bool) {
-	if k.restore == nil || k.cfg.NoDrill() != "" || !k.state.known || k.state.holds.Newest.Name == "" {
+	if k.restore == nil || k.cfg.NoDrill() != "" || !k.state.known || k.state.told.Newest.Name == "" {
 		return time.Time{}, false
 	}
 	return k.drills.next(k.cfg.Drill, k.cfg.Retry, now), true
@@ -89,7 +89,7 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 	ctx, giveWay := context.WithCancelCause(ctx)
 	defer giveWay(nil)
 	k.mu.Lock()
-	limit := min(maxDrill, max(minDrill, k.schedule.next(k.state.holds.made.Created).Sub(start)))
+	limit := min(maxDrill, max(minDrill, k.schedule.next(k.state.told.made.Created).Sub(start)))
 	if k.schedule.off() {
 		limit = maxDrill
 	}

@@ -74,10 +74,9 @@ func (t turn) wait(ctx context.Context) (release func(), err error) {
 type state struct {
 	told       Status    // as far as it does not depend on the time: the method Status adds the rest
 	leading    time.Time // since when this node leads, or zero
-	known      bool      // holds is as complete as it can be: read or written since this node leads
-	holds      Holdings
-	learned    int    // how often holds was learned
-	distrusted string // the backup in the spool that could not be copied as it is
+	known      bool      // its Holdings are as complete as they can be: read or written since this node leads
+	learned    int       // how often its Holdings were learned
+	distrusted string    // the backup in the spool that could not be copied as it is
 	attempted  time.Time
 	logged     string // the last logged reason in a series of failures
 }
@@ -108,7 +107,7 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 	k.series = newSeries(reg, func() float64 {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		return rpo(k.state.holds.made, time.Now())
+		return rpo(k.state.told.made, time.Now())
 	})
 	k.drills = &drills{store: stores.Main, cluster: cluster, series: k.series.drill, lg: lg}
 	k.pruner = &pruner{store: stores.Main, series: k.series.prune, lg: lg}
@@ -211,8 +210,8 @@ func (s *state) due(sched schedule, now time.Time) time.Time {
 	switch {
 	case s.told.Failures > 0:
 		return sched.retryAt(s.attempted, s.told.Failures)
-	case s.known && s.holds.made.Name != "" && !s.holds.made.Created.After(now.Add(skew)):
-		return sched.next(s.holds.made.Created)
+	case s.known && s.told.made.Name != "" && !s.told.made.Created.After(now.Add(skew)):
+		return sched.next(s.told.made.Created)
 	}
 	return time.Time{}
 }
@@ -359,7 +358,7 @@ func (k *Keeper) options(progress func(Progress)) Options {
 func (k *Keeper) know(h Holdings) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.state.holds, k.state.known = h, true
+	k.state.told.Holdings, k.state.known = h, true
 	k.state.told.Asked, k.state.told.StoreError = time.Now(), ""
 	k.state.learned++
 	k.series.newest.know(h)
@@ -368,7 +367,7 @@ func (k *Keeper) know(h Holdings) {
 // saved adds a new backup to the known content of the main store.
 func (k *Keeper) saved(m Meta) {
 	k.mu.Lock()
-	h := k.state.holds.saved(m)
+	h := k.state.told.Holdings.saved(m)
 	k.mu.Unlock()
 	k.know(h)
 }

@@ -110,7 +110,7 @@ func (k *Keeper) countSpooled(ctx context.Context) {
 	defer k.mu.Unlock()
 	var names []string
 	for _, b := range backups {
-		if b.own() && (k.state.holds.Newest.Name == "" || b.compare(k.state.holds.Newest) > 0) {
+		if b.own() && (k.state.told.Newest.Name == "" || b.compare(k.state.told.Newest) > 0) {
 			names = append(names, b.Name)
 		}
 	}

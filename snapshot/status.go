@@ -64,7 +64,7 @@ func (k *Keeper) Status() Status {
 	s := &k.state
 	st := s.told
 	st.Leading = leads
-	st.Holdings, st.Drill, st.Prune = s.holds, k.drills.status(), k.pruner.account()
+	st.Drill, st.Prune = k.drills.status(), k.pruner.account()
 	st.Drill.Off = k.cfg.NoDrill()
 	if !st.Leading {
 		return st
@@ -84,8 +84,8 @@ func (k *Keeper) Status() Status {
 	if st.Due = best.due(k.schedule, now); st.Due.IsZero() {
 		st.Due = leading
 	}
-	since := s.holds.made.Created
-	if !s.known || s.holds.made.Name == "" { // then the time since this node leads counts
+	since := s.told.made.Created
+	if !s.known || s.told.made.Name == "" { // then the time since this node leads counts
 		since = leading
 	}
 	st.Overdue = k.schedule.overdue(since, now)

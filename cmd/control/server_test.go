@@ -460,12 +460,7 @@ func TestSocketInThePlaceOfAFile(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	left.SetUnlinkOnClose(false)
-	if err := left.Close(); err != nil {
+	if err := listenElse(t, path).Close(); err != nil {
 		t.Fatal(err)
 	}
 	l, err := listenAt(path, zap.NewNop())

@@ -16,6 +16,17 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
+// listenElse listens as another process does, whose socket is left behind when it ends.
+func listenElse(t *testing.T, path string) *net.UnixListener {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	return l
+}
+
 // A node whose socket was removed can be asked again.
 func TestSocketIsMadeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
@@ -65,11 +76,7 @@ func TestSocketOfAnotherProcess(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	other, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other.SetUnlinkOnClose(false)
+	other := listenElse(t, path)
 	theirs, err := os.Lstat(path)
 	if err != nil {
 		t.Fatal(err)

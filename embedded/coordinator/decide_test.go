@@ -26,7 +26,8 @@ func TestPanicIsToldAndWaitedFor(t *testing.T) {
 	if got := c.History(time.Time{}).Entries; len(got) != 1 || got[0].Kind != entryBug || got[0].Error != bug {
 		t.Errorf("history: got %+v", got)
 	}
-	if c.status.bugs.guard(theDecision, func() { panic(errors.New("a nil map")) }); len(c.History(time.Time{}).Entries) != 1 {
+	c.status.bugs.guard(theDecision, func() { panic(errors.New("a nil map")) })
+	if len(c.History(time.Time{}).Entries) != 1 {
 		t.Error("the same bug was told twice")
 	}
 	if bug := c.status.bugs.guard(theDecision, func() {}); bug != "" || c.status.looked(plan.Observation{}).Bugs != nil {

@@ -429,7 +429,8 @@ func TestSituations(t *testing.T) {
 		{"the newest is bad", func(f *Facts) { f.node(0).Backup.Skipped, f.node(0).Backup.Name = "x", "w" }, BackupBad, Degrading, "the newest backup, x, is bad: the newest good one is w", Degraded},
 		{"none is good", func(f *Facts) { f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "x, is bad, and the store holds NO good one", Degraded},
 		{"one that may hold more", func(f *Facts) { f.node(0).Backup.Doubt = "backup x does not tell what it holds: torn" },
-			BackupDoubt, Warning, "backup x does not tell what it holds: torn; if the cluster or its majority is lost, nothing is restored or recovered automatically", Healthy},
+			BackupDoubt, Warning, "backup x does not tell what it holds: torn; if the cluster or its " +
+				"majority is lost, nothing is restored or recovered automatically", Healthy},
 		{"a damaged one", func(f *Facts) { f.Store.Broken = Sample{1, "b2: torn"} }, BackupBroken, Warning, "never verified, such as b2: torn", Healthy},
 		{"another cluster's", func(f *Facts) { f.Store.Foreign = 1 }, BackupForeign, Warning, "1 backup", Healthy},
 		{"one that was never finished", func(f *Facts) { f.Store.Left = 2 }, BackupLeft, Warning, "2 backups", Healthy},
