@@ -147,18 +147,20 @@ func (s *scanner) seeds(ctx context.Context, alone bool) []string {
 	identified := s.self().Instance != ""
 	s.mu.Lock()
 	v, known := s.view, identified || s.observing
-	age := time.Since(v.at)
-	due := known && alone && age >= max(v.looks, aloneFirst) && !time.Now().Before(v.next.Add(-s.cfg.ScanEvery))
-	if due {
-		s.view.looks = min(max(2*v.looks, aloneFirst), aloneLast)
+	due := known && alone && time.Since(v.at) >= max(v.looks, aloneFirst)
+	if v.err != nil && time.Now().Before(v.next) {
+		due = false
 	}
 	if !alone {
 		s.view.looks = 0
 	}
 	s.mu.Unlock()
 	if due {
-		if fresh, err := s.look(ctx); err == nil {
+		if fresh, err := s.look(ctx); err == nil { // an error has its own pauses
 			v.volumes = fresh
+			s.mu.Lock()
+			s.view.looks = min(max(2*v.looks, aloneFirst), aloneLast)
+			s.mu.Unlock()
 		}
 	}
 	found := map[string]bool{}
