@@ -2,9 +2,8 @@ package cmd
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/spf13/cobra"
 )
@@ -60,8 +59,7 @@ func rejoin(c *cobra.Command, f *proposalFlags) error {
 	if err != nil {
 		return err
 	}
-	path := "/rejoin?" + url.Values{"dry": {strconv.FormatBool(f.DryRun)}}.Encode()
-	if err := client.Do(c.Context(), http.MethodPost, path); err != nil {
+	if err := client.Do(c.Context(), http.MethodPost, fmt.Sprintf("/rejoin?dry=%t", f.DryRun)); err != nil {
 		return err
 	}
 	if f.DryRun {

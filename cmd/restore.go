@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"holdfast/cmd/backups"
 	"holdfast/cmd/proposal"
@@ -73,10 +72,18 @@ func newRestoreCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.Foreign, "force-foreign", false, "restore another cluster's backup")
 	c.Flags().StringSliceVar(&f.Lost, "lost", nil, "`slots` whose disks are gone for good")
 	c.Flags().StringVar(&dir.Path, "to", "", "write a data directory `DIR` from the backup; restore no cluster")
-	addDirectoryFlags(c.Flags(), &dir)
-	c.Flags().Lookup("revision-bump").
-		Usage = "raise the revision by this `number`, or more where that is not beyond the last known one (default " +
-		"restore.revision-bump)"
+	c.Flags().StringVar(&dir.MemberName, "member-name", "",
+		"with --to: the member's `name` in etcd (default cluster.member-name with the slot)")
+	c.Flags().StringVar(&dir.Slot, "slot", "",
+		"with --to: the `slot` in the member's name (default the first of cluster.slots)")
+	c.Flags().StringVar(&dir.InitialCluster, "initial-cluster", "",
+		"with --to: `name=URL,...` of all members of the new cluster (default this one alone at "+backups.DefaultPeerURL+")")
+	c.Flags().StringVar(&dir.Token, "token", "",
+		"with --to: the cluster's `token`, the same for all its members and never used before (default made of the "+
+			"backup's name)")
+	c.Flags().Int64Var(&dir.Bump, "revision-bump", -1,
+		"raise the revision by this `number`, or more where that is not beyond the last known one (default "+
+			"restore.revision-bump)")
 	return c
 }
 
@@ -91,18 +98,4 @@ func restoreTo(c *cobra.Command, o proposal.Operator, name string, dir backups.D
 		return err
 	}
 	return sayDry(c, "%s", would)
-}
-
-// addDirectoryFlags adds the flags that only `restore --to` has.
-func addDirectoryFlags(fs *pflag.FlagSet, d *backups.Directory) {
-	fs.StringVar(&d.MemberName, "member-name", "",
-		"with --to: the member's `name` in etcd (default cluster.member-name with the slot)")
-	fs.StringVar(&d.Slot, "slot", "", "with --to: the `slot` in the member's name (default the first of cluster.slots)")
-	fs.StringVar(&d.InitialCluster, "initial-cluster", "",
-		"with --to: `name=URL,...` of all members of the new cluster (default this one alone at "+backups.DefaultPeerURL+")")
-	fs.StringVar(&d.Token, "token", "",
-		"with --to: the cluster's `token`, the same for all its members and never used before (default made of the "+
-			"backup's name)")
-	fs.Int64Var(&d.Bump, "revision-bump", -1,
-		"with --to: raise the revision by this `number` (default restore.revision-bump; 0 keeps it, for a copy to look into)")
 }

@@ -29,6 +29,14 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 // command uses this code for anything else.
 const exitUsage = 64
 
+// exitIf returns err or, if there is none and the result is bad, exit code 1. The command has printed the result.
+func exitIf(bad bool, err error) error {
+	if err == nil && bad {
+		return exitCode(1)
+	}
+	return err
+}
+
 // usageError marks an error in the command line or the configuration.
 type usageError struct{ error }
 
@@ -126,32 +134,18 @@ func newRoot() *cobra.Command {
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
 	)
 	root.AddCommand(newChildCommands()...)
-	markUsage(root)
+	finish(root)
 	cobra.AddTemplateFunc("flagsText", config.FlagsText)
 	root.SetUsageTemplate(strings.NewReplacer("{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}",
 		"{{flagsText .LocalFlags}}",
 		"{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}",
 		"{{flagsText .InheritedFlags}}").Replace(root.UsageTemplate()))
-	completeOutput(root)
 	return root
 }
 
-// completeOutput registers shell completion for the formats of --output, in c and all commands below it.
-func completeOutput(c *cobra.Command) {
-	if f := c.Flags().Lookup("output"); f != nil {
-		if o, ok := f.Value.(*output); ok {
-			// It fails only for a flag that does not exist.
-			_ = c.RegisterFlagCompletionFunc("output",
-				cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))
-		}
-	}
-	for _, below := range c.Commands() {
-		completeOutput(below)
-	}
-}
-
-// markUsage makes cobra's errors about flags and arguments usage errors, in c and all commands below it.
-func markUsage(c *cobra.Command) {
+// finish makes cobra's errors about flags and arguments usage errors, and completes the formats of --output in a shell,
+// in c and all commands below it.
+func finish(c *cobra.Command) {
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c.HasSubCommands() && c.Flags().NArg() > 0 { // the command is unknown, and so are its flags
 			return c.RunE(c, c.Flags().Args())
@@ -161,8 +155,15 @@ func markUsage(c *cobra.Command) {
 	if args := c.Args; args != nil {
 		c.Args = func(c *cobra.Command, all []string) error { return usage(args(c, all)) }
 	}
+	if f := c.Flags().Lookup("output"); f != nil {
+		if o, ok := f.Value.(*output); ok {
+			// It fails only for a flag that does not exist.
+			_ = c.RegisterFlagCompletionFunc("output",
+				cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
 	for _, below := range c.Commands() {
-		markUsage(below)
+		finish(below)
 	}
 }
 

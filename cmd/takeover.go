@@ -28,11 +28,7 @@ func newTakeoverCheckCommand() *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, dirs []string) error {
 			r := takeover.Check(dirs)
-			err := format.write(c, r, r.Text())
-			if err == nil && r.Obstacles > 0 {
-				return exitCode(1)
-			}
-			return err
+			return exitIf(r.Obstacles > 0, format.write(c, r, r.Text()))
 		},
 	}
 	format.add(c.Flags())

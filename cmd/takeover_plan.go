@@ -35,9 +35,5 @@ func newTakeoverPlanCommand() *cobra.Command {
 // planTakeover prints the plan of a takeover of this machine with the configuration of its node.
 func planTakeover(c *cobra.Command, loaded *config.Loaded, dir string, format output) error {
 	p := takeover.Judge(takeover.Look(c.Context(), loaded, dir))
-	err := format.write(c, p, p.Text())
-	if err == nil && p.Obstacles > 0 {
-		return exitCode(1)
-	}
-	return err
+	return exitIf(p.Obstacles > 0, format.write(c, p, p.Text()))
 }

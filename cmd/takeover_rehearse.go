@@ -46,11 +46,7 @@ func newTakeoverRehearseCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("not rehearsed: %w", err)
 			}
-			err = format.write(c, r, r.Text())
-			if err == nil && r.Stopped != "" {
-				return exitCode(1)
-			}
-			return err
+			return exitIf(r.Stopped != "", format.write(c, r, r.Text()))
 		}),
 	}
 	addClientFlags(c.Flags(), append(shownForStores, "cluster.slots", "etcd.peer-url", "stop.hold")...)

@@ -31,13 +31,8 @@ func newTakeoverStatusCommand() *cobra.Command {
 				}
 				return err
 			}
-			if err := format.write(c, t, show.Takeover(t)); err != nil {
-				return err
-			}
-			if t.Phase == health.TakeoverMixed || t.Phase == health.TakeoverReturning || len(t.Waiting) > 0 {
-				return exitCode(1)
-			}
-			return nil
+			open := t.Phase == health.TakeoverMixed || t.Phase == health.TakeoverReturning || len(t.Waiting) > 0
+			return exitIf(open, format.write(c, t, show.Takeover(t)))
 		}),
 	}
 	addClientFlags(c.Flags())

@@ -1,12 +1,14 @@
 package cmd
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
+	"holdfast/cmd/show"
 )
 
 func newTLSShowCommand() *cobra.Command {
@@ -23,15 +25,8 @@ func newTLSShowCommand() *cobra.Command {
 		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
 			now := time.Now()
 			shown := certificates.Look(c.Context(), l.Config, now)
-			if err := format.write(c, shown, shown.Text(now)); err != nil {
-				return err
-			}
-			for _, s := range shown.Certificates {
-				if s.Expired || s.Error != "" {
-					return exitCode(1)
-				}
-			}
-			return nil
+			bad := func(s show.Certificate) bool { return s.Expired || s.Error != "" }
+			return exitIf(slices.ContainsFunc(shown.Certificates, bad), format.write(c, shown, shown.Text(now)))
 		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)

@@ -36,11 +36,7 @@ func newVolumeRepairWALCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = format.write(c, r, repairText(args[0], r))
-			if err == nil && r.Obstacle != "" {
-				return exitCode(1)
-			}
-			return err
+			return exitIf(r.Obstacle != "", format.write(c, r, repairText(args[0], r)))
 		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")

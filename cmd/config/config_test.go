@@ -107,7 +107,7 @@ func TestDefaultYAMLIsTheDefault(t *testing.T) {
 		t.Errorf("default.yaml loads to\n%+v, want\n%+v", l.Config, defaults)
 	}
 	for name, text := range helpTexts() {
-		if got, want := strings.Contains(text, "(reload)"), slices.Contains(reloadableKeys(), name); got != want {
+		if got, want := strings.Contains(text, "(reload)"), slices.Contains(reloadableKeys, name); got != want {
 			t.Errorf("%s: default.yaml says it can be reloaded: %v, want %v", name, got, want)
 		}
 	}

@@ -187,7 +187,7 @@ func (c *fileCheck) one(key, path string, closed fs.FileMode) {
 	if err != nil {
 		return // reported when it is used; a node must be able to start and unmount a dead device
 	}
-	if !c.owned(info) {
+	if uid := ownerOf(info); uid != 0 && uid != c.uid {
 		c.fail(key, path, info, "it belongs to somebody else", fmt.Sprintf("chown %d %s", c.uid, path))
 	}
 	if info.Mode().Perm()&closed != 0 {
@@ -231,11 +231,6 @@ func really(path string) string {
 		path = real
 	}
 	return Abs(path)
-}
-
-func (c *fileCheck) owned(info fs.FileInfo) bool {
-	uid := ownerOf(info)
-	return uid == 0 || uid == c.uid
 }
 
 func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }

@@ -7,24 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
-
 	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 	"holdfast/embedded/settings"
 )
-
-// newCertificates makes the keeper of the node's certificates, for any tls.mode. It reads nothing yet.
-func (n *node) newCertificates(lg *zap.Logger, reg prometheus.Registerer) (*pki.Keeper, error) {
-	source := AuthoritySource(n.cfg, n.store)
-	if n.editions != nil { // unlike a command, a node also makes editions
-		source = n.editions
-	}
-	return pki.New(n.cfg.TLS, TLSIdentity(n.cfg), source, lg, reg)
-}
 
 // peerName is a DNS name in every member's certificate.
 func peerName(cfg config.Config) string { return "peer." + cfg.Zone() }

@@ -72,15 +72,9 @@ func look(f *health.File) error {
 	if err != nil {
 		return err
 	}
-	f.Certs, err = certificates(data)
-	return err
-}
-
-// certificates returns the certificates in a PEM file.
-func certificates(data []byte) (all []health.Certificate, err error) {
 	found, err := pki.CertificatesIn(data)
 	for _, c := range found {
-		all = append(all, health.Certificate{Subject: c.Subject.String(), From: c.NotBefore, Until: c.NotAfter})
+		f.Certs = append(f.Certs, health.Certificate{Subject: c.Subject.String(), From: c.NotBefore, Until: c.NotAfter})
 	}
-	return all, err
+	return err
 }

@@ -42,11 +42,7 @@ func (r *released) again(to string) (health.Release, error) {
 	return *last, nil
 }
 
-// takeover returns the state of the takeover of another program's cluster.
-func (n routes) takeover(ctx context.Context) health.Takeover {
-	return n.takeoverOf(n.statusOfAll(ctx))
-}
-
+// takeoverOf returns the state of the takeover of another program's cluster, from the status of all nodes.
 func (n routes) takeoverOf(s health.ClusterStatus) health.Takeover {
 	o := n.coord.Now().Observation
 	record := o.Disk.Ledger.Record
@@ -200,7 +196,7 @@ func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 		in.Etcd = etcdStatus(e, nil)
 		in.Own = n.etcd.MemberNames()[e.ID]
 	}
-	for _, m := range n.takeover(ctx).Members {
+	for _, m := range n.takeoverOf(s).Members {
 		if m.Connected && !m.Ours {
 			in.Foreign++
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -34,8 +33,12 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 		return fmt.Errorf("%s; nothing was changed", s.Obstacle)
 	}
 	act := o.Yes && !o.DryRun
-	if err := o.showRecovery(s, survivor, act); err != nil {
-		return err
+	if !o.JSON {
+		fmt.Fprint(o.Out, s.text(survivor, act))
+	} else if !act {
+		if err := show.JSON(o.Out, s); err != nil {
+			return err
+		}
 	}
 	undeclared := s.Able && len(o.Lost) == 0
 	switch {
@@ -73,16 +76,4 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 			"changed; if that is not this cluster, say --overrule %s", alive.Stand, alive.from, alive.Disk)
 	}
 	return c.carryOut(ctx, p, v)
-}
-
-// showRecovery shows the survivors, and what will or would be done.
-func (o Operator) showRecovery(s recovery, survivor string, act bool) error {
-	switch {
-	case !o.JSON:
-		_, err := io.WriteString(o.Out, s.text(survivor, act))
-		return err
-	case act:
-		return nil
-	}
-	return show.JSON(o.Out, s)
 }
