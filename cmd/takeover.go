@@ -1,9 +1,18 @@
 package cmd
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/config"
+	"holdfast/cmd/control"
+	"holdfast/cmd/show"
 	"holdfast/cmd/takeover"
+	"holdfast/embedded/health"
 )
 
 func newTakeoverCommand() *cobra.Command {
@@ -31,6 +40,63 @@ func newTakeoverCheckCommand() *cobra.Command {
 			return exitIf(r.Obstacles > 0, format.write(c, r, r.Text()))
 		},
 	}
+	format.add(c.Flags())
+	return c
+}
+
+func newTakeoverPlanCommand() *cobra.Command {
+	var format output
+	c := &cobra.Command{
+		Use:   "plan [DIR]",
+		Short: "Show what would stop the takeover of this machine, and what a node would do here, step by step",
+		Long: "Show what would stop the takeover of this machine, and what a node would do here, step by step. Use the\n" +
+			"configuration that `holdfast run` will have; for etcd-manager's flags, use `holdfast etcd-manager FLAGS\n" +
+			"--plan`. The other program may run: it is asked for its members at the client address in the\n" +
+			"configuration. Nothing is changed.\n\n" +
+			"DIR is the directory of etcd's data, or the volume of etcd-manager; by default it comes from the\n" +
+			"configuration.\n\n" +
+			"Exit code: 0 if nothing is in the way, 1 if something is.",
+		Example: "  holdfast takeover plan --config holdfast.yaml",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, dirs []string) error {
+			return planTakeover(c, loaded, strings.Join(dirs, ""), format)
+		}),
+	}
+	addClientFlags(c.Flags(), append(providerFlags, "cluster.name", "cluster.slots", "etcd.peer-url", "snapshot.store")...)
+	format.add(c.Flags())
+	return c
+}
+
+// planTakeover prints the plan of a takeover of this machine with the configuration of its node.
+func planTakeover(c *cobra.Command, loaded *config.Loaded, dir string, format output) error {
+	p := takeover.Judge(takeover.Look(c.Context(), loaded, dir))
+	return exitIf(p.Obstacles > 0, format.write(c, p, p.Text()))
+}
+
+func newTakeoverStatusCommand() *cobra.Command {
+	var format output
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show how far a takeover is: who runs which member, what is frozen, and what to do next",
+		Long: "Show how far a takeover is: who runs which member, what is frozen until the end, and what to do next.\n" +
+			"Only the node on this machine is asked. On the way back it shows which members still run here.\n\n" +
+			"Exit code: 0 the takeover is over, or there is none, 1 another program runs members, 3 no node answers\n" +
+			"here.",
+		Args: cobra.NoArgs,
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
+			var t health.Takeover
+			if err := client.Get(c.Context(), http.MethodGet, "/takeover", &t); err != nil {
+				if errors.Is(err, control.ErrUnreachable) {
+					fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
+					return exitCode(3)
+				}
+				return err
+			}
+			open := t.Phase == health.TakeoverMixed || t.Phase == health.TakeoverReturning || len(t.Waiting) > 0
+			return exitIf(open, format.write(c, t, show.Takeover(t)))
+		}),
+	}
+	addClientFlags(c.Flags())
 	format.add(c.Flags())
 	return c
 }
