@@ -141,26 +141,15 @@ func (c *fileCheck) unused(cfg Config) bool {
 	}) == nil
 }
 
-// answers limits how long a look at the directories of backups or volumes may take.
+// answers limits how long a look at the directories of backups or volumes may take. Access to a directory of a dead
+// server may hang forever, and a member can start without it.
 const answers = 3 * time.Second
 
-// ifAnswered returns what look finds, or silent if that takes longer than answers. Access to a directory of a dead
-// server may hang forever, and a member can start without it.
-func ifAnswered(look func() []error, silent ...error) []error {
-	errs, ok := durable.Soon(answers, look)
-	if !ok {
-		return silent
-	}
-	return errs
-}
-
-// apart runs a check of paths that may hang.
+// apart runs a check of paths that may hang. It finds nothing if that takes longer than answers.
 func (c *fileCheck) apart(look func(c *fileCheck)) {
 	own := &fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
-	c.errs = append(c.errs, ifAnswered(func() []error {
-		look(own)
-		return own.errs
-	})...)
+	errs, _ := durable.Soon(answers, func() []error { look(own); return own.errs })
+	c.errs = append(c.errs, errs...)
 }
 
 // VolumeDirectory returns the directory that contains the volumes or their mounts, or that is the volume, with its key.
