@@ -28,14 +28,7 @@ func newDoctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what is wrong with the cluster, what it means, and what to do",
-		Long: "Show what is wrong with the cluster, what it means, and what to do: Kubernetes endpoints that a restore\n" +
-			"left behind, alarms, stale members, versions, clocks, slow and full disks, certificates that expire,\n" +
-			"backups, and what was switched off and forgotten. The node on this machine asks the others; without a\n" +
-			"node, only the files and the store are checked. A check that cannot run is reported as not-examined,\n" +
-			"never as ok. docs/findings.md lists all findings.\n\n" +
-			"--fix offers the repairs that carry no risk, one after the other, and asks before each.\n\n" +
-			"Exit code: 0 all is well, 1 warnings, 2 something is degraded or critical.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			if f.yes && !f.fix {
 				return usage(errors.New("--yes: says yes to the questions of --fix, which is missing"))

@@ -17,26 +17,6 @@ func newRestoreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore {NAME | latest} [--to DIR] | --confirm [ID] | --abort",
 		Short: "Replace the cluster's data with a backup, as a new generation",
-		Long: "Replace the cluster's data with a backup, as a new generation. It works from any machine with access to\n" +
-			"the store, with a quorum or without. On a machine that runs a node it follows the restore to the end.\n\n" +
-			"A cluster that has a leader ends only through that leader, when an operator confirms it on one of its\n" +
-			"nodes. On a node this command is the confirmation; elsewhere run `holdfast restore --confirm` on a node,\n" +
-			"or use control.remote with an operator's certificate. A cluster without a leader ends when its voters\n" +
-			"have left it, which takes at least 15 s.\n\n" +
-			"First the backup is verified completely. Then every member prepares: it fetches the backup, verifies it,\n" +
-			"and builds its new data beside the data in use, while the cluster serves. Until a majority has prepared,\n" +
-			"--abort or Ctrl-C aborts the restore and nothing has changed. After that there is no way back: the\n" +
-			"members stop, set their data aside, and start with the new data. Keys, leases, users and versions are\n" +
-			"those of the backup; the revision is raised, so that watchers start over. The data set aside is deleted\n" +
-			"when the member has served for restore.reclaim-after.\n\n" +
-			"--lost names slots whose disks are gone for good. It is needed if no majority of the members is here. If\n" +
-			"a named member comes back after all, it serves the old data until it hears of the restore.\n\n" +
-			"--to writes a data directory for any etcd instead, on any machine, and touches no cluster.\n\n" +
-			"Exit code: 0 if the cluster is restored and healthy or, where no node answers, if the members will\n" +
-			"restore it.",
-		Example: "  holdfast restore latest --dry-run\n  holdfast restore 2026-07-01T00:15:03Z-000042\n" +
-			"  holdfast restore latest --lost b,c --yes\n" +
-			"  holdfast restore latest --to ./restored --revision-bump 0",
 		Args: func(_ *cobra.Command, args []string) error {
 			if abort && confirm || abort != (len(args) == 0) && !confirm || len(args) > 1 {
 				return errors.New("say which backup, or latest; or --confirm, with or without the proposal's ID, or --abort " +

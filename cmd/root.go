@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -117,12 +118,8 @@ func codeOf(err error) int {
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "holdfast",
-		Short: "One binary that is a node of an etcd cluster: it runs, heals and backs it up",
-		Long: "holdfast is a node of an etcd cluster in one binary. It embeds etcd, finds its peers by gossip instead of\n" +
-			"DNS, claims the disk that gives it its identity, and saves verified snapshots.\n\n" +
-			"To see it:   holdfast demo      three nodes on this machine\n" +
-			"To use it:   holdfast run       one node; with --config FILE, one of several",
+		Use:           "holdfast",
+		Short:         "One binary that is a node of an etcd cluster: it runs, heals and backs it up",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -143,9 +140,25 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// finish makes cobra's errors about flags and arguments usage errors, and completes the formats of --output in a shell,
-// in c and all commands below it.
+// helpText has the help of the commands, and their examples, in a section for each command.
+//
+//go:embed help.md
+var helpText string
+
+// helpOf returns the help and the examples of the command with this path, such as "holdfast tls show".
+func helpOf(path string) (long, example string) {
+	_, section, _ := strings.Cut(helpText, "\n## "+path+"\n\n")
+	section, _, _ = strings.Cut(strings.TrimRight(section, "\n"), "\n\n## ")
+	long, example, _ = strings.Cut(section, "\n\nExamples:\n\n")
+	return long, example
+}
+
+// finish gives c and all commands below it their help. It makes cobra's errors about flags and arguments usage errors,
+// and completes the formats of --output in a shell.
 func finish(c *cobra.Command) {
+	if long, example := helpOf(c.CommandPath()); long != "" {
+		c.Long, c.Example = long, example
+	}
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c.HasSubCommands() && c.Flags().NArg() > 0 { // the command is unknown, and so are its flags
 			return c.RunE(c, c.Flags().Args())

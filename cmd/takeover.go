@@ -27,14 +27,7 @@ func newTakeoverCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check DIR...",
 		Short: "Find out what would keep this etcd from running on another etcd's data",
-		Long: "Find out what would keep this etcd from running on another etcd's data: members that only one of its\n" +
-			"lists has (phantoms), a log that cannot be replayed, data of a newer etcd. Nothing is changed.\n\n" +
-			"DIR contains etcd's directory `member`, or is a volume of etcd-manager, which has it in data/TOKEN and\n" +
-			"names the TOKEN in its file `state`. Name the directories of all members, because they may differ. Stop\n" +
-			"etcd on each of them first, or use copies.\n\n" +
-			"Exit code: 0 if nothing is in the way, 1 if something is.",
-		Example: "  holdfast takeover check /mnt/master-vol-0123456789abcdef0",
-		Args:    cobra.MinimumNArgs(1),
+		Args:  cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, dirs []string) error {
 			r := takeover.Check(dirs)
 			return exitIf(r.Obstacles > 0, format.write(c, r, r.Text()))
@@ -49,15 +42,7 @@ func newTakeoverPlanCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan [DIR]",
 		Short: "Show what would stop the takeover of this machine, and what a node would do here, step by step",
-		Long: "Show what would stop the takeover of this machine, and what a node would do here, step by step. Use the\n" +
-			"configuration that `holdfast run` will have; for etcd-manager's flags, use `holdfast etcd-manager FLAGS\n" +
-			"--plan`. The other program may run: it is asked for its members at the client address in the\n" +
-			"configuration. Nothing is changed.\n\n" +
-			"DIR is the directory of etcd's data, or the volume of etcd-manager; by default it comes from the\n" +
-			"configuration.\n\n" +
-			"Exit code: 0 if nothing is in the way, 1 if something is.",
-		Example: "  holdfast takeover plan --config holdfast.yaml",
-		Args:    cobra.MaximumNArgs(1),
+		Args:  cobra.MaximumNArgs(1),
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, dirs []string) error {
 			return planTakeover(c, loaded, strings.Join(dirs, ""), format)
 		}),
@@ -78,11 +63,7 @@ func newTakeoverStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show how far a takeover is: who runs which member, what is frozen, and what to do next",
-		Long: "Show how far a takeover is: who runs which member, what is frozen until the end, and what to do next.\n" +
-			"Only the node on this machine is asked. On the way back it shows which members still run here.\n\n" +
-			"Exit code: 0 the takeover is over, or there is none, 1 another program runs members, 3 no node answers\n" +
-			"here.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var t health.Takeover
 			if err := client.Get(c.Context(), http.MethodGet, "/takeover", &t); err != nil {

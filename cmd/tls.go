@@ -30,13 +30,7 @@ func newTLSInitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init DIR",
 		Short: "Create the two certificate authorities of a cluster, for tls.mode ca",
-		Long: "Create the two certificate authorities of a cluster, for tls.mode ca: etcd-clients-ca.crt and .key,\n" +
-			"etcd-peers-ca.crt and .key in DIR, as kops names them. Existing files are never overwritten.\n\n" +
-			"Copy DIR to every node over a secure channel, with its modes (0700, and 0600 for the keys), and set\n" +
-			"tls.ca-dir to it. Each node then issues and renews its own certificates. Clients need\n" +
-			"etcd-clients-ca.crt, to verify the servers, and a certificate (`holdfast tls client`). Anyone who has a\n" +
-			"key can issue certificates that open everything.",
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := atLeast("life", time.Hour, life); err != nil {
 				return err
@@ -72,10 +66,7 @@ func newTLSForgetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forget NAME",
 		Short: "Forget a client's certificates: nodes no longer warn of their expiry or renew them",
-		Long: "Forget the certificates that were issued to a client that is gone, or now gets its certificates\n" +
-			"elsewhere. Nodes no longer warn of their expiry, and no longer renew them. The certificates stay valid\n" +
-			"until they expire. The warnings end within ten minutes, the renewals at once.",
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: configured(func(c *cobra.Command, l *config.Loaded, args []string) error {
 			known, err := node.OpenIssued(c.Context(), l.Config)
 			if err != nil {
@@ -107,12 +98,7 @@ func newTLSShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Show every configured certificate with its expiry, and an open rotation of the authorities",
-		Long: "Show every configured certificate with its expiry: the node's own, and the authorities. With tls.mode\n" +
-			"auto, also show an open rotation of the authorities: since when, what it waits for, what comes next. The\n" +
-			"node on this machine is asked for that; if it does not answer, the store is read. The store also lists\n" +
-			"the certificates that `holdfast tls client` has issued.\n\n" +
-			"Exit code: 0, or 1 if a configured certificate has expired or cannot be read.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
 			now := time.Now()
 			shown := certificates.Look(c.Context(), l.Config, now)

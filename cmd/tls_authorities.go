@@ -22,17 +22,7 @@ func newTLSRotateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rotate-ca [--now | --drop-old]",
 		Short: "Replace the certificate authorities of tls.mode auto",
-		Long: "Replace the certificate authorities of tls.mode auto. This also happens automatically when two thirds of\n" +
-			"their life are over. All members keep serving.\n\n" +
-			"First every member learns to trust the new authorities. They sign only once half of the old ones'\n" +
-			"remaining life is over, so that you have time to give clients the new bundle (`holdfast tls bundle`).\n" +
-			"--now, also if given later, ends that time, and clients that do not trust the new authorities then\n" +
-			"refuse the servers. When every member presents a new certificate, members no longer trust the old\n" +
-			"authority. Clients' certificates of the old authority stay valid until it expires, or until --drop-old.\n\n" +
-			"--now and --drop-old first say what will be refused, from when, and which clients are affected.\n" +
-			"`holdfast status` and `holdfast tls show` say what the rotation waits for. Run the command on any node\n" +
-			"of the cluster.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			rotate := func(dry bool) (a node.Rotated, err error) {
 				q := url.Values{"now": {fmt.Sprint(now)}, "drop-old": {fmt.Sprint(dropOld)}, "dry": {fmt.Sprint(dry)}}
@@ -77,13 +67,7 @@ func newTLSExportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Write the authorities of tls.mode auto, with their keys, to a directory",
-		Long: "Write the certificate authorities of tls.mode auto, with their keys, to a directory, in the layout of\n" +
-			"tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients need `holdfast tls bundle`\n" +
-			"instead.\n\n" +
-			"They are read from the backup store or, if it does not answer, from this node's copy. No file is\n" +
-			"overwritten. Give the keys only to operators: anyone who has one can issue certificates that open\n" +
-			"everything.",
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, args []string) error {
 			cfg := loaded.Config
 			if cfg.TLS.Mode != pki.ModeAuto {
@@ -122,16 +106,7 @@ func newTLSBundleCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bundle",
 		Short: "Write the authorities' certificates, without keys, to hand out to clients",
-		Long: "Write the authorities' certificates, without keys: clients need them to verify the servers. Hand these\n" +
-			"out, and not the output of `holdfast tls export`, which contains the keys as well.\n\n" +
-			"Without --out, the clients' authorities go to standard output; with --peers, the peers'. With --out both\n" +
-			"go to a directory, as etcd-clients-ca.crt and etcd-peers-ca.crt; no file is overwritten. Clients need\n" +
-			"etcd-clients-ca.crt. While a rotation is open, it contains the old and the new authority. kube-apiserver\n" +
-			"reads it only when it starts (--etcd-cafile).\n\n" +
-			"With tls.mode auto they are read from the backup store or, if it does not answer, from this node's copy;\n" +
-			"with ca and files, from the configured files. With control.remote.address, a node on another machine\n" +
-			"gives the clients' authorities to anyone with a client's certificate.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
 			a, problem, err := certificates.Trusted(c.Context(), loaded.Config)
 			if err != nil {
