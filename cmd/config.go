@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
@@ -80,7 +79,7 @@ func newConfigShowCommand() *cobra.Command {
 func writeTable(l *config.Loaded, w io.Writer) error {
 	t := show.Table("key", "value", "origin")
 	for _, k := range config.Keys() {
-		t.AppendRow(table.Row{k.Name, l.Text(k), l.Origin[k.Name]})
+		t.AppendRow([]any{k.Name, l.Text(k), l.Origin[k.Name]})
 	}
 	_, err := fmt.Fprintln(w, t.Render())
 	return err
