@@ -20,8 +20,6 @@ func newAuthCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "auth",
 		Short: "Manage etcd's users and roles from the file auth.file",
-		Long: "Manage etcd's users and roles from the file auth.file. The leader does that by itself; these commands\n" +
-			"show what a changed file would do, and apply it now. No password is printed. See docs/auth.md.",
 	}, newAuthCheckCommand(), newAuthPlanCommand(), newAuthApplyCommand())
 }
 
@@ -29,9 +27,7 @@ func newAuthCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a file of users and roles, and report everything that is wrong with it",
-		Long: "Check a file of users and roles, and report everything that is wrong with it. The password files are\n" +
-			"read too. No node is needed.",
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			w, err := auth.Read(args[0])
 			if err != nil {
@@ -58,9 +54,7 @@ func newAuthPlanCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what holdfast would change in etcd to match auth.file",
-		Long: "Show what holdfast would change in etcd to match auth.file, as the node on this machine reads that file.\n\n" +
-			"Exit code: 0 if there is nothing to change, 2 if there is, 1 on an error.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			r, err := askAuth(c, client, http.MethodGet)
 			if err != nil {
@@ -86,10 +80,7 @@ func newAuthApplyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply",
 		Short: "Change etcd's users and roles to match auth.file, now",
-		Long: "Change etcd's users and roles to match auth.file, now, as the node on this machine reads that file. It\n" +
-			"works on any node that runs a member, even while the cluster is paused. Without --yes it shows the steps\n" +
-			"and asks.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if dryRun || !yes {
 				r, err := askAuth(c, client, http.MethodGet)

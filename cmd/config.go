@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
@@ -18,10 +17,6 @@ func newConfigCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
 		Short: "Print, check and explain the configuration",
-		Long: "Print, check and explain the configuration.\n\n" +
-			"A key has one name everywhere: gossip.seeds is `gossip: {seeds: [...]}` in the file, --gossip.seeds as a\n" +
-			"flag and HOLDFAST_GOSSIP_SEEDS in the environment. A flag overrides the environment, the environment the\n" +
-			"file, and the file the default.",
 	}
 	config.AddFlags(c.PersistentFlags())
 	return group(c, newConfigDefaultCommand(), newConfigCheckCommand(), newConfigShowCommand())
@@ -42,12 +37,7 @@ func newConfigCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check the configuration, and report everything that is wrong with it",
-		Long: "Check the configuration, and report everything that is wrong with it.\n\n" +
-			"It checks what `holdfast run` would use: FILE (or --config) together with flags and environment, on this\n" +
-			"host, with the files, directories and addresses that it names. Whatever run refuses at the start is\n" +
-			"refused here in the same words; what a node waits for or can do without is a warning. Run it as the\n" +
-			"node's user. Exit code: 0, or 64 if something is wrong.",
-		Args: cobra.MaximumNArgs(1),
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := config.Load(strings.Join(args, ""), c.Flags(), os.Environ())
 			if err == nil {
@@ -89,7 +79,7 @@ func newConfigShowCommand() *cobra.Command {
 func writeTable(l *config.Loaded, w io.Writer) error {
 	t := show.Table("key", "value", "origin")
 	for _, k := range config.Keys() {
-		t.AppendRow(table.Row{k.Name, l.Text(k), l.Origin[k.Name]})
+		t.AppendRow([]any{k.Name, l.Text(k), l.Origin[k.Name]})
 	}
 	_, err := fmt.Fprintln(w, t.Render())
 	return err

@@ -17,21 +17,7 @@ func newDemoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a cluster of three nodes on this machine and watch it",
-		Long: "Run a cluster of three nodes on this machine and watch it: three `holdfast run` processes on 127.0.0.1–3\n" +
-			"with the usual ports, and the output of `holdfast status`. A node that dies is started again.\n\n" +
-			"Ctrl-C stops the nodes and keeps their data; the next demo in the same directory resumes it, with as\n" +
-			"many nodes and at the same addresses unless a flag says otherwise. Ctrl-C twice kills them.\n\n" +
-			"A node takes one slot, which makes it a member of etcd; the other nodes stand by to take over the slot\n" +
-			"of a node that is gone. The slots are chosen once: a cluster that was started keeps them, whatever\n" +
-			"--nodes says.\n\n" +
-			"Each node's configuration is in the directory, for you to read and copy. Without a terminal the status\n" +
-			"is printed when it changes. The exit code is 0 after Ctrl-C, and 1 when a node dies again and again from\n" +
-			"the start.",
-		Example: "  holdfast demo\n" +
-			"  holdfast demo --nodes 4                  # three members and one standby\n" +
-			"  holdfast demo --nodes 5 --slots 5        # five members\n" +
-			"  holdfast demo --address-base 127.0.1.1   # when port 2379 is in use on 127.0.0.1",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for name, got := range map[string]int{"nodes": o.Nodes, "slots": o.Slots} {
 				if c.Flags().Changed(name) {

@@ -53,20 +53,7 @@ func newDiscoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "discover",
 		Short: "Keep this machine's list of the members, and its client certificates, up to date",
-		Long: "Keep this machine's list of the members up to date while they move: a block in /etc/hosts, a file of\n" +
-			"endpoints, a small DNS server, or several of these. It connects to one node as an observer, which only\n" +
-			"hears the gossip. If the cluster cannot be heard, the last known addresses stay.\n\n" +
-			"--client keeps a client's certificate fresh that was issued with `holdfast tls client --renewable`. A\n" +
-			"node whose control.listen is set renews it at two thirds of its life, and when the authority was\n" +
-			"replaced. ca.crt follows the authorities within half a minute. No authority's key is needed here, and\n" +
-			"NAME.key never leaves the machine.\n\n" +
-			"It uses these parts of the configuration: cluster.name, cluster.domain, node.…, gossip.…, volume.… (to\n" +
-			"find seeds) and log.…. Nothing connects to it: of gossip.listen it takes the address to connect from,\n" +
-			"and the port of seeds without one. /metrics and /readyz are served with --metrics.listen. SIGHUP\n" +
-			"reloads the configuration and checks the files.\n\n" +
-			"Exit code: 0 after SIGTERM, and with --once when everything was written; 1 if something went wrong, or\n" +
-			"if not all members were heard of within --wait.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, path := range clients {
 				o.Clients = append(o.Clients, certificates.FilesOf(filepath.Split(path)))

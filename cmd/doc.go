@@ -1,5 +1,5 @@
 // Package cmd is the command line of holdfast. Each command or small group of commands has a file with its flags, its
-// call, its output and its exit code.
+// call, its output and its exit code. What all of them say with --help is in help.md.
 //
 // `holdfast run` runs a node (package cmd/node), and `holdfast discover` runs an observer (cmd/observer). Most other
 // commands are clients of a running node, on this machine or over TLS: package cmd/control connects them, and

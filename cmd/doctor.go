@@ -28,14 +28,7 @@ func newDoctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what is wrong with the cluster, what it means, and what to do",
-		Long: "Show what is wrong with the cluster, what it means, and what to do: Kubernetes endpoints that a restore\n" +
-			"left behind, alarms, stale members, versions, clocks, slow and full disks, certificates that expire,\n" +
-			"backups, and what was switched off and forgotten. The node on this machine asks the others; without a\n" +
-			"node, only the files and the store are checked. A check that cannot run is reported as not-examined,\n" +
-			"never as ok. docs/findings.md lists all findings.\n\n" +
-			"--fix offers the repairs that carry no risk, one after the other, and asks before each.\n\n" +
-			"Exit code: 0 all is well, 1 warnings, 2 something is degraded or critical.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			if f.yes && !f.fix {
 				return usage(errors.New("--yes: says yes to the questions of --fix, which is missing"))
@@ -79,7 +72,7 @@ func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Cl
 		}
 	}
 	if code := worst(r.Findings); code > 0 {
-		return exitCode(code)
+		return code
 	}
 	return nil
 }
@@ -109,18 +102,21 @@ func (f doctorFlags) repair(c *cobra.Command, client *control.Client, r health.R
 		say("nothing was changed (--dry-run)")
 		return nil, nil
 	}
-	ask, err := f.asker(c)
-	if err != nil {
-		return nil, err
+	lines := terminalOf(c)
+	if lines == nil && !f.yes {
+		return nil, errors.New("there is no terminal to ask on: say --yes if all that --dry-run lists is to be done; " +
+			"nothing was changed")
 	}
 	for _, found := range fixes {
-		yes, err := ask(found.Fix.Question)
-		if err != nil {
-			return fixed, err
-		}
-		if !yes {
-			say("left as it is")
-			continue
+		if !f.yes {
+			yes, err := askYes(c.Context(), c.ErrOrStderr(), lines, found.Fix.Question)
+			if err != nil {
+				return fixed, err
+			}
+			if !yes {
+				say("left as it is")
+				continue
+			}
 		}
 		if err := client.Do(c.Context(), http.MethodPost, "/doctor?fix="+url.QueryEscape(found.Fix.ID)); err != nil {
 			return fixed, fmt.Errorf("%s: %w", found.Fix.ID, err)
@@ -131,26 +127,7 @@ func (f doctorFlags) repair(c *cobra.Command, client *control.Client, r health.R
 	return fixed, nil
 }
 
-// asker returns a function that asks the operator. It returns an error if there is no terminal and no --yes.
-func (f doctorFlags) asker(c *cobra.Command) (func(question string) (bool, error), error) {
-	if f.yes {
-		return func(string) (bool, error) { return true, nil }, nil
-	}
-	lines := terminalOf(c)
-	if lines == nil {
-		return nil, errors.New("there is no terminal to ask on: say --yes if all that --dry-run lists is to be done; " +
-			"nothing was changed")
-	}
-	return func(question string) (bool, error) { return askYes(c.Context(), c.ErrOrStderr(), lines, question) }, nil
-}
-
 // worst returns the exit code: 2 if any finding is degrading or critical, 1 if any is a warning, and 0 otherwise.
-func worst(all []health.Finding) int {
-	switch health.Worst(all) {
-	case health.Critical, health.Degrading:
-		return 2
-	case health.Warning:
-		return 1
-	}
-	return 0
+func worst(all []health.Finding) exitCode {
+	return map[health.Severity]exitCode{health.Critical: 2, health.Degrading: 2, health.Warning: 1}[health.Worst(all)]
 }

@@ -22,7 +22,7 @@ func TestDoctorReport(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for code, findings := range [][]health.Finding{r.Findings[2:], r.Findings[1:], r.Findings} {
-		if got := worst(findings); got != code {
+		if got := worst(findings); int(got) != code {
 			t.Errorf("exit code %d, want %d", got, code)
 		}
 	}

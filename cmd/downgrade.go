@@ -36,18 +36,7 @@ func newDowngradeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "downgrade {--to MINOR | --cancel}",
 		Short: "Prepare the cluster for a holdfast that embeds an older etcd",
-		Long: "Prepare the cluster for a holdfast that embeds an older etcd. etcd cannot open the data of a newer etcd,\n" +
-			"and once every member runs a newer minor, the cluster rises to it. This command brings it down one minor\n" +
-			"while it serves. Every member must be healthy and run the same minor. The command makes sure that there\n" +
-			"is a recent backup, starts etcd's downgrade, and waits until every member's data has the format of the\n" +
-			"older minor. Then it says which binaries to replace, and in which order. You can run it again at any\n" +
-			"time; it continues where it was.\n\n" +
-			"--cancel cancels it: the cluster rises again when every member runs the newer minor. A node whose binary\n" +
-			"was already replaced continues to serve; the cluster stays at the older version until that binary is\n" +
-			"replaced again.\n\n" +
-			"Exit code: 0 if the binaries may be replaced, or were replaced.",
-		Example: "  holdfast downgrade --to 3.6 --dry-run\n  holdfast downgrade --to 3.6\n  holdfast downgrade --cancel",
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if f.cancel == (f.to != "") {
 				return usage(errors.New("say either --to MINOR, as 3.6, or --cancel"))

@@ -23,14 +23,7 @@ func newDrainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drain",
 		Short: "Stop this machine's member for maintenance, if no other is down and the others keep a quorum",
-		Long: "Stop this machine's member for maintenance. The command takes the cluster's disruption lock, hands over\n" +
-			"leadership and stops etcd. The node stays in the gossip and keeps its volume. `holdfast undrain`, or a\n" +
-			"restart of the process, starts the member again; the lock is released when the member has caught up. If\n" +
-			"the node never comes back, the lock expires after stop.hold.\n\n" +
-			"It is refused while another member is down on purpose, while a learner catches up, while a restore is\n" +
-			"under way, and when no majority of the voters would be left. The exit code is 0 when the member is down\n" +
-			"(with --dry-run: when it could be), and 1 when it was refused.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := atLeast("wait", 0, wait); err != nil {
 				return err

@@ -19,15 +19,7 @@ func newFoundCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "found {--abandon | --new}",
 		Short: "Make founding decisions that only an operator may make",
-		Long: "Make founding decisions that only an operator may make. The node on this machine must hold a disk\n" +
-			"without etcd data; data is never touched.\n\n" +
-			"--abandon  this blank disk forgets which disks it promised to found with. Use it when the others are gone for\n" +
-			"           good: one that still runs elsewhere may found a second cluster with the same name.\n" +
-			"--new      like --abandon, and also moves the backup store's record of the former cluster aside (it is kept).\n" +
-			"           If etcd-manager keeps a cluster in the store, it allows founding one beside it. Use it when you give\n" +
-			"           up the former cluster. Its backups stay. It is refused while a leader of that cluster writes\n" +
-			"           into the store that it lives, which takes 12 s to see.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			if abandon == anew {
 				return usage(errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)"))

@@ -24,10 +24,7 @@ func newGossipKeygenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "keygen",
 		Short: "Print a new line for gossip.key-file (tls.mode off)",
-		Long: "Print a new line for gossip.key-file, which must have mode 0600 and be the same on each node. It is for\n" +
-			"clusters without TLS: with TLS, gossip needs no key.\n\n" +
-			"  (umask 077; holdfast gossip keygen > /etc/holdfast-gossip.key)",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(c.OutOrStdout(), gossip.NewKey())
 			return err
@@ -41,15 +38,7 @@ func newGossipForgetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forget NODE",
 		Short: "Make all nodes forget a lost node, and what it knew",
-		Long: "Make all nodes forget a lost node, and what it knew. All live nodes are told at once, and nodes that are\n" +
-			"away when they come back. Use it when the node is gone for good, or never belonged to this cluster.\n" +
-			"Nothing on any disk is touched. Only what is known now is forgotten: a node that comes back counts again\n" +
-			"at once.\n\n" +
-			"A lost node may be the only witness of a cluster. Once it is forgotten, blank disks may found a new\n" +
-			"cluster if no other node, disk or store knows the old one.\n\n" +
-			"It is refused for a node that is live, and for one that is not known. Exit code: 0 all live nodes have\n" +
-			"forgotten it, 1 it was refused, or a live node did not confirm.",
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: asking(func(c *cobra.Command, client *control.Client, args []string) error {
 			var r gossip.Forgetting
 			q := url.Values{"node": {args[0]}, "dry": {fmt.Sprint(dryRun)}}

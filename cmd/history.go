@@ -30,13 +30,7 @@ func newHistoryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history",
 		Short: "Show what this node decided and did, why, and the result",
-		Long: "Show what this node decided and did, why, and the result, and what operators asked of it. The history is\n" +
-			"on the volume (history.jsonl, at most 4 MiB with history.1.jsonl) and moves with it: after a takeover it\n" +
-			"shows what the previous node did. Where no node runs, the command reads the volumes below\n" +
-			"volume.local.root, or --file.",
-		Example: "  holdfast history --since 1h\n  holdfast history -f -n 5\n  holdfast history -n 0 -o json | jq " +
-			"'select(.outcome == \"failed\")'",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := errors.Join(atLeast("since", 0, f.since), atLeast("number", 0, f.count)); err != nil {
 				return err

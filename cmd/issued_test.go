@@ -103,7 +103,7 @@ func TestClientCertificateIsRenewed(t *testing.T) {
 	client := func(args ...string) (string, error) {
 		return execute(append([]string{"tls", "client", "kube", "--to", dir, "--config", config}, args...)...)
 	}
-	if out, err := client("--renew"); err == nil || !strings.Contains(err.Error(), "an operator issues the first certificate of kube") {
+	if out, err := client("--renew"); err == nil || !strings.Contains(err.Error(), "an operator issues the first one, on a node, with `holdfast tls client kube") {
 		t.Errorf("without one: got %v, %s", err, out)
 	}
 	if out, err := client("--life", "1h"); err != nil {

@@ -20,13 +20,7 @@ func newPauseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pause",
 		Short: "Stop all nodes from changing the cluster on their own, until resume",
-		Long: "Stop all nodes from changing the cluster on their own, until resume. The pause applies to all nodes,\n" +
-			"survives restarts, is kept in etcd, and needs a quorum.\n\n" +
-			"It stops: replacing and removing members, changing the slots, defragmenting, compacting, disarming the\n" +
-			"alarm NOSPACE, and recovery without an operator. A learner that was admitted before is still promoted.\n" +
-			"It does not stop fencing and stopping, following a later generation, backups, and whatever an operator\n" +
-			"asks for.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := snapshot.CheckReason(reason); err != nil {
 				return fmt.Errorf("--reason: %w", err)

@@ -2,9 +2,8 @@ package cmd
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/spf13/cobra"
 )
@@ -15,18 +14,7 @@ func newRejoinCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rejoin [--instead [--lost SLOTS]] [--dry-run]",
 		Short: "Decide what happens to this node's data if the cluster continued without it",
-		Long: "Decide what happens to this node's data if the cluster continued without it: its disk was declared lost,\n" +
-			"and is back. `holdfast status` on this node shows both ends, and nothing happens until you decide.\n\n" +
-			"Without a flag the data is set aside, and the slot joins the current generation of the cluster. The same\n" +
-			"is done with the data of a member that differs from what a majority of the members has (finding\n" +
-			"member-differs, alarm CORRUPT).\n\n" +
-			"--instead continues from this data, as the next generation, with a revision beyond both; what the\n" +
-			"current generation has written is set aside on its disks. If that generation has a leader, the leader\n" +
-			"consents, because you confirm it by this command. If it has none, name its voters that are gone with\n" +
-			"--lost.",
-		Example: "  holdfast rejoin --dry-run\n  holdfast rejoin\n  holdfast rejoin --instead\n  holdfast rejoin --instead " +
-			"--lost a,b,c",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (len(f.Lost) > 0 || len(f.Overrule) > 0) && !instead {
 				return usage(errors.New("--lost and --overrule belong to --instead"))
@@ -60,8 +48,7 @@ func rejoin(c *cobra.Command, f *proposalFlags) error {
 	if err != nil {
 		return err
 	}
-	path := "/rejoin?" + url.Values{"dry": {strconv.FormatBool(f.DryRun)}}.Encode()
-	if err := client.Do(c.Context(), http.MethodPost, path); err != nil {
+	if err := client.Do(c.Context(), http.MethodPost, fmt.Sprintf("/rejoin?dry=%t", f.DryRun)); err != nil {
 		return err
 	}
 	if f.DryRun {

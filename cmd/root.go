@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +29,14 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 // exitUsage is the exit code for a wrong command line or configuration (EX_USAGE of sysexits.h). Nothing was tried. No
 // command uses this code for anything else.
 const exitUsage = 64
+
+// exitIf returns err or, if there is none and the result is bad, exit code 1. The command has printed the result.
+func exitIf(bad bool, err error) error {
+	if err == nil && bad {
+		return exitCode(1)
+	}
+	return err
+}
 
 // usageError marks an error in the command line or the configuration.
 type usageError struct{ error }
@@ -109,12 +118,8 @@ func codeOf(err error) int {
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "holdfast",
-		Short: "One binary that is a node of an etcd cluster: it runs, heals and backs it up",
-		Long: "holdfast is a node of an etcd cluster in one binary. It embeds etcd, finds its peers by gossip instead of\n" +
-			"DNS, claims the disk that gives it its identity, and saves verified snapshots.\n\n" +
-			"To see it:   holdfast demo      three nodes on this machine\n" +
-			"To use it:   holdfast run       one node; with --config FILE, one of several",
+		Use:           "holdfast",
+		Short:         "One binary that is a node of an etcd cluster: it runs, heals and backs it up",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -126,32 +131,34 @@ func newRoot() *cobra.Command {
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
 	)
 	root.AddCommand(newChildCommands()...)
-	markUsage(root)
+	finish(root)
 	cobra.AddTemplateFunc("flagsText", config.FlagsText)
 	root.SetUsageTemplate(strings.NewReplacer("{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}",
 		"{{flagsText .LocalFlags}}",
 		"{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}",
 		"{{flagsText .InheritedFlags}}").Replace(root.UsageTemplate()))
-	completeOutput(root)
 	return root
 }
 
-// completeOutput registers shell completion for the formats of --output, in c and all commands below it.
-func completeOutput(c *cobra.Command) {
-	if f := c.Flags().Lookup("output"); f != nil {
-		if o, ok := f.Value.(*output); ok {
-			// It fails only for a flag that does not exist.
-			_ = c.RegisterFlagCompletionFunc("output",
-				cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))
-		}
-	}
-	for _, below := range c.Commands() {
-		completeOutput(below)
-	}
+// helpText has the help of the commands, and their examples, in a section for each command.
+//
+//go:embed help.md
+var helpText string
+
+// helpOf returns the help and the examples of the command with this path, such as "holdfast tls show".
+func helpOf(path string) (long, example string) {
+	_, section, _ := strings.Cut(helpText, "\n## "+path+"\n\n")
+	section, _, _ = strings.Cut(strings.TrimRight(section, "\n"), "\n\n## ")
+	long, example, _ = strings.Cut(section, "\n\nExamples:\n\n")
+	return long, example
 }
 
-// markUsage makes cobra's errors about flags and arguments usage errors, in c and all commands below it.
-func markUsage(c *cobra.Command) {
+// finish gives c and all commands below it their help. It makes cobra's errors about flags and arguments usage errors,
+// and completes the formats of --output in a shell.
+func finish(c *cobra.Command) {
+	if long, example := helpOf(c.CommandPath()); long != "" {
+		c.Long, c.Example = long, example
+	}
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c.HasSubCommands() && c.Flags().NArg() > 0 { // the command is unknown, and so are its flags
 			return c.RunE(c, c.Flags().Args())
@@ -161,8 +168,15 @@ func markUsage(c *cobra.Command) {
 	if args := c.Args; args != nil {
 		c.Args = func(c *cobra.Command, all []string) error { return usage(args(c, all)) }
 	}
+	if f := c.Flags().Lookup("output"); f != nil {
+		if o, ok := f.Value.(*output); ok {
+			// It fails only for a flag that does not exist.
+			_ = c.RegisterFlagCompletionFunc("output",
+				cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
 	for _, below := range c.Commands() {
-		markUsage(below)
+		finish(below)
 	}
 }
 

@@ -112,3 +112,22 @@ func TestHelp(t *testing.T) {
 	}
 	all(newRoot())
 }
+
+// Each section of help.md is the help of a command, so that a command whose name changes does not lose its help.
+func TestHelpIsOfCommands(t *testing.T) {
+	root, sections := newRoot(), 0
+	for line := range strings.Lines(helpText) {
+		path, ok := strings.CutPrefix(strings.TrimSpace(line), "## ")
+		if !ok {
+			continue
+		}
+		sections++
+		c, _, err := root.Find(strings.Fields(path)[1:])
+		if err != nil || c.CommandPath() != path || c.Long == "" || strings.Contains(c.Long+c.Example, "## ") {
+			t.Errorf("section %q: got the command %q with the help\n%s\n%s", path, c.CommandPath(), c.Long, c.Example)
+		}
+	}
+	if sections == 0 {
+		t.Error("help.md has no section")
+	}
+}

@@ -16,14 +16,7 @@ func newRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run a node until SIGTERM",
-		Long: "Run a node until SIGTERM.\n\n" +
-			"Without any configuration it is a cluster of one member: data in ./holdfast-data, etcd's API on\n" +
-			"127.0.0.1:2379, a verified backup every 15 minutes. `holdfast config default` prints every key.\n\n" +
-			"After SIGTERM the node waits, at most stop.wait, until no other member is down; then it hands over\n" +
-			"leadership and stops. Another SIGTERM, more than a second later, ends the process at once. SIGHUP, or a\n" +
-			"change of the file, reloads the configuration. The exit code is 0 after SIGTERM, and 1 if something went\n" +
-			"wrong that a restart may fix.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			load := func() (*config.Loaded, error) { return config.Load("", c.Flags(), os.Environ()) }
 			loaded, err := load()

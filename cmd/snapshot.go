@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -20,17 +21,13 @@ func newSnapshotCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save, list, verify, drill, prune, copy and pin backups",
-		Long: "Save, list, verify, drill, prune, copy and pin backups. `save` asks the node on this machine or, with\n" +
-			"--endpoints, any etcd. All others need only the store, --snapshot.store DIRECTORY or s3://BUCKET/PREFIX,\n" +
-			"and no running node.\n\n" +
-			"Exit code: 0 only if the request was carried out and its result is good.",
 	}
 	return group(c, newSaveCommand(), newListCommand(), newVerifyCommand(), newDrillCommand(), newPruneCommand(),
 		newDeleteCommand(), newCopyCommand(), newPinCommand(), newUnpinCommand())
 }
 
 // backupCommand returns a command that needs only the store and the spool, and so works on any machine.
-func backupCommand(use, short, long string, args cobra.PositionalArgs,
+func backupCommand(use, short string, args cobra.PositionalArgs,
 	do func(c *cobra.Command, b *backups.Backups, format output, args []string) error) *cobra.Command {
 	var format output
 	c := &cobra.Command{
@@ -42,9 +39,6 @@ func backupCommand(use, short, long string, args cobra.PositionalArgs,
 			}
 			return do(c, b, format, args)
 		}),
-	}
-	if long != "" {
-		c.Long = short + ".\n\n" + long
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	c.Flags().Lookup("control.socket").Hidden = true // no node is asked
@@ -84,4 +78,17 @@ func completeBackups(c *cobra.Command, _ []string, _ string) ([]string, cobra.Sh
 			a.Content.Revision, a.Problem))
 	}
 	return names, none
+}
+
+func newListCommand() *cobra.Command {
+	return backupCommand("list", "List the backups in the store and in this machine's spool, oldest first",
+		cobra.NoArgs,
+		func(c *cobra.Command, b *backups.Backups, format output, _ []string) error {
+			all, err := b.Everywhere(c.Context())
+			if len(all) == 0 && err != nil { // there may be backups that could not be read
+				return err
+			}
+			return errors.Join(err, format.write(c, all,
+				show.Listing(b.Config.Cluster.Name, b.Config.Snapshot.Store, all, time.Now())))
+		})
 }

@@ -17,9 +17,6 @@ import (
 func newPruneCommand() *cobra.Command {
 	var dryRun bool
 	c := backupCommand("prune", "Remove the backups that snapshot.keep does not keep, and what failed saves left",
-		"Pinned backups, foreign ones, etcd-manager's, unverified ones and the newest verified ones are never\n"+
-			"removed. The leader does the same after each backup; use this command for stores that no node looks\n"+
-			"after. Exit code 1 if a backup that is due could not be deleted.",
 		cobra.NoArgs,
 		func(c *cobra.Command, b *backups.Backups, format output, _ []string) error {
 			now := time.Now()
@@ -39,8 +36,6 @@ func newPruneCommand() *cobra.Command {
 func newDeleteCommand() *cobra.Command {
 	var force, dryRun bool
 	c := backupCommand("delete NAME...", "Delete backups by name, in the store and in this machine's spool",
-		"Nothing is deleted if one of the names is unknown or, without --force, belongs to a pinned, unfinished\n"+
-			"or foreign backup or to the newest verified one.",
 		cobra.MinimumNArgs(1),
 		func(c *cobra.Command, b *backups.Backups, format output, names []string) error {
 			if err := b.Deletable(c.Context(), names, force); err != nil {
@@ -73,9 +68,6 @@ func newCopyCommand() *cobra.Command {
 	var dryRun bool
 	c := backupCommand("copy {NAME|latest}... {--to|--from} STORE",
 		"Copy backups to or from another store, and check them there",
-		"STORE is a directory, file:///PATH or s3://BUCKET/PREFIX, reached with the settings of snapshot.s3; the\n"+
-			"other side is snapshot.store. The copy keeps its name, is read back, and must have the digest that its\n"+
-			"sidecar records. An equal copy that is already there is left as it is.",
 		cobra.MinimumNArgs(1),
 		func(c *cobra.Command, b *backups.Backups, format output, names []string) error {
 			if (from == "") == (to == "") {
@@ -124,7 +116,7 @@ func newCopyCommand() *cobra.Command {
 func newPinCommand() *cobra.Command {
 	var why string
 	var dryRun bool
-	c := backupCommand("pin {NAME|latest}", "Keep a backup from being pruned, for good", "", cobra.ExactArgs(1),
+	c := backupCommand("pin {NAME|latest}", "Keep a backup from being pruned, for good", cobra.ExactArgs(1),
 		func(c *cobra.Command, b *backups.Backups, format output, args []string) error {
 			if err := snapshot.CheckReason(why); err != nil {
 				return fmt.Errorf("--why: %w", err)
@@ -140,7 +132,7 @@ func newPinCommand() *cobra.Command {
 
 func newUnpinCommand() *cobra.Command {
 	var dryRun bool
-	c := backupCommand("unpin {NAME|latest}", "Let a backup be pruned again", "", cobra.ExactArgs(1),
+	c := backupCommand("unpin {NAME|latest}", "Let a backup be pruned again", cobra.ExactArgs(1),
 		func(c *cobra.Command, b *backups.Backups, format output, args []string) error {
 			at, err := b.Unpin(c.Context(), args[0], dryRun)
 			return showPlace(c, format, "unpinned", at, err, dryRun)

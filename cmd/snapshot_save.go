@@ -31,15 +31,7 @@ func newSaveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "save",
 		Short: "Save a backup now, read it back and verify it",
-		Long: "Save a backup now, read it back and verify it.\n\n" +
-			"Without --endpoints, the node on this machine saves its own member, with its own configuration. With\n" +
-			"--endpoints, this process saves any etcd, from a follower if it can, to snapshot.store; no node needs to\n" +
-			"run. The flags for reaching that etcd are etcdctl's, and so are the variables ETCDCTL_CACERT, _CERT,\n" +
-			"_KEY, _USER and _PASSWORD.",
-		Example: "  holdfast snapshot save\n" +
-			"  holdfast snapshot save --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert client.crt \\\n" +
-			"    --key client.key --cluster.name main --snapshot.store s3://bucket/etcd",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
 			of, err := remote.choose(c, loaded)
 			if dryRun {

@@ -14,11 +14,6 @@ import (
 func newVerifyCommand() *cobra.Command {
 	c := backupCommand("verify [NAME...|latest]",
 		"Verify backups again: the named ones, or all of this cluster",
-		"Everything that is stored is read and checked: the digest, the decompression, the database's own\n"+
-			"SHA-256, each page, and the content against the sidecar. For an encrypted backup without the right\n"+
-			"snapshot.identity-file, only the digest is checked, and the output says so. The result is recorded\n"+
-			"beside the backup: all nodes show it, and a bad backup is no longer `latest`. Exit code 1 if one is bad,\n"+
-			"or could not be checked.",
 		cobra.ArbitraryArgs,
 		func(c *cobra.Command, b *backups.Backups, format output, names []string) error {
 			verdicts, err := b.Verify(c.Context(), names, func(v backups.Verdict) {
@@ -37,11 +32,6 @@ func newVerifyCommand() *cobra.Command {
 
 func newDrillCommand() *cobra.Command {
 	c := backupCommand("drill [NAME|latest]", "Prove that a backup can be restored: restore it, start it, compare it",
-		"The backup, by default the newest verified one, is restored into a scratch directory in a separate\n"+
-			"process, started without listening on any port, and compared with what was recorded when it was saved.\n"+
-			"For etcd-manager's backups nothing is recorded: they are compared with what the database in them holds.\n"+
-			"Nothing that runs is touched. The result is recorded beside the backup: all nodes show it, and a bad\n"+
-			"backup is no longer `latest`. For an encrypted backup you need snapshot.identity-file.",
 		cobra.MaximumNArgs(1),
 		func(c *cobra.Command, b *backups.Backups, format output, args []string) error {
 			d, err := b.Drill(c.Context(), append(args, backups.Latest)[0])

@@ -21,12 +21,7 @@ func newStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the cluster: nodes, slots, and what each node does and why",
-		Long: "Show the cluster as the node on this machine sees it: nodes, slots, states, what each node does and why.\n\n" +
-			"With --why, explain instead: what is wrong with the cluster, what holds it back, and for each node what\n" +
-			"it does, what comes next, and what stops it, most urgent first. JSON has all of it in either case.\n\n" +
-			"Exit code: 0 healthy (also with warnings), 1 degraded, 2 no quorum, electing, or unknown because the\n" +
-			"node has just started, 3 no node answers here.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			var s health.ClusterStatus
 			if err := client.Get(c.Context(), http.MethodGet, "/status", &s); err != nil {

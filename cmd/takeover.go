@@ -1,9 +1,18 @@
 package cmd
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/config"
+	"holdfast/cmd/control"
+	"holdfast/cmd/show"
 	"holdfast/cmd/takeover"
+	"holdfast/embedded/health"
 )
 
 func newTakeoverCommand() *cobra.Command {
@@ -18,23 +27,57 @@ func newTakeoverCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check DIR...",
 		Short: "Find out what would keep this etcd from running on another etcd's data",
-		Long: "Find out what would keep this etcd from running on another etcd's data: members that only one of its\n" +
-			"lists has (phantoms), a log that cannot be replayed, data of a newer etcd. Nothing is changed.\n\n" +
-			"DIR contains etcd's directory `member`, or is a volume of etcd-manager, which has it in data/TOKEN and\n" +
-			"names the TOKEN in its file `state`. Name the directories of all members, because they may differ. Stop\n" +
-			"etcd on each of them first, or use copies.\n\n" +
-			"Exit code: 0 if nothing is in the way, 1 if something is.",
-		Example: "  holdfast takeover check /mnt/master-vol-0123456789abcdef0",
-		Args:    cobra.MinimumNArgs(1),
+		Args:  cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, dirs []string) error {
 			r := takeover.Check(dirs)
-			err := format.write(c, r, r.Text())
-			if err == nil && r.Obstacles > 0 {
-				return exitCode(1)
-			}
-			return err
+			return exitIf(r.Obstacles > 0, format.write(c, r, r.Text()))
 		},
 	}
+	format.add(c.Flags())
+	return c
+}
+
+func newTakeoverPlanCommand() *cobra.Command {
+	var format output
+	c := &cobra.Command{
+		Use:   "plan [DIR]",
+		Short: "Show what would stop the takeover of this machine, and what a node would do here, step by step",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, dirs []string) error {
+			return planTakeover(c, loaded, strings.Join(dirs, ""), format)
+		}),
+	}
+	addClientFlags(c.Flags(), append(providerFlags, "cluster.name", "cluster.slots", "etcd.peer-url", "snapshot.store")...)
+	format.add(c.Flags())
+	return c
+}
+
+// planTakeover prints the plan of a takeover of this machine with the configuration of its node.
+func planTakeover(c *cobra.Command, loaded *config.Loaded, dir string, format output) error {
+	p := takeover.Judge(takeover.Look(c.Context(), loaded, dir))
+	return exitIf(p.Obstacles > 0, format.write(c, p, p.Text()))
+}
+
+func newTakeoverStatusCommand() *cobra.Command {
+	var format output
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show how far a takeover is: who runs which member, what is frozen, and what to do next",
+		Args:  cobra.NoArgs,
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
+			var t health.Takeover
+			if err := client.Get(c.Context(), http.MethodGet, "/takeover", &t); err != nil {
+				if errors.Is(err, control.ErrUnreachable) {
+					fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
+					return exitCode(3)
+				}
+				return err
+			}
+			open := t.Phase == health.TakeoverMixed || t.Phase == health.TakeoverReturning || len(t.Waiting) > 0
+			return exitIf(open, format.write(c, t, show.Takeover(t)))
+		}),
+	}
+	addClientFlags(c.Flags())
 	format.add(c.Flags())
 	return c
 }

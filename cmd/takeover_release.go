@@ -29,18 +29,7 @@ func newTakeoverReleaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release [--to-etcd VERSION]",
 		Short: "Give this machine's member back to etcd-manager or to plain etcd, with its data in place",
-		Long: "Give this machine's member back to etcd-manager or to plain etcd, with its data in place. Release one\n" +
-			"machine after the other, the leader last; each member is taken down only if the others can do without\n" +
-			"it. Members that were already given back are asked at their client URLs whether they reach each other.\n\n" +
-			"The command checks that the other program's etcd can open the data (otherwise run `holdfast downgrade`\n" +
-			"first), that the store has a verified backup which that etcd can open (or makes one), and that\n" +
-			"etcd-manager's mark and spec in the store are right. Then it pauses the cluster, writes etcd-manager's\n" +
-			"file `state`, drains this member, and says what to do next. You can run it again at any time; it does\n" +
-			"what is left. Until the other program has started, `holdfast undrain` or a restart of the process takes\n" +
-			"the member back.\n\n" +
-			"Exit code: 0 if the member is released (with --dry-run: if it could be), 1 if it was refused.",
-		Example: "  holdfast takeover release --dry-run\n  holdfast takeover release --to-etcd 3.6.12",
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := atLeast("wait", 0, f.wait); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
+	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 )
@@ -29,13 +30,7 @@ func newTLSInitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init DIR",
 		Short: "Create the two certificate authorities of a cluster, for tls.mode ca",
-		Long: "Create the two certificate authorities of a cluster, for tls.mode ca: etcd-clients-ca.crt and .key,\n" +
-			"etcd-peers-ca.crt and .key in DIR, as kops names them. Existing files are never overwritten.\n\n" +
-			"Copy DIR to every node over a secure channel, with its modes (0700, and 0600 for the keys), and set\n" +
-			"tls.ca-dir to it. Each node then issues and renews its own certificates. Clients need\n" +
-			"etcd-clients-ca.crt, to verify the servers, and a certificate (`holdfast tls client`). Anyone who has a\n" +
-			"key can issue certificates that open everything.",
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := atLeast("life", time.Hour, life); err != nil {
 				return err
@@ -71,10 +66,7 @@ func newTLSForgetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forget NAME",
 		Short: "Forget a client's certificates: nodes no longer warn of their expiry or renew them",
-		Long: "Forget the certificates that were issued to a client that is gone, or now gets its certificates\n" +
-			"elsewhere. Nodes no longer warn of their expiry, and no longer renew them. The certificates stay valid\n" +
-			"until they expire. The warnings end within ten minutes, the renewals at once.",
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: configured(func(c *cobra.Command, l *config.Loaded, args []string) error {
 			known, err := node.OpenIssued(c.Context(), l.Config)
 			if err != nil {
@@ -98,5 +90,23 @@ func newTLSForgetCommand() *cobra.Command {
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+func newTLSShowCommand() *cobra.Command {
+	var format output
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Show every configured certificate with its expiry, and an open rotation of the authorities",
+		Args:  cobra.NoArgs,
+		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
+			now := time.Now()
+			shown := certificates.Look(c.Context(), l.Config, now)
+			bad := func(s show.Certificate) bool { return s.Expired || s.Error != "" }
+			return exitIf(slices.ContainsFunc(shown.Certificates, bad), format.write(c, shown, shown.Text(now)))
+		}),
+	}
+	addClientFlags(c.Flags(), shownForStores...)
+	format.add(c.Flags())
 	return c
 }

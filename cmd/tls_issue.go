@@ -20,18 +20,6 @@ func newTLSClientCommand() *cobra.Command {
 	i := issuing{holder: pki.Client, kind: "directory", life: 365 * 24 * time.Hour}
 	return i.command(&cobra.Command{
 		Short: "Issue a client's certificate (tls.mode ca and auto)",
-		Long: "Issue a client's certificate (tls.mode ca and auto): NAME.crt, NAME.key and ca.crt, which the client\n" +
-			"needs to verify the servers. With it, the client can read and write everything.\n\n" +
-			"NAME is the certificate's common name. Where etcd's own authentication is on, it is the user: a\n" +
-			"certificate for root may do everything, and one for a user that etcd does not know may do nothing.\n\n" +
-			"The backup store records when the certificate expires, and the nodes warn from 30 days before, until a\n" +
-			"later one is issued for NAME. --renew, from a timer, renews NAME.crt in place once two thirds of its\n" +
-			"life are over, or its authority was replaced. NAME.key stays as it is, so the pair always matches.\n\n" +
-			"The key of the clients' authority must be here: run the command on a node, or with the node's\n" +
-			"configuration. A certificate that was issued with --renewable can also be renewed from its own machine,\n" +
-			"with the same name and lifetime: `holdfast discover --client DIR/NAME` keeps it fresh, and --renew with\n" +
-			"--control.remote.address HOST:PORT (control.listen of a node) asks for it once. `holdfast tls forget\n" +
-			"NAME` ends that.",
 	}, "the `directory` to write to", "renew the existing certificate, if it is time")
 }
 
@@ -39,14 +27,6 @@ func newTLSObserverCommand() *cobra.Command {
 	i := issuing{holder: pki.Observer, kind: "file", life: 365 * 24 * time.Hour}
 	return i.command(&cobra.Command{
 		Short: "Issue the certificate that an observer on another machine needs for gossip (tls.mode ca and auto)",
-		Long: "Issue the certificate that an observer on another machine (`holdfast discover`) needs for gossip: one\n" +
-			"file with the certificate, its key and the peers' authorities. Copy it there, readable only by its user,\n" +
-			"and set gossip.observer-file to it.\n\n" +
-			"Anyone who has the file hears what the nodes say about themselves, but cannot state facts about nodes.\n" +
-			"The members' ports refuse it. With --renewable, `holdfast discover` keeps it fresh, where control.listen\n" +
-			"is set on the nodes. Otherwise issue another one before it expires, and in a rotation of the authorities\n" +
-			"before the old authority is removed. A new file takes effect as soon as it replaces the old one.\n\n" +
-			paperHelp,
 	}, paperTo, paperRenew)
 }
 
@@ -54,23 +34,8 @@ func newTLSOperatorCommand() *cobra.Command {
 	i := issuing{holder: pki.Operator, kind: "file", life: 30 * 24 * time.Hour}
 	return i.command(&cobra.Command{
 		Short: "Issue the certificate with which an operator on another machine signs orders (tls.mode ca and auto)",
-		Long: "Issue the certificate with which an operator on another machine signs orders: `holdfast restore`,\n" +
-			"`recover` and `rejoin --instead` put proposals into the backup store, and the nodes obey only signed\n" +
-			"ones. It is one file with the certificate, its key and the peers' authorities. Copy it there, readable\n" +
-			"only by its user, and set tls.operator-file to it.\n\n" +
-			"It signs proposals and their aborts, and nothing else. It is not a member's or a client's certificate,\n" +
-			"and does not admit to the gossip. To run commands on a node from there, such as --confirm, you also need\n" +
-			"a client's certificate that control.operators names (control.remote).\n\n" +
-			"With --renewable it can be renewed from its own machine: by --renew with --control.remote.address\n" +
-			"HOST:PORT (a node's control.listen), from a timer, or by `holdfast discover`, which keeps it fresh.\n\n" +
-			paperHelp,
 	}, paperTo, paperRenew)
 }
-
-const paperHelp = "" +
-	"The nodes warn from 30 days before it expires, or a tenth of its life if that is less. `holdfast tls\n" +
-	"forget NAME` ends the warnings and its renewals.\n\n" +
-	"The key of the peers' authority must be here: run it on a node, or with the node's configuration."
 
 // The help of --to and --renew for the file of an observer or an operator.
 const (

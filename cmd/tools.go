@@ -15,12 +15,8 @@ import (
 
 func newEtcdctlCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "etcdctl [--config FILE] [etcdctl's own arguments]",
-		Short: "etcd's own client, preset to this node's endpoint",
-		Long: "etcd's own client. Unless --endpoints or ETCDCTL_ENDPOINTS says otherwise, it talks to the node of the\n" +
-			"configuration; certificates likewise. Where holdfast issues them (tls.mode ca and auto), a certificate for a\n" +
-			"day is issued into tls.dir, which only the node's user can do. It is for the user root of etcd's own\n" +
-			"authentication.",
+		Use:                "etcdctl [--config FILE] [etcdctl's own arguments]",
+		Short:              "etcd's own client, preset to this node's endpoint",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			file, args := cutConfig(args)

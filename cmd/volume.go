@@ -17,6 +17,7 @@ import (
 	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 	"holdfast/volume"
+	"holdfast/volume/ebs"
 )
 
 func newVolumeCommand() *cobra.Command {
@@ -31,10 +32,7 @@ func newVolumeListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "Show every volume: slot, state, holder, and what this node would do with it and why",
-		Long: "Show every volume: slot, state, holder, and what the node of this machine would do with it, and why.\n\n" +
-			"EBS volumes are shown as EC2 describes them, in the whole region. The command works on any machine that may\n" +
-			"call ec2:DescribeVolumes; only an instance can say what it would do.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			cfg, err := node.WithSlots(c.Context(), cfg)
 			if err != nil {
@@ -77,13 +75,7 @@ func newVolumeReleaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release",
 		Short: "Give up this machine's volume, so that another machine can take it",
-		Long: "Give up this machine's volume, so that another machine can take it. A running node hands over\n" +
-			"leadership, stops etcd, unmounts and detaches the volume, and claims none until it is restarted. The\n" +
-			"cluster is one member short until another node takes the slot. If no node runs, the command itself\n" +
-			"unmounts and detaches the volumes of this machine.\n\n" +
-			"The exit code is 0 when the volume is free. A release can be irreversible: an encrypted volume whose key\n" +
-			"was disabled stays usable only while it is attached.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			var released node.Released
 			err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/release?dry=%t", dryRun), &released)
@@ -135,15 +127,7 @@ func newVolumeSetAsideCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set-aside",
 		Short: "Set aside everything on this node's volume, so that its slot begins with a blank disk",
-		Long: "Set aside everything on the volume that the node on this machine holds, so that its slot begins with a\n" +
-			"blank disk: as a replacement in the existing cluster, or in a new one. Nothing is deleted: the old\n" +
-			"content is then in the volume's directory aside/, which no cluster uses. To keep a cluster of\n" +
-			"etcd-manager, restore its newest backup instead.\n\n" +
-			"The command shows what is on the volume, and asks. It is refused while etcd runs on the volume, and when\n" +
-			"nothing is wrong with it.\n\n" +
-			"If the node misses a disk, the command also confirms that this disk is lost for good: a blank one takes\n" +
-			"its place.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var found node.Aside
 			if err := client.Get(c.Context(), http.MethodPost, "/volume/set-aside?dry=true", &found); err != nil {
@@ -177,4 +161,23 @@ func forEBS(run func(c *cobra.Command, cfg config.Config) error) runE {
 		}
 		return run(c, l.Config)
 	})
+}
+
+func newVolumePolicyCommand() *cobra.Command {
+	partition := ebs.DefaultPartition
+	c := &cobra.Command{
+		Use:   "policy",
+		Short: "Print the IAM policy that the nodes' role needs for its volumes",
+		Args:  cobra.NoArgs,
+		RunE: forEBS(func(c *cobra.Command, cfg config.Config) error {
+			text, err := cfg.Volume.EBS.Policy(cfg.Cluster.Name, partition)
+			if err != nil {
+				return usage(fmt.Errorf("--%w", err))
+			}
+			return say(c, "%s", text)
+		}),
+	}
+	addClientFlags(c.Flags(), providerFlags...)
+	c.Flags().StringVar(&partition, "partition", partition, "AWS `partition` of the account: aws, aws-cn, aws-us-gov, …")
+	return c
 }

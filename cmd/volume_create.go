@@ -32,12 +32,7 @@ func newVolumeCreateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create",
 		Short: "Create the EBS volumes of the cluster: one for each slot that has none",
-		Long: "Create the EBS volumes of the cluster: one for each slot of cluster.slots that has none yet, in the\n" +
-			"given zones in turn, with all tags that holdfast looks for, encrypted unless you say otherwise. A slot\n" +
-			"that has a volume is left alone, so you can repeat the command.",
-		Example: "  holdfast volume create --config holdfast.yaml --zones eu-west-1a,eu-west-1b,eu-west-1c --size 20\n" +
-			"  holdfast volume create --config holdfast.yaml --zones eu-west-1a --kms-key alias/etcd --dry-run",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: forEBS(func(c *cobra.Command, cfg config.Config) error {
 			return createVolumes(c.Context(), cfg, o, c.OutOrStdout())
 		}),

@@ -20,10 +20,7 @@ func newVolumeDoctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out why this machine cannot use the cluster's volumes: identity, permissions, programs, tags",
-		Long: "Find out why this machine cannot use the cluster's volumes: whether the metadata service says who it is,\n" +
-			"what its role may do (by DryRun: nothing is executed), which programs are missing, and what is wrong\n" +
-			"with the volumes' tags. The exit code is 1 if something is missing that a node cannot do without.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: forEBS(func(c *cobra.Command, cfg config.Config) error {
 			return examine(c.Context(), cfg, c.OutOrStdout())
 		}),

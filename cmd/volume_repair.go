@@ -14,17 +14,7 @@ func newVolumeRepairWALCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "repair-wal DIR",
 		Short: "Convert a data directory of etcd 3.4 or 3.5 so that this etcd can start on it",
-		Long: "Convert a data directory of etcd 3.4 or 3.5 so that this etcd can start on it. DIR contains etcd's\n" +
-			"directory `member`.\n\n" +
-			"The log of such a directory has entries on which etcd 3.7 panics. All of them are in the database\n" +
-			"already. The command copies DIR to aside/ beside it, and appends a record to the log that says so. It\n" +
-			"refuses if the database lacks some of them, or lists members that the cluster does not have, as etcd up\n" +
-			"to 3.5.25 may leave there; then it says what to do instead.\n\n" +
-			"Stop etcd on every member first, repair each directory, and start no etcd 3.5 on any of them afterwards.\n" +
-			"A node that waits for this checks again every few seconds.\n\n" +
-			"Exit code: 0 if etcd can start on the directory or, with --dry-run, if it can be converted.",
-		Example: "  holdfast volume repair-wal /var/lib/holdfast/volumes/a/etcd --dry-run",
-		Args:    cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			r, err := embedded.RepairWAL(args[0], true)
 			if err == nil && r.Obstacle == "" && r.Entries > 0 && !dryRun {
@@ -36,11 +26,7 @@ func newVolumeRepairWALCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = format.write(c, r, repairText(args[0], r))
-			if err == nil && r.Obstacle != "" {
-				return exitCode(1)
-			}
-			return err
+			return exitIf(r.Obstacle != "", format.write(c, r, repairText(args[0], r)))
 		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")

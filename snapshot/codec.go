@@ -12,11 +12,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-const (
-	// maxWindow is how far back a stream that we read may look: the decoder keeps that much in memory, and a forged header
-	// must not demand more.
-	maxWindow = 8 << 20
-)
+// maxWindow is how far back a stream that we read may look: the decoder keeps that much in memory, and a forged header
+// must not demand more.
+const maxWindow = 8 << 20
 
 // effort is what each of Levels means to the encoders, in the same order.
 var effort = []struct {

@@ -13,8 +13,7 @@
 // # Where to look
 //
 //   - save.go saves. verify.go proves a backup: the stored bytes, the stream, then the database. pages.go walks the
-//     pages of the database, and content.go sums its content. fetch.go writes a file to restore; drill.go restores one
-//     aside.
+//     pages of the database, and content.go sums its content. drill.go restores one aside.
 //   - proof.go records what was proven, order.go orders backups, and prune.go decides which are deleted. keeper.go runs
 //     the schedule.
 //   - store.go is the contract of a store, layout.go has the names of its objects, and scan.go and list.go read them.

@@ -71,28 +71,21 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	if c.Provider != ProviderLocal && c.Provider != ProviderEBS {
 		wrong("volume.provider", "must be %s or %s, got %q", ProviderLocal, ProviderEBS, c.Provider)
 	}
-	c.Local.validate(wrong)
-}
-
-func (c LocalConfig) validate(wrong func(key, format string, args ...any)) {
-	switch c.Scope {
-	case ScopeMachine, ScopeHost:
-	default:
-		wrong("volume.local.scope", "must be %s or %s, got %q", ScopeMachine, ScopeHost, c.Scope)
+	l := c.Local
+	if l.Scope != ScopeMachine && l.Scope != ScopeHost {
+		wrong("volume.local.scope", "must be %s or %s, got %q", ScopeMachine, ScopeHost, l.Scope)
 	}
-	if c.Slot != "" && !label.MatchString(c.Slot) {
-		wrong("volume.local.slot", "must be a DNS label of lower-case letters and digits, got %q", c.Slot)
+	if l.Slot != "" && !label.MatchString(l.Slot) {
+		wrong("volume.local.slot", "must be a DNS label of lower-case letters and digits, got %q", l.Slot)
 	}
-	if c.Directory != "" && c.Slot == "" {
+	if l.Directory != "" && l.Slot == "" {
 		wrong("volume.local.slot", "must be set with volume.local.directory (%s): nothing else says which slot that is",
-			c.Directory)
+			l.Directory)
 	}
-	if c.TakeoverAfter < 0 || c.TakeoverAfter > time.Hour {
-		wrong("volume.local.takeover-after", "must be 0s to 1h, got %s", c.TakeoverAfter)
+	if l.TakeoverAfter < 0 || l.TakeoverAfter > time.Hour {
+		wrong("volume.local.takeover-after", "must be 0s to 1h, got %s", l.TakeoverAfter)
 	}
-	switch c.Mount {
-	case mountAuto, mountRequire, mountIgnore:
-	default:
-		wrong("volume.local.mount", "must be %s, %s or %s, got %q", mountAuto, mountRequire, mountIgnore, c.Mount)
+	if l.Mount != mountAuto && l.Mount != mountRequire && l.Mount != mountIgnore {
+		wrong("volume.local.mount", "must be %s, %s or %s, got %q", mountAuto, mountRequire, mountIgnore, l.Mount)
 	}
 }

@@ -11,7 +11,7 @@
 //   - volume.go has the contract: Provider, Claim, Want.
 //   - choose.go decides which volume a local claim takes. take.go takes it: lock, content, identity, epoch, tag.
 //     held.go is the claim afterwards. For EBS these are attempt.go, choose.go and held.go in package ebs.
-//   - hold.go, found.go, identity.go, lock.go and carrier.go have what all providers share.
+//   - hold.go, contents.go, identity.go, lock.go and volume.go have what all providers share.
 //
 // Package embedded/plan decides which slots a node leaves to others, and whether etcd starts on the volume.
 //

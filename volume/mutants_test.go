@@ -16,7 +16,7 @@ func TestMutants(t *testing.T) {
 		{Name: "adopt while the last disk is missing", File: "take.go",
 			Old: `stranger = stranger || f.foreign != nil; stranger`, New: `stranger = stranger || f.foreign == nil && f.blank; stranger`,
 			Test: "TestNotAdopted", Says: `want a mismatch with "which this node held last"`},
-		{Name: "adopt holdfast's own", File: "foreign.go", Old: `has || err != nil {
+		{Name: "adopt holdfast's own", File: "contents.go", Old: `has || err != nil {
 			return nil, cure(err)
 		}
 	}
@@ -25,15 +25,15 @@ func TestMutants(t *testing.T) {
 		}
 	}
 	all, err`, Test: "TestForeignEtcd", Says: `taken up before: got \["data/x1"\]`},
-		{Name: "adopt without a state", File: "foreign.go", Old: `d.Whole && (managed || d.Path == ".")`,
+		{Name: "adopt without a state", File: "contents.go", Old: `d.Whole && (managed || d.Path == ".")`,
 			New: `d.Whole && (managed || d.Path != "")`, Test: "TestForeignEtcd", Says: `without state: got`},
-		{Name: "adopt what is not whole", File: "foreign.go", Old: `d.Whole && (managed`, New: `(managed`,
+		{Name: "adopt what is not whole", File: "contents.go", Old: `d.Whole && (managed`, New: `(managed`,
 			Test: "TestForeignEtcd", Says: `without a log: got`},
 		{Name: "claim under a running etcd", File: "take.go", Old: `if err == nil && c.adopt {`,
 			New: `if err != nil && c.adopt {`, Test: "TestRunningEtcdKeepsItsVolume", Says: `while it runs: got <nil>`},
 		{Name: "set the lock aside", File: "setaside.go", Old: ` && e.Name() != ownName {`, New: ` {`,
 			Test: "TestDirectoryIsTheVolume", Says: `(no such file|is gone|volume lost)`},
-		{Name: "take the own directory for data", File: "found.go", Old: `name != ownName && `, New: ``,
+		{Name: "take the own directory for data", File: "contents.go", Old: `name != ownName && `, New: ``,
 			Test: "TestBlankDirectoryIsYielded", Says: `want a new volume`},
 		{Name: "create the directory", File: "place.go", Old: `err != nil || l.cfg.Directory == "" {`,
 			New: `err != nil || MakeDirs(top) != nil || l.cfg.Directory == "" {`, Test: "TestDirectoryMustBeThere", Says: `want "does not exist`},

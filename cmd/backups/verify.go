@@ -162,18 +162,12 @@ func (b *Backups) Drill(ctx context.Context, name string) (d snapshot.Drill, err
 	if err != nil {
 		return d, fmt.Errorf("backup %s was not tried: %w", name, err)
 	}
-	b.recordDrill(ctx, d)
-	return d, nil
-}
-
-// recordDrill stores the result of a drill beside the backup. For the newest backup, it also stores it as the last
-// drill, from which the schedule counts and which the nodes show.
-func (b *Backups) recordDrill(ctx context.Context, d snapshot.Drill) {
-	ctx, cancel := context.WithTimeout(ctx, recordTime)
+	bound, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
-	id, err := generations.Identity(ctx, b.Store, b.Config.Cluster.Name)
+	id, err := generations.Identity(bound, b.Store, b.Config.Cluster.Name)
 	if err == nil {
-		err = snapshot.RecordDrill(ctx, b.Store, id, d, b.opt)
+		err = snapshot.RecordDrill(bound, b.Store, id, d, b.opt)
 	}
 	b.unrecorded(err)
+	return d, nil
 }

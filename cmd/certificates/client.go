@@ -54,7 +54,7 @@ func (f Files) Write(out io.Writer, i Issued, dryRun bool) (bool, error) {
 // Renew replaces the authorities, and the certificate if it is due. The authorities come first, because a server may
 // already have a certificate of a new one.
 func (f Files) Renew(out io.Writer, i Issued, has *tls.Certificate, dryRun bool) (bool, error) {
-	due := i.due(has.Leaf, time.Now())
+	due := pki.Due(has.Leaf, i.authority, time.Now())
 	if !dryRun {
 		if err := public.Write(f.Authorities, i.CA); err != nil {
 			return false, err

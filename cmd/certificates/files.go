@@ -51,25 +51,13 @@ func (f Files) Issue() string {
 
 // Read reads the certificate and the key.
 func (f Files) Read() (*tls.Certificate, error) {
+	var p pki.Paper
+	var err error
 	if f.Holder != pki.Client {
-		return f.readPaper()
+		p, err = pki.ReadPaper(f.Certificate)
+	} else if p.Certificate, err = tls.LoadX509KeyPair(f.Certificate, f.Key); err != nil {
+		err = fmt.Errorf("read %s and %s: %w", f.Certificate, f.Key, err)
 	}
-	has, err := tls.LoadX509KeyPair(f.Certificate, f.Key)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: an operator issues the first certificate of %s, on a node, "+
-			"with `holdfast tls client`", err,
-			f.Name)
-	case err != nil:
-		return nil, fmt.Errorf("read %s and %s: %w", f.Certificate, f.Key, err)
-	case has.Leaf.Subject.CommonName != f.Name:
-		return nil, fmt.Errorf("%s is a certificate of %q, not of %s", f.Certificate, has.Leaf.Subject.CommonName, f.Name)
-	}
-	return &has, nil
-}
-
-func (f Files) readPaper() (*tls.Certificate, error) {
-	p, err := pki.ReadPaper(f.Certificate)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: an operator issues the first one, on a node, with `%s`", err, f.Issue())
@@ -78,10 +66,21 @@ func (f Files) readPaper() (*tls.Certificate, error) {
 	case f.Name != "" && p.Leaf.Subject.CommonName != f.Name:
 		return nil, fmt.Errorf("%s is a certificate of %q, not of %s", f.Certificate, p.Leaf.Subject.CommonName, f.Name)
 	}
-	if h, err := pki.HolderOf(p.Leaf, f.Zone); err != nil || h != f.Holder {
-		return nil, errors.Join(fmt.Errorf("%s is no %s's certificate of %s", f.Certificate, f.Holder, f.Zone), err)
+	if err := f.fitsHolder(p.Leaf); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Certificate, err)
 	}
 	return &p.Certificate, nil
+}
+
+// fitsHolder returns an error if a certificate is not of the kind that f needs. A client's may be any.
+func (f Files) fitsHolder(c *x509.Certificate) error {
+	if f.Holder == pki.Client {
+		return nil
+	}
+	if h, err := pki.HolderOf(c, f.Zone); err != nil || h != f.Holder {
+		return errors.Join(fmt.Errorf("it is no %s's certificate of %s", f.Holder, f.Zone), err)
+	}
+	return nil
 }
 
 // askTime limits a request to a node, which may have to wait for the store.
@@ -173,10 +172,8 @@ func (f Files) fits(told node.Fresh) error {
 	if cn := next.Subject.CommonName; cn != has.Leaf.Subject.CommonName {
 		return fmt.Errorf("it is of %q, not of %s", cn, has.Leaf.Subject.CommonName)
 	}
-	if f.Holder != pki.Client {
-		if h, err := pki.HolderOf(next, f.Zone); err != nil || h != f.Holder {
-			return errors.Join(fmt.Errorf("it is no %s's", f.Holder), err)
-		}
+	if err := f.fitsHolder(next); err != nil {
+		return err
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(told.Authorities))

@@ -72,13 +72,13 @@ func AuthorityFiles(dir string, given pki.Authorities) ([]FreshFile, error) {
 
 // MakeAuthorities makes both authorities, and returns the files to write into dir.
 func MakeAuthorities(dir string, life time.Duration) ([]FreshFile, error) {
-	clients, err := pki.NewAuthority(config.GivenClientsCA, life)
+	var made pki.Authorities
+	var err error
+	if made.Clients, err = pki.NewAuthority(config.GivenClientsCA, life); err == nil {
+		made.Peers, err = pki.NewAuthority(config.GivenPeersCA, life)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate authority: %w", err)
 	}
-	peers, err := pki.NewAuthority(config.GivenPeersCA, life)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate authority: %w", err)
-	}
-	return AuthorityFiles(dir, pki.Authorities{Clients: clients, Peers: peers})
+	return AuthorityFiles(dir, made)
 }

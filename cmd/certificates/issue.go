@@ -86,12 +86,6 @@ func issuer(ctx context.Context, cfg config.Config) (source pki.Source, known pk
 	return source, known, nil
 }
 
-// due reports whether this certificate should replace has: two thirds of the life of has are over, or another authority
-// signed it.
-func (i Issued) due(has *x509.Certificate, now time.Time) bool {
-	return pki.Due(has, i.authority, now)
-}
-
 // Track records the certificate in the store, so that the nodes warn before it expires. If it cannot be recorded, Track
 // prints a warning.
 func (i Issued) Track(ctx context.Context, cfg config.Config, name string, warn io.Writer) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"time"
@@ -89,20 +88,16 @@ func readCertificates(cfg config.Config, now time.Time) []show.Certificate {
 			all = append(all, show.Certificate{Key: f.Key, File: f.Path, Error: err.Error()})
 		}
 		for _, cert := range certs {
+			names := append([]string(nil), cert.DNSNames...)
+			for _, ip := range cert.IPAddresses {
+				names = append(names, ip.String())
+			}
 			all = append(all, show.Certificate{
-				Key: f.Key, File: f.Path, Subject: cert.Subject.String(), Names: namesOf(cert),
+				Key: f.Key, File: f.Path, Subject: cert.Subject.String(), Names: names,
 				Issuer: cert.Issuer.String(), Fingerprint: pki.Fingerprint(cert),
 				NotBefore: cert.NotBefore, NotAfter: cert.NotAfter, Expired: now.After(cert.NotAfter),
 			})
 		}
 	}
 	return all
-}
-
-func namesOf(c *x509.Certificate) []string {
-	names := append([]string{}, c.DNSNames...)
-	for _, ip := range c.IPAddresses {
-		names = append(names, net.IP.String(ip))
-	}
-	return names
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"syscall"
 )
 
 // errNoIsolation means that only Linux has network namespaces.
@@ -16,3 +17,7 @@ func Isolated(context.Context, string, any, any, io.Writer) error { return errNo
 
 // Loopback does nothing.
 func Loopback() error { return nil }
+
+// EndWithParent puts a child into a process group of its own. Only Linux signals a process whose parent has ended. On
+// other systems, nodes outlive a demo that was killed, and keep the lock of its directory.
+func EndWithParent(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

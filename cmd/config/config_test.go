@@ -61,10 +61,10 @@ func TestKeysHaveOneNameEverywhere(t *testing.T) {
 		if k.Name != strings.ToLower(k.Name) || strings.ContainsAny(k.Name, "_ ") || strings.HasSuffix(k.Name, ".") {
 			t.Errorf("%s is not kebab-case", k.Name)
 		}
-		if other, dup := seen[k.variable()]; dup {
-			t.Errorf("%s and %s share the variable %s", k.Name, other, k.variable())
+		if other, dup := seen[Variable(k.Name)]; dup {
+			t.Errorf("%s and %s share the variable %s", k.Name, other, Variable(k.Name))
 		}
-		seen[k.variable()] = k.Name
+		seen[Variable(k.Name)] = k.Name
 		if flags.Lookup(k.Name) == nil {
 			t.Errorf("%s has no flag", k.Name)
 		}
@@ -107,7 +107,7 @@ func TestDefaultYAMLIsTheDefault(t *testing.T) {
 		t.Errorf("default.yaml loads to\n%+v, want\n%+v", l.Config, defaults)
 	}
 	for name, text := range helpTexts() {
-		if got, want := strings.Contains(text, "(reload)"), slices.Contains(reloadableKeys(), name); got != want {
+		if got, want := strings.Contains(text, "(reload)"), slices.Contains(reloadableKeys, name); got != want {
 			t.Errorf("%s: default.yaml says it can be reloaded: %v, want %v", name, got, want)
 		}
 	}

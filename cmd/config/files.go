@@ -141,26 +141,15 @@ func (c *fileCheck) unused(cfg Config) bool {
 	}) == nil
 }
 
-// answers limits how long a look at the directories of backups or volumes may take.
+// answers limits how long a look at the directories of backups or volumes may take. Access to a directory of a dead
+// server may hang forever, and a member can start without it.
 const answers = 3 * time.Second
 
-// ifAnswered returns what look finds, or silent if that takes longer than answers. Access to a directory of a dead
-// server may hang forever, and a member can start without it.
-func ifAnswered(look func() []error, silent ...error) []error {
-	errs, ok := durable.Soon(answers, look)
-	if !ok {
-		return silent
-	}
-	return errs
-}
-
-// apart runs a check of paths that may hang.
+// apart runs a check of paths that may hang. It finds nothing if that takes longer than answers.
 func (c *fileCheck) apart(look func(c *fileCheck)) {
 	own := &fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
-	c.errs = append(c.errs, ifAnswered(func() []error {
-		look(own)
-		return own.errs
-	})...)
+	errs, _ := durable.Soon(answers, func() []error { look(own); return own.errs })
+	c.errs = append(c.errs, errs...)
 }
 
 // VolumeDirectory returns the directory that contains the volumes or their mounts, or that is the volume, with its key.
@@ -187,7 +176,7 @@ func (c *fileCheck) one(key, path string, closed fs.FileMode) {
 	if err != nil {
 		return // reported when it is used; a node must be able to start and unmount a dead device
 	}
-	if !c.owned(info) {
+	if uid := ownerOf(info); uid != 0 && uid != c.uid {
 		c.fail(key, path, info, "it belongs to somebody else", fmt.Sprintf("chown %d %s", c.uid, path))
 	}
 	if info.Mode().Perm()&closed != 0 {
@@ -231,11 +220,6 @@ func really(path string) string {
 		path = real
 	}
 	return Abs(path)
-}
-
-func (c *fileCheck) owned(info fs.FileInfo) bool {
-	uid := ownerOf(info)
-	return uid == 0 || uid == c.uid
 }
 
 func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }

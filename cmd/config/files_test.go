@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -166,14 +167,20 @@ func TestEverySecretKeyIsKnown(t *testing.T) {
 func TestStoreThatHangsIsNotLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := make(chan struct{})
-		hangs := func() []error { <-dead; return []error{os.ErrPermission} }
-		found, told := ifAnswered(hangs), ifAnswered(hangs, silent("/dead"))
-		close(dead)
-		if found != nil || len(told) != 1 || told[0].Error() != "/dead has not answered for 3s" {
-			t.Errorf("got %v and %v", found, told)
+		refuses := func() error { return os.ErrPermission }
+		hangs := func() error { <-dead; return os.ErrPermission }
+		var c fileCheck
+		look := func(at func() error) func(*fileCheck) {
+			return func(own *fileCheck) { own.errs = append(own.errs, at()) }
 		}
-		if found = ifAnswered(func() []error { return []error{os.ErrPermission} }); len(found) != 1 {
-			t.Errorf("of one that answers: got %v", found)
+		c.apart(look(hangs))
+		told := ifAnswers("/dead", hangs)
+		close(dead)
+		if c.errs != nil || told == nil || told.Error() != "/dead has not answered for 3s" {
+			t.Errorf("got %v and %v", c.errs, told)
+		}
+		if c.apart(look(refuses)); len(c.errs) != 1 || !errors.Is(ifAnswers("/here", refuses), os.ErrPermission) {
+			t.Errorf("of one that answers: got %v", c.errs)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"holdfast/durable"
 	"holdfast/embedded/pki"
 	"holdfast/volume"
 )
@@ -39,14 +40,10 @@ func Lacking(l *Loaded) []string {
 	// A directory may be a dead mount.
 	if c.Volume.Provider == volume.ProviderLocal {
 		_, path := c.VolumeDirectory()
-		for _, err := range ifAnswered(func() []error { return []error{c.Volume.Local.Missing()} }, silent(path)) {
-			add("volume.local", err)
-		}
+		add("volume.local", ifAnswers(path, c.Volume.Local.Missing))
 	}
 	if store := c.Snapshot.Store; !c.Snapshot.InBucket() && !slices.Contains(c.OwnBackupDirectories(), store) {
-		for _, err := range ifAnswered(func() []error { return []error{noDirectory(store)} }, silent(store)) {
-			add("snapshot.store", err)
-		}
+		add("snapshot.store", ifAnswers(store, func() error { return noDirectory(store) }))
 	}
 	for _, w := range l.elsewhere(true) {
 		all = append(all, w.Error())
@@ -55,7 +52,14 @@ func Lacking(l *Loaded) []string {
 	return all
 }
 
-func silent(path string) error { return fmt.Errorf("%s has not answered for %s", path, answers) }
+// ifAnswers returns the error of a look at a path, or one that says that the path does not answer.
+func ifAnswers(path string, look func() error) error {
+	err, ok := durable.Soon(answers, look)
+	if !ok {
+		err = fmt.Errorf("%s has not answered for %s", path, answers)
+	}
+	return err
+}
 
 // noDirectory returns an error unless there is a directory at path. Nobody creates it, because it may be a mount point.
 func noDirectory(path string) error {

@@ -54,9 +54,9 @@ func keysOf(t reflect.Type, prefix string, index []int) []Key {
 	return keys
 }
 
-// variable returns the name of k in the environment.
-func (k Key) variable() string {
-	return VariablePrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.Name))
+// Variable returns the name of a key in the environment.
+func Variable(key string) string {
+	return VariablePrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key))
 }
 
 // kind returns the type of k in one word, for --help, and in words that follow "must be".

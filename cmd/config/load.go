@@ -253,8 +253,8 @@ func readEnviron(environ []string) (settings []Setting, warnings []string, errs 
 	known := map[string]Key{}
 	var names []string
 	for _, k := range Keys() {
-		known[k.variable()] = k
-		names = append(names, strings.TrimPrefix(k.variable(), VariablePrefix))
+		known[Variable(k.Name)] = k
+		names = append(names, strings.TrimPrefix(Variable(k.Name), VariablePrefix))
 	}
 	for _, pair := range slices.Sorted(slices.Values(environ)) {
 		variable, value, _ := strings.Cut(pair, "=")

@@ -23,18 +23,16 @@ type Change struct {
 
 // reloadableKeys are the keys that a running node can change. All others are about what it has bound, claimed or told
 // its peers.
-func reloadableKeys() []string {
-	return []string{
-		"cluster.slots", "cluster.size",
-		"log.level", "snapshot.every", "snapshot.cron", "snapshot.retry", "snapshot.drill", "snapshot.rate",
-		"snapshot.keep.all", "snapshot.keep.hourly", "snapshot.keep.daily", "snapshot.keep.newest",
-	}
+var reloadableKeys = []string{
+	"cluster.slots", "cluster.size",
+	"log.level", "snapshot.every", "snapshot.cron", "snapshot.retry", "snapshot.drill", "snapshot.rate",
+	"snapshot.keep.all", "snapshot.keep.hourly", "snapshot.keep.daily", "snapshot.keep.newest",
 }
 
 // takeOver sets the reloadable keys of l to their values in n.
 func (l *Loaded) takeOver(n *Loaded) {
 	for _, k := range Keys() {
-		if slices.Contains(reloadableKeys(), k.Name) {
+		if slices.Contains(reloadableKeys, k.Name) {
 			k.value(&l.Config).Set(k.value(&n.Config))
 			if text, ok := n.shown[k.Name]; ok {
 				l.shown[k.Name] = text
@@ -55,7 +53,7 @@ func (l *Loaded) diff(n *Loaded) (reloadable, restart []Change) {
 		}
 		switch {
 		case same:
-		case slices.Contains(reloadableKeys(), c.Key):
+		case slices.Contains(reloadableKeys, c.Key):
 			reloadable = append(reloadable, c)
 		default:
 			restart = append(restart, c)

@@ -161,7 +161,11 @@ func (s *Server) listenRemote() (net.Listener, error) {
 			if s.Mesh != nil && hello.ServerName == s.Mesh.Name {
 				return s.Mesh.meet()
 			}
-			return remoteTLS(s.CertFile, s.KeyFile, s.CAFile)
+			pair, pool, err := readIdentity(s.CertFile, s.KeyFile, s.CAFile)
+			if err != nil {
+				return nil, err
+			}
+			return serverTLS(pair, pool), nil
 		},
 	}
 	l, err := net.Listen("tcp", s.Config.Listen)
@@ -169,14 +173,6 @@ func (s *Server) listenRemote() (net.Listener, error) {
 		return nil, fmt.Errorf("control.listen: %w", err)
 	}
 	return tls.NewListener(netutil.LimitListener(l, maxConnections), each), nil
-}
-
-func remoteTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
-	pair, pool, err := readIdentity(certFile, keyFile, caFile)
-	if err != nil {
-		return nil, err
-	}
-	return serverTLS(pair, pool), nil
 }
 
 // meet returns the TLS configuration for callers with a certificate of the peers' authority.

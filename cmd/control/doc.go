@@ -6,7 +6,7 @@
 // holdfast runs as may do everything, whatever the mode of the file is. From another machine, a caller needs a
 // certificate of the clients' authority. A common name in control.readers may look; one in control.operators may make
 // changes. Any other certificate of that authority may ask only for what concerns itself. Server.Remember gets the
-// result of each request that changes something (audit.go). Requests and connections are limited in size and number.
+// result of each request that changes something (server.go). Requests and connections are limited in size and number.
 //
 // [Routes] is the table of requests, which cmd/node/routes.go fills. It says which requests change nothing, and which
 // are not remembered. [Client] is the other side: each command calls its route through [Client.Get].

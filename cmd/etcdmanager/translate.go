@@ -84,9 +84,7 @@ func (t *translation) warn(format string, args ...any) {
 func (t *translation) isGiven(flag string) bool { return t.given[flag] != "" }
 
 // decided reports whether a HOLDFAST_… variable sets a key.
-func (t *translation) decided(key string) bool {
-	return t.environ[config.VariablePrefix+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key))] != ""
-}
+func (t *translation) decided(key string) bool { return t.environ[config.Variable(key)] != "" }
 
 // address returns the address where other nodes reach this one.
 func (t *translation) address() string {

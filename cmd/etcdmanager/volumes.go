@@ -161,7 +161,7 @@ func (t *translation) external() {
 	}
 	t.flag("cluster.slots", strings.Join(slots, ","), "static-config")
 	t.flag("gossip.seeds", strings.Join(seeds, ","), "static-config")
-	if adopt, err := strconv.ParseBool(t.environ[config.VariablePrefix+"CLUSTER_ADOPT"]); err != nil || adopt {
+	if adopt, err := strconv.ParseBool(t.environ[config.Variable("cluster.adopt")]); err != nil || adopt {
 		t.flag("cluster.adopt-addresses", strings.Join(elders, ","), "static-config")
 	}
 }

@@ -57,10 +57,13 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 		records: generations.New(store, cfg.Cluster.Name, nil),
 		issued:  &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name},
 		rooms:   newRooms(cfg.Snapshot.Spool, cfg.Snapshot.Scratch)}
-	if cfg.TLS.Mode == pki.ModeAuto {
+	source := AuthoritySource(cfg, store)
+	if cfg.TLS.Mode == pki.ModeAuto { // unlike a command, a node also makes editions
 		n.editions = authorities.New(EditionOptions(cfg), store, lg.Named("tls"))
+		source = n.editions
 	}
-	if n.certificates, err = n.newCertificates(lg.Named("tls"), prometheus.DefaultRegisterer); err != nil {
+	n.certificates, err = pki.New(cfg.TLS, TLSIdentity(cfg), source, lg.Named("tls"), prometheus.DefaultRegisterer)
+	if err != nil {
 		return nil, err
 	}
 	if o := n.certificates.Orders(); o != nil {
@@ -149,7 +152,7 @@ func (n *node) makeCoordinator(options snapshot.Options) {
 				Skipped: func(lines []string) { n.lg.Warn("skipped the newest backup", zap.Strings("why", lines)) }},
 			Decided:    func(a plan.Action) { n.counted.Decided(string(a.Kind)) },
 			Failed:     func(a plan.Action, _ error) { n.counted.Failed(string(a.Kind)) },
-			Looked:     n.observed,
+			Looked:     func(s coordinator.Situation) { n.certificates.See(authorities.Around(s.Observation)) },
 			Ending:     noteEnd(cfg),
 			Campaigned: func(r plan.Reason) { n.counted.Campaigned(string(r)) },
 			Step:       n.step,

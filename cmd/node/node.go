@@ -72,11 +72,6 @@ func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
 	return nil, fmt.Errorf("no answer to the question %.40q", question)
 }
 
-// observed has the certificates follow each situation.
-func (n *node) observed(s coordinator.Situation) {
-	n.certificates.See(authorities.Around(s.Observation))
-}
-
 // status is this node's own status.
 func (n *node) status() health.NodeStatus {
 	s := n.facts()

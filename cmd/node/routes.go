@@ -82,7 +82,7 @@ func (n routes) routes() *control.Routes {
 		return n.coord.Drain(ctx, coordinator.DrainOptions{Force: yes(r, "force"), Dry: control.Dry(r)})
 	}, control.DryRun)
 	rs.Do("POST /undrain", func(r *http.Request) error { return n.undrain(control.Dry(r)) }, control.DryRun)
-	rs.Answer("GET /takeover", func(r *http.Request) (any, error) { return n.takeover(r.Context()), nil })
+	rs.Answer("GET /takeover", func(r *http.Request) (any, error) { return n.takeoverOf(n.statusOfAll(r.Context())), nil })
 	rs.Answer("POST /takeover/release", n.giveBack, control.DryRun)
 	rs.Do("POST /pause", n.pause, control.DryRun)
 	rs.Answer("POST /resume", n.resume, control.DryRun)
@@ -129,14 +129,13 @@ func (n routes) setAside(r *http.Request) (any, error) {
 
 // release releases the volume.
 func (n routes) release(r *http.Request) (any, error) {
-	if control.Dry(r) {
-		id, err := n.coord.Releasable()
-		return Released{Slot: id.Slot, Volume: id.ID}, err
+	id, err := n.coord.Releasable()
+	if !control.Dry(r) {
+		// The release must not stop half-way if the caller disconnects.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
+		defer cancel()
+		id, err = n.coord.GiveUp(ctx)
 	}
-	// The release must not stop half-way if the caller disconnects.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
-	defer cancel()
-	id, err := n.coord.GiveUp(ctx)
 	return Released{Slot: id.Slot, Volume: id.ID}, err
 }
 

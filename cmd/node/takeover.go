@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"holdfast/cmd/control"
 	"holdfast/embedded"
 	"holdfast/embedded/coordinator"
@@ -42,11 +44,7 @@ func (r *released) again(to string) (health.Release, error) {
 	return *last, nil
 }
 
-// takeover returns the state of the takeover of another program's cluster.
-func (n routes) takeover(ctx context.Context) health.Takeover {
-	return n.takeoverOf(n.statusOfAll(ctx))
-}
-
+// takeoverOf returns the state of the takeover of another program's cluster, from the status of all nodes.
 func (n routes) takeoverOf(s health.ClusterStatus) health.Takeover {
 	o := n.coord.Now().Observation
 	record := o.Disk.Ledger.Record
@@ -200,7 +198,7 @@ func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 		in.Etcd = etcdStatus(e, nil)
 		in.Own = n.etcd.MemberNames()[e.ID]
 	}
-	for _, m := range n.takeover(ctx).Members {
+	for _, m := range n.takeoverOf(s).Members {
 		if m.Connected && !m.Ours {
 			in.Foreign++
 		}
@@ -248,4 +246,64 @@ func managersWord(path string) (version, token string, names []string, problem s
 	}
 	slices.Sort(names)
 	return state.Version, state.Token, names, ""
+}
+
+const (
+	// markEvery is how often the store is checked for etcd-manager's mark. etcd-manager itself checks every 10 s.
+	markEvery = 2 * time.Second
+	markWait  = 10 * time.Second // for the store
+)
+
+// marker keeps etcd-manager's mark in the backup store while etcd-manager may run members of this cluster. If the store
+// has a spec but no mark, etcd-manager stops its members and founds an empty cluster in their place.
+type marker struct {
+	wanted func() bool
+	keep   func(context.Context) (missing bool, err error)
+	lg     *zap.Logger
+}
+
+// follow keeps the mark until ctx ends.
+func (m *marker) follow(ctx context.Context) error {
+	ticker := time.NewTicker(markEvery)
+	defer ticker.Stop()
+	failed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if !m.wanted() {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, markWait)
+		missing, err := m.keep(limited)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failed:
+			m.lg.Warn("could not check whether the backup store has etcd-manager's mark of this cluster", zap.Error(err))
+		case err == nil && missing:
+			m.lg.Warn("etcd-manager's mark of this cluster was missing in the backup store, and was written again: without it " +
+				"etcd-manager founds an empty cluster over this one")
+		}
+		failed = err != nil
+	}
+}
+
+// marker returns the marker of this node's cluster.
+func (n *node) marker() *marker {
+	return &marker{
+		wanted: func() bool { return managed(n.coord.Now()) },
+		keep:   func(ctx context.Context) (bool, error) { return snapshot.KeepMark(ctx, n.store) },
+		lg:     n.lg.Named("takeover"),
+	}
+}
+
+// managed reports whether etcd-manager may run members of the cluster.
+func managed(s coordinator.Situation) bool {
+	o := s.Observation
+	r := o.Disk.Ledger.Record
+	return r != nil && r.Adopted != nil && r.Adopted.From() == plan.EtcdManager && o.Mixed() != ""
 }

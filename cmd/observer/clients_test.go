@@ -82,7 +82,7 @@ func TestWhenNobodyRenews(t *testing.T) {
 		"missing":                           {certificates.PaperOf(pki.Observer, path+"-", zone), none, false, "tls observer NAME"},
 		"an operator's that is an observer": {certificates.PaperOf(pki.Operator, path, zone), none, false, "no operator's certificate"},
 		"of another cluster":                {certificates.PaperOf(pki.Observer, path, "other"), none, false, "no observer's certificate"},
-		"a client's":                        {certificates.FilesOf(filepath.Dir(path), "kube"), none, false, "an operator issues the first certificate"},
+		"a client's":                        {certificates.FilesOf(filepath.Dir(path), "kube"), none, false, "an operator issues the first one"},
 	} {
 		due = c.due
 		kept := newClients([]certificates.Files{c.file}, func() []string { return c.nodes }, prometheus.NewRegistry(), zap.NewNop())

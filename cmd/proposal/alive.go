@@ -78,8 +78,10 @@ func (o Operator) MayGiveUp(ctx context.Context) error {
 func (c *cluster) sees(ctx context.Context, v *view, atMost time.Duration) (*plan.Stand, error) {
 	const again = 500 * time.Millisecond
 	for end := time.Now().Add(atMost); time.Now().Before(end); {
-		if err := rest(ctx, again); err != nil {
-			return nil, err
+		select {
+		case <-ctx.Done():
+			return nil, errors.New("interrupted")
+		case <-time.After(again):
 		}
 		if s := c.ask(ctx); !s.silent() {
 			*v = s
@@ -89,14 +91,4 @@ func (c *cluster) sees(ctx context.Context, v *view, atMost time.Duration) (*pla
 		}
 	}
 	return nil, nil
-}
-
-// rest waits for d, or returns an error when ctx ends. Those who call say that nothing was changed.
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return errors.New("interrupted")
-	case <-time.After(d):
-		return nil
-	}
 }

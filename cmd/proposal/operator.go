@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"time"
 
 	"holdfast/cmd/backups"
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
+	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
@@ -76,4 +80,86 @@ func (c *cluster) carryOut(ctx context.Context, p plan.Restore, v view) error {
 // fill sets who proposes, how long the proposal is valid, and which objections are overruled.
 func (o Operator) fill(p *plan.Restore) {
 	p.By, p.Lasts, p.Overruled = o.Name, o.Timeout+overtime, o.Overrule
+}
+
+// mirrorTime limits how long a command waits for the members to copy their generation's record into the store. They do
+// that after some seconds without a leader.
+const mirrorTime = 30 * time.Second
+
+// cluster gives an operator access to a cluster: through the store, and through the node on this machine.
+type cluster struct {
+	Operator
+	records *generations.Records
+}
+
+// known is asked, but returns an error if the store has unsigned outcomes beyond its newest signed record. Anyone who
+// can write to the store could have put those there.
+func (c *cluster) known(ctx context.Context) (id string, known plan.Store, err error) {
+	if id, known, err = c.asked(ctx); err == nil {
+		err = doubted(known, known.Record.Generation)
+	}
+	return id, known, err
+}
+
+// doubted returns an error if the store has unsigned objects about later generations than this one.
+func doubted(known plan.Store, generation uint64) error {
+	if known.Unproven <= generation {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", coordinator.ErrUnread, known.Doubt)
+}
+
+// asked returns the store's ID, and what the store has about the cluster. It returns an error if it has no record of
+// it.
+func (c *cluster) asked(ctx context.Context) (id string, known plan.Store, err error) {
+	if id, err = c.records.ID(ctx); err == nil {
+		known, err = c.records.Known(ctx)
+	}
+	if err != nil {
+		return id, known, fmt.Errorf("ask the store %s: %w", c.Config.Snapshot.Store, err)
+	}
+	if known.Record == nil {
+		return id, known, fmt.Errorf("the store %s knows no cluster %s, so there is nothing to continue: check "+
+			"cluster.name and snapshot.store; a cluster must be founded before a backup can be restored into it",
+			c.Config.Snapshot.Store, c.Config.Cluster.Name)
+	}
+	return id, known, nil
+}
+
+// mirrored calls known until it succeeds, because the members may not have copied their record into the store yet.
+func (c *cluster) mirrored(ctx context.Context) (id string, known plan.Store, err error) {
+	bound, cancel := context.WithTimeout(ctx, mirrorTime)
+	defer cancel()
+	for {
+		if id, known, err = c.known(bound); err == nil {
+			return id, known, nil
+		}
+		select {
+		case <-bound.Done():
+			return id, known, err
+		case <-time.After(followStore):
+		}
+	}
+}
+
+// ask returns the status that the node on this machine shows, or an empty view if no node answers.
+func (c *cluster) ask(ctx context.Context) view {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var s health.ClusterStatus
+	if c.Node.Get(ctx, http.MethodGet, "/status", &s) != nil {
+		return view{}
+	}
+	return view{&s}
+}
+
+// poke makes the node on this machine look at the store at once. Without it, all nodes look within seconds.
+func (c *cluster) poke(ctx context.Context) {
+	_ = c.Node.Do(ctx, http.MethodPost, "/look")
+}
+
+// consent asks the node to confirm a proposal.
+func (c *cluster) consent(ctx context.Context, id string) error {
+	path := "/consent?" + url.Values{"proposal": {id}, "by": {c.Name}}.Encode()
+	return c.Node.Get(ctx, http.MethodPost, path, &plan.Restore{})
 }

@@ -47,22 +47,18 @@ func (p proposal) propose(ctx context.Context) error {
 			"Waiting for that, for %s at most; Ctrl-C or --abort withdraws the proposal",
 			p.Led, p.ID, config.FormatDuration(p.cluster.Timeout))
 	default:
-		return p.withdraw(ctx, fmt.Errorf("%s leads the cluster, which did not consent: %w", p.Led, err))
+		why := fmt.Errorf("%s leads the cluster, which did not consent: %w", p.Led, err)
+		abort := plan.Abort{ID: p.ID, Why: "the cluster did not consent"}
+		if _, err := p.cluster.records.Abort(ctx, p.Restore, abort); err != nil {
+			return fmt.Errorf("%w; and the proposal could not be withdrawn: %w", why, err)
+		}
+		return fmt.Errorf("%w; the proposal was withdrawn, nothing was changed", why)
 	}
 	return nil
 }
 
 func (p proposal) consented() {
 	p.cluster.say("the cluster consents: %s; --abort ends it until the point of no return", p.preparing())
-}
-
-// withdraw aborts a proposal to which the cluster did not consent.
-func (p proposal) withdraw(ctx context.Context, why error) error {
-	abort := plan.Abort{ID: p.ID, Why: "the cluster did not consent"}
-	if _, err := p.cluster.records.Abort(ctx, p.Restore, abort); err != nil {
-		return fmt.Errorf("%w; and the proposal could not be withdrawn: %w", why, err)
-	}
-	return fmt.Errorf("%w; the proposal was withdrawn, nothing was changed", why)
 }
 
 // preparing returns a text about the first step of the proposal.

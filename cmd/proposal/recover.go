@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"holdfast/cmd/show"
 	"holdfast/embedded/coordinator"
@@ -34,8 +35,12 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 		return fmt.Errorf("%s; nothing was changed", s.Obstacle)
 	}
 	act := o.Yes && !o.DryRun
-	if err := o.showRecovery(s, survivor, act); err != nil {
-		return err
+	if !o.JSON {
+		fmt.Fprint(o.Out, s.text(survivor, act))
+	} else if !act {
+		if err := show.JSON(o.Out, s); err != nil {
+			return err
+		}
 	}
 	undeclared := s.Able && len(o.Lost) == 0
 	switch {
@@ -75,14 +80,86 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	return c.carryOut(ctx, p, v)
 }
 
-// showRecovery shows the survivors, and what will or would be done.
-func (o Operator) showRecovery(s recovery, survivor string, act bool) error {
-	switch {
-	case !o.JSON:
-		_, err := io.WriteString(o.Out, s.text(survivor, act))
-		return err
-	case act:
-		return nil
+// Alone orders a recovery on this node when both the majority and the store are lost, and follows it.
+func (o Operator) Alone(ctx context.Context) error {
+	c := o.cluster()
+	query := url.Values{"lost": {strings.Join(o.Lost, ",")}, "by": {o.Name},
+		"dry": {strconv.FormatBool(!o.Yes || o.DryRun)}}
+	var p plan.Restore
+	if err := c.Node.Get(ctx, http.MethodPost, "/recover/alone?"+query.Encode(), &p); err != nil {
+		return fmt.Errorf("%w; nothing was changed", err)
 	}
-	return show.JSON(o.Out, s)
+	o.say("the store does not answer: nobody but this node sees the recovery, so every other voter (%s) must be "+
+		"gone for good", strings.Join(o.Lost, ", "))
+	if !o.Yes || o.DryRun {
+		return show.NothingChanged(o.Out, fmt.Sprintf("would continue from slot %s, as generation %d; to do it, say --yes",
+			p.Survivor, p.Generation))
+	}
+	f := newFollower(proposal{p, c}, view{})
+	bound, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	at := time.Now() // when the node was last seen working on it
+	for {
+		select {
+		case <-bound.Done():
+			return errors.New("the recovery is not done yet; the node continues with it unless it is restarted: see " +
+				"`holdfast status`")
+		case <-time.After(followNode):
+		}
+		if done, err := f.watch(bound); done || err != nil {
+			return err
+		}
+		switch {
+		case f.record != nil || f.under():
+			at = time.Now()
+		case time.Since(at) > dropped:
+			return errors.New("the node has dropped the recovery, most likely because the backup store answers again; nothing " +
+				"was changed: run `holdfast recover` without --without-store")
+		}
+	}
+}
+
+// dropped is how long a node may show nothing of the recovery before it counts as dropped: longer than the node takes
+// to observe and decide.
+const dropped = 5 * time.Second
+
+// Instead proposes to continue from the data of this node.
+func (o Operator) Instead(ctx context.Context) error {
+	c := o.cluster()
+	v := c.ask(ctx)
+	if v.silent() {
+		return errors.New("the node on this machine does not answer")
+	}
+	// A node that has just come back may not have found the leader of the current generation yet.
+	alive, err := c.lives(ctx, &v)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look whether the present generation has a leader: %w; nothing was changed", err)
+	case alive != nil && alive.beacon:
+		return fmt.Errorf("the cluster lives: %s leads it (according to %s), and this node does not see it, so nobody "+
+			"could confirm that it ends; bring them together and try again; "+
+			"if that is not this cluster, say --overrule %s; nothing was changed", alive.Stand, alive.from, alive.Disk)
+	}
+	var led *plan.Stand
+	if alive != nil {
+		led = &alive.Stand
+	}
+	query := url.Values{"lost": {strings.Join(o.Lost, ",")}, "revision": {strconv.FormatInt(v.revision(), 10)},
+		"led": {strconv.FormatBool(led != nil)}}
+	var p plan.Restore
+	if err := c.Node.Get(ctx, http.MethodGet, "/rejoin?"+query.Encode(), &p); err != nil {
+		return err
+	}
+	p.Led = led
+	o.fill(&p)
+	o.say("generation %d would continue from the data of slot %s here, at revision %d or later; what generation %d has "+
+		"written is set aside on its disks",
+		p.Generation, p.Survivor, p.Revision+p.Bump, p.Generation-1)
+	if o.DryRun {
+		return show.NothingChanged(o.Out, "would propose that")
+	}
+	if err := o.confirm(ctx, fmt.Sprintf("End generation %d?", p.Generation-1)); err != nil {
+		return err
+	}
+	return c.carryOut(ctx, p, v)
 }

@@ -75,15 +75,12 @@ func (s summary) text(cfg config.Config, now time.Time) string {
 		}
 		row(key, "%s: %s", slot.Slot, slot.text())
 	}
-	row("aside", "the data in use is set aside on each volume; it is deleted %s", reclaimText(cfg.Restore.ReclaimAfter))
-	return b.String()
-}
-
-func reclaimText(after time.Duration) string {
-	if after == 0 {
-		return "by nobody (restore.reclaim-after: 0s)"
+	deleted := "by nobody (restore.reclaim-after: 0s)"
+	if after := cfg.Restore.ReclaimAfter; after > 0 {
+		deleted = "when the member has served for " + config.FormatDuration(after)
 	}
-	return fmt.Sprintf("when the member has served for %s", config.FormatDuration(after))
+	row("aside", "the data in use is set aside on each volume; it is deleted %s", deleted)
+	return b.String()
 }
 
 // stateStarting is the state of a node whose disk has data, but whose member does not run yet.

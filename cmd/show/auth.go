@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"holdfast/embedded/auth"
 )
 
@@ -16,7 +14,7 @@ func Auth(r auth.Report, of string) string {
 	if len(r.Steps) > 0 {
 		t := Table("step", of)
 		for i, s := range r.Steps {
-			t.AppendRow(table.Row{i + 1, s})
+			t.AppendRow([]any{i + 1, s})
 		}
 		fmt.Fprintln(&b, t.Render())
 	}

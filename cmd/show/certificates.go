@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
@@ -60,13 +58,13 @@ func certificatesText(mode string, all []Certificate, now time.Time) string {
 	}
 	t := Table("KEY", "SUBJECT", "ISSUER", "NOT AFTER", "LEFT", "FILE")
 	for _, s := range all {
-		row := table.Row{s.Key, strings.TrimSpace(strings.Join(append([]string{s.Subject}, s.Names...), "\n")), s.Issuer,
+		row := []any{s.Key, strings.TrimSpace(strings.Join(append([]string{s.Subject}, s.Names...), "\n")), s.Issuer,
 			s.NotAfter.UTC().Format(time.RFC3339), health.Age(s.NotAfter, now), s.File}
 		switch {
 		case s.Error != "":
-			row = table.Row{s.Key, "cannot be read: " + s.Error, "-", "-", "-", s.File}
+			row = []any{s.Key, "cannot be read: " + s.Error, "-", "-", "-", s.File}
 		case s.Missing:
-			row = table.Row{s.Key, "not issued yet: the node has not run", "-", "-", "-", s.File}
+			row = []any{s.Key, "not issued yet: the node has not run", "-", "-", "-", s.File}
 		case s.Expired:
 			row[4] = "EXPIRED"
 		}

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"holdfast/embedded/coordinator"
 )
 
@@ -19,10 +17,10 @@ func History(entries []coordinator.Entry) string {
 	t := Table("TIME", "NODE", "SLOT", "GEN", "WHAT", "OUTCOME", "TOOK", "WHY")
 	for _, e := range entries {
 		if e.Dropped > 0 {
-			t.AppendRow(table.Row{"", e.Node, "", "", "-", "-", "",
+			t.AppendRow([]any{"", e.Node, "", "", "-", "-", "",
 				fmt.Sprintf("%d entries are missing: the disk could not be written", e.Dropped)})
 		}
-		t.AppendRow(table.Row{e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Node, cmp.Or(e.Slot, "-"),
+		t.AppendRow([]any{e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Node, cmp.Or(e.Slot, "-"),
 			generationText(e.Generation), e.Kind, cmp.Or(e.Outcome, "-"), tookText(e), entryText(e)})
 	}
 	return t.Render() + "\n"

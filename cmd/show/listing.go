@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -42,7 +40,7 @@ func Listing(cluster, store string, all []Listed, now time.Time) string {
 		}
 		b.Problem = strings.Join(slices.DeleteFunc(append([]string{b.Problem}, proofProblems(b.Backup, now)...),
 			func(s string) bool { return s == "" }), "; ")
-		row := table.Row{b.Name, health.Age(now, b.Created), "-", health.Bytes(b.Stored.Size), "-", "-",
+		row := []any{b.Name, health.Age(now, b.Created), "-", health.Bytes(b.Stored.Size), "-", "-",
 			codecText(b.Backup), "no", provenText(b.Backup, now), PinText(b.Backup), OwnerText(b.Backup),
 			strings.Join(b.Where, ", "), b.Problem}
 		if b.Content.Size > 0 {
@@ -103,7 +101,7 @@ func Pruned(p snapshot.Pruned, now time.Time, dryRun bool) string {
 			} else {
 				gone, freed = gone+1, freed+b.Stored.Size
 			}
-			t.AppendRow(table.Row{b.Name, health.Age(now, b.Created), health.Bytes(b.Stored.Size), what, why})
+			t.AppendRow([]any{b.Name, health.Age(now, b.Created), health.Bytes(b.Stored.Size), what, why})
 		}
 	}
 	add(p.Expired, "beyond snapshot.keep")

@@ -99,7 +99,7 @@ func versions(s health.ClusterStatus) string {
 func nodeTable(s health.ClusterStatus) string {
 	t := Table("NODE", "SLOT", "ADDRESS", "STATE", "TERM", "REVISION", "DB SIZE", "EPOCH", "ETCD")
 	for _, n := range s.Nodes {
-		row := table.Row{n.Node, "-", n.Address, n.State, "-", "-", "-", "-", "-"}
+		row := []any{n.Node, "-", n.Address, n.State, "-", "-", "-", "-", "-"}
 		if v := n.Volume; v != nil {
 			row[1], row[7] = v.Slot, v.Epoch
 		}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"holdfast/embedded/health"
 	"holdfast/volume"
 )
@@ -16,7 +14,7 @@ func Volumes(provider string, infos []volume.Info) string {
 	if provider != volume.ProviderEBS {
 		t := Table("SLOT", "VOLUME", "STATE", "HOLDER", "EPOCH", "DISK", "DECISION", "WHY")
 		for _, i := range infos {
-			t.AppendRow(table.Row{i.Slot, i.Volume, i.State, i.Holder, i.Epoch, i.Disk, i.Decision, i.Why})
+			t.AppendRow([]any{i.Slot, i.Volume, i.State, i.Holder, i.Epoch, i.Disk, i.Decision, i.Why})
 		}
 		return t.Render() + "\n"
 	}
@@ -27,7 +25,7 @@ func Volumes(provider string, infos []volume.Info) string {
 		if i.Encrypted {
 			encrypted = "yes"
 		}
-		t.AppendRow(table.Row{i.Slot, i.Volume, i.Zone, health.Bytes(i.Size), i.Type, encrypted, i.Cloud,
+		t.AppendRow([]any{i.Slot, i.Volume, i.Zone, health.Bytes(i.Size), i.Type, encrypted, i.Cloud,
 			cmp.Or(i.Instance, "-"), cmp.Or(i.Holder, "-"), i.Epoch, cmp.Or(i.Format, "-"), i.Decision, i.Why})
 	}
 	return t.Render() + "\n"

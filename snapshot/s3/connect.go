@@ -88,13 +88,6 @@ func (s *Store) connect(ctx context.Context) (*s3.Client, error) {
 	return s.client, nil
 }
 
-// forget makes the next call read the configuration and the credentials again.
-func (s *Store) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.client = nil
-}
-
 // chain marks the errors of the credentials' sources as noCredentials.
 type chain struct{ aws.CredentialsProvider }
 

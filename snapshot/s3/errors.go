@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -17,11 +18,6 @@ import (
 func hasCode(err error, code string) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	return ok && api.ErrorCode() == code
-}
-
-// refused reports whether the service refused a write because of its condition.
-func refused(err error) bool {
-	return hasCode(err, "PreconditionFailed") || status(err) == http.StatusPreconditionFailed
 }
 
 // status returns the HTTP status of the answer, or 0 if there was none.
@@ -95,10 +91,10 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 		}
 		return fmt.Errorf("%s in %s: %w", doing, s.where(), context.Cause(ctx))
 	}
-	for _, code := range stale {
-		if hasCode(err, code) {
-			s.forget()
-		}
+	if slices.ContainsFunc(stale, func(code string) bool { return hasCode(err, code) }) {
+		s.mu.Lock()
+		s.client = nil // the next call reads the configuration and the credentials again
+		s.mu.Unlock()
 	}
 	text := fmt.Sprintf("%s in %s: %s", doing, s.where(), words(err))
 	if todo := s.todo(err); todo != "" {

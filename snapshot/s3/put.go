@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"path"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (s *Store) PutIfAbsent(ctx context.Context, name string, data []byte) error
 	if err == nil {
 		return nil
 	}
-	if !refused(err) {
+	if !hasCode(err, "PreconditionFailed") && status(err) != http.StatusPreconditionFailed {
 		return s.explain(ctx, doing, err)
 	}
 	switch mine, err := s.isMine(ctx, client, s.key(name), nonce); {

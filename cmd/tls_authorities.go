@@ -1,9 +1,11 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,17 +22,7 @@ func newTLSRotateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rotate-ca [--now | --drop-old]",
 		Short: "Replace the certificate authorities of tls.mode auto",
-		Long: "Replace the certificate authorities of tls.mode auto. This also happens automatically when two thirds of\n" +
-			"their life are over. All members keep serving.\n\n" +
-			"First every member learns to trust the new authorities. They sign only once half of the old ones'\n" +
-			"remaining life is over, so that you have time to give clients the new bundle (`holdfast tls bundle`).\n" +
-			"--now, also if given later, ends that time, and clients that do not trust the new authorities then\n" +
-			"refuse the servers. When every member presents a new certificate, members no longer trust the old\n" +
-			"authority. Clients' certificates of the old authority stay valid until it expires, or until --drop-old.\n\n" +
-			"--now and --drop-old first say what will be refused, from when, and which clients are affected.\n" +
-			"`holdfast status` and `holdfast tls show` say what the rotation waits for. Run the command on any node\n" +
-			"of the cluster.",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			rotate := func(dry bool) (a node.Rotated, err error) {
 				q := url.Values{"now": {fmt.Sprint(now)}, "drop-old": {fmt.Sprint(dropOld)}, "dry": {fmt.Sprint(dry)}}
@@ -75,13 +67,7 @@ func newTLSExportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Write the authorities of tls.mode auto, with their keys, to a directory",
-		Long: "Write the certificate authorities of tls.mode auto, with their keys, to a directory, in the layout of\n" +
-			"tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients need `holdfast tls bundle`\n" +
-			"instead.\n\n" +
-			"They are read from the backup store or, if it does not answer, from this node's copy. No file is\n" +
-			"overwritten. Give the keys only to operators: anyone who has one can issue certificates that open\n" +
-			"everything.",
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, args []string) error {
 			cfg := loaded.Config
 			if cfg.TLS.Mode != pki.ModeAuto {
@@ -110,6 +96,63 @@ func newTLSExportCommand() *cobra.Command {
 		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
+	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+func newTLSBundleCommand() *cobra.Command {
+	var out string
+	var peers, dryRun bool
+	c := &cobra.Command{
+		Use:   "bundle",
+		Short: "Write the authorities' certificates, without keys, to hand out to clients",
+		Args:  cobra.NoArgs,
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
+			a, problem, err := certificates.Trusted(c.Context(), loaded.Config)
+			if err != nil {
+				return fmt.Errorf("read the certificate authorities: %w", err)
+			}
+			if problem != nil {
+				fmt.Fprintf(c.ErrOrStderr(), "warning: %v\n", problem)
+			}
+			clients, members := pki.EncodeCertificates(a.Clients.Bundle...), pki.EncodeCertificates(a.Peers.Bundle...)
+			if peers && len(members) == 0 {
+				return errors.New("--peers: the peers' authorities are not known here: run it on a node")
+			}
+			if out == "" {
+				text := clients
+				if peers {
+					text = members
+				}
+				if dryRun {
+					return sayDry(c, "would write the certificates to standard output")
+				}
+				return say(c, "%s", text)
+			}
+			files := []certificates.FreshFile{
+				{Path: filepath.Join(out, config.GivenClientsCA+".crt"), Text: clients, Mode: 0o644}}
+			what := files[0].Path
+			if len(members) > 0 {
+				files = append(files, certificates.FreshFile{Path: filepath.Join(out, config.GivenPeersCA+".crt"),
+					Text: members, Mode: 0o644})
+				what += " and " + files[1].Path
+			}
+			if err := certificates.Absent(files); err != nil {
+				return err
+			}
+			if dryRun {
+				return sayDry(c, "would write %s", what)
+			}
+			if err := certificates.WriteFresh(out, files); err != nil {
+				return err
+			}
+			return say(c, "wrote %s\n", what)
+		}),
+	}
+	addClientFlags(c.Flags(), shownForStores...)
+	c.Flags().StringVar(&out, "out", "", "write both bundles to this `directory` instead of standard output")
+	c.Flags().BoolVar(&peers, "peers", false, "write the peers' authorities, which no client needs, instead of the clients'")
+	c.MarkFlagsMutuallyExclusive("out", "peers")
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }
