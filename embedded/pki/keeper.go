@@ -83,7 +83,7 @@ func New(cfg Config, id Identity, source Source, lg *zap.Logger, reg prometheus.
 	}
 	k := &Keeper{cfg: cfg, id: id, source: source, lg: lg, poke: make(chan struct{}, 1), keys: map[string]crypto.Signer{}}
 	var err error
-	k.series, err = newSeries(reg, k.Expiries)
+	k.series, err = newSeries(reg)
 	return k, err
 }
 
