@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
+	"go.etcd.io/raft/v3/raftpb"
 
 	"holdfast/embedded/plan"
 )
@@ -78,7 +79,7 @@ func (c Cluster) AddLearner(ctx context.Context, peerURL string) (uint64, error)
 	// a second.
 	learner := membership.NewMemberAsLearner("", urls, now.Format(time.RFC3339Nano), &now)
 	err = c.change(ctx, "add learner "+peerURL, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
-		return adding(*learner).perform(ctx, srv, func() error {
+		return reconfiguration{raftpb.ConfChangeAddLearnerNode, learner.ID, *learner}.perform(ctx, srv, func() error {
 			_, err := srv.AddMember(ctx, *learner)
 			return err
 		})
@@ -156,7 +157,7 @@ const reachTimeout = 3 * time.Second
 func (c Cluster) Remove(ctx context.Context, id uint64) error {
 	what := fmt.Sprintf("remove member %x", id)
 	err := c.change(ctx, what, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
-		return removing(types.ID(id)).perform(ctx, srv, func() error {
+		return reconfiguration{raftpb.ConfChangeRemoveNode, types.ID(id), nil}.perform(ctx, srv, func() error {
 			_, err := srv.RemoveMember(ctx, id)
 			return err
 		})

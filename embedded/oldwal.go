@@ -71,12 +71,15 @@ func checkWAL(dir string) error {
 	}
 	if log.old > 0 && !replaysV2 {
 		return fmt.Errorf("%w: %s has %d of etcd 3.5 or older, the last at index %d: "+
-			"`holdfast volume repair-wal %s` tells whether they can be left behind; else run etcd 3.6.11 or newer "+
-			"on it until it has taken a raft snapshot beyond that index (--snapshot-count=100 and as many writes), or "+
-			"restore the cluster from a snapshot", ErrOldWAL, walDir, log.old, log.last.Index, dir)
+			"`holdfast volume repair-wal %s` tells whether they can be left behind; else %s", ErrOldWAL, walDir, log.old,
+			log.last.Index, dir, hop)
 	}
 	return nil
 }
+
+// hop is what to do about entries that cannot be left behind.
+const hop = "run etcd 3.6.11 or newer on it until it has taken a raft snapshot beyond that index (--snapshot-count=100 " +
+	"and as many writes), or restore the cluster from a snapshot"
 
 // log is the part of a WAL that etcd will replay.
 type log struct {

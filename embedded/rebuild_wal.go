@@ -37,13 +37,9 @@ func newFounder(spec plan.Spec, names Names) (founder, error) {
 	if spec.Peers[spec.Slot] == "" {
 		return founder{}, fmt.Errorf("slot %q is not among the founders %q", spec.Slot, slices.Sorted(maps.Keys(spec.Peers)))
 	}
-	urls, err := types.NewURLsMap(initialCluster(names.named(spec.Peers)))
+	cluster, err := foundedCluster(spec.Token, names.named(spec.Peers))
 	if err != nil {
-		return founder{}, fmt.Errorf("parse peer URLs: %w", err)
-	}
-	cluster, err := membership.NewClusterFromURLsMap(zap.NewNop(), spec.Token, urls)
-	if err != nil {
-		return founder{}, fmt.Errorf("compute founder IDs: %w", err)
+		return founder{}, err
 	}
 	name := names.of(spec.Slot)
 	for _, m := range cluster.Members() {

@@ -29,25 +29,21 @@ type reconfiguration struct {
 	kind    raftpb.ConfChangeType
 	member  types.ID
 	context any // what etcd applies; nil for a removal
-	applied func(*etcdserver.EtcdServer) bool
 }
 
-// adding adds a learner.
-func adding(learner membership.Member) reconfiguration {
-	return reconfiguration{raftpb.ConfChangeAddLearnerNode, learner.ID, learner,
-		func(srv *etcdserver.EtcdServer) bool { return srv.Cluster().Member(learner.ID) != nil }}
-}
-
-// removing removes a member.
-func removing(id types.ID) reconfiguration {
-	return reconfiguration{raftpb.ConfChangeRemoveNode, id, nil,
-		func(srv *etcdserver.EtcdServer) bool { return srv.IsIDRemoved(uint64(id)) }}
+// applied reports whether this member has applied the change.
+func (r reconfiguration) applied(srv *etcdserver.EtcdServer) bool {
+	if r.kind == raftpb.ConfChangeRemoveNode {
+		return srv.IsIDRemoved(uint64(r.member))
+	}
+	return srv.Cluster().Member(r.member) != nil
 }
 
 // perform proposes the change, and waits until it is applied here. usual is etcd's own way. It is taken by a member
 // that does not lead, and for the removal of a voter that serves.
 func (r reconfiguration) perform(ctx context.Context, srv *etcdserver.EtcdServer, usual func() error) error {
-	node, list := raftNode(srv), members(srv)
+	node := raftNode(srv)
+	list, _ := srv.Cluster().(*membership.RaftCluster) // nil if a later etcd uses another type
 	if node == nil || list == nil || node.Status().RaftState != raft.StateLeader || r.serves(srv, list) {
 		return usual()
 	}
@@ -92,12 +88,6 @@ func (r reconfiguration) serves(srv *etcdserver.EtcdServer, list *membership.Raf
 	m := list.Member(r.member)
 	_, connected := connectedSince(srv, r.member)
 	return r.kind == raftpb.ConfChangeRemoveNode && m != nil && !m.IsLearner && connected
-}
-
-// members returns the member list that etcd itself uses, nil if a later etcd uses another type.
-func members(srv *etcdserver.EtcdServer) *membership.RaftCluster {
-	list, _ := srv.Cluster().(*membership.RaftCluster)
-	return list
 }
 
 // keepsQuorum returns an error unless a majority of the voters after the change is connected now. Like etcd, it counts

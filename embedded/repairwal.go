@@ -107,9 +107,6 @@ func phantoms(differences []Difference) string {
 
 // judge sets Obstacle if the log must not be cut at the database's index.
 func (r *WALRepair) judge(l log) {
-	const hop = ": run etcd 3.6.11 or newer on it until it has taken a raft snapshot beyond that index " +
-		"(--snapshot-count=100 and as many writes), " +
-		"or restore the cluster from a snapshot"
 	term := uint64(0)
 	for _, e := range l.entries {
 		if value(e.Index) == r.Applied {
@@ -123,14 +120,14 @@ func (r *WALRepair) judge(l log) {
 	case r.Obstacle != "":
 	case r.Applied < r.Last:
 		r.Obstacle = fmt.Sprintf("the database has the log up to index %d only, and an entry of etcd "+
-			"3.5 or older stands at %d%s", r.Applied, r.Last, hop)
+			"3.5 or older stands at %d: %s", r.Applied, r.Last, hop)
 	case term == 0:
-		r.Obstacle = fmt.Sprintf("the database has the log up to index %d, which is not in the log%s", r.Applied, hop)
+		r.Obstacle = fmt.Sprintf("the database has the log up to index %d, which is not in the log: %s", r.Applied, hop)
 	case term != r.Term:
-		r.Obstacle = fmt.Sprintf("the database has index %d from term %d, and the log from %d%s", r.Applied, r.Term, term,
+		r.Obstacle = fmt.Sprintf("the database has index %d from term %d, and the log from %d: %s", r.Applied, r.Term, term,
 			hop)
 	case len(r.Voters) == 0:
-		r.Obstacle = "no member votes" + hop
+		r.Obstacle = "no member votes: " + hop
 	}
 }
 
