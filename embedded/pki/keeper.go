@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -61,18 +62,23 @@ type Keeper struct {
 
 // state is what a keeper knows and has. The values behind its pointers and slices never change.
 type state struct {
-	slot         string // "": nothing was prepared yet
+	looked
+	slot     string // "": nothing was prepared yet
+	stances  []Stance
+	complete bool
+	failing  error // of the last look
+	watched  []watched
+}
+
+// looked is what a look finds and makes.
+type looked struct {
 	known        *Authorities
 	server, peer *leaf
 	mesh         *leaf                // the leaf for the gossip
 	seen         map[string]time.Time // since when this process knows the peers' authorities of the bundle
 	clients      []*x509.Certificate  // in the file of the clients' authorities
 	trusted      []*x509.Certificate  // in the file of the peers' authorities
-	stances      []Stance
-	complete     bool
-	failing      error
-	failures     int // number of failed looks in a row
-	watched      []watched
+	failures     int                  // number of failed looks in a row
 }
 
 // New returns a keeper that has done nothing yet. source may be nil unless [Config.Issues]. It fails if reg already has
@@ -210,10 +216,25 @@ func (k *Keeper) Issuer() string {
 func (k *Keeper) Client(ctx context.Context, commonName string, has crypto.Signer,
 	life time.Duration) (certificate, key []byte, err error) {
 	by, _, err := k.signerFor(ctx, Client)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case commonName == "":
+		return nil, nil, errors.New("a client's certificate needs a common name: it is the name of the user")
+	case life <= 0:
+		return nil, nil, fmt.Errorf("a client's certificate must be valid for more than %s", life)
+	}
+	if has == nil {
+		if has, err = newKey(); err != nil {
+			return nil, nil, err
+		}
+	}
+	l, err := Client.profile("", commonName).issue(by, has, life, time.Now())
 	if err != nil {
 		return nil, nil, err
 	}
-	return issueClient(by, commonName, has, life, time.Now())
+	key, err = EncodeKeys(has)
+	return l.chain(), key, err
 }
 
 // signerFor returns the current signer for a holder, and all authorities that are trusted with it.
@@ -230,4 +251,27 @@ func (k *Keeper) signerFor(ctx context.Context, h Holder) (by signer, bundle []*
 		known = &a
 	}
 	return h.signer(*known)
+}
+
+// series are the metrics of one Keeper.
+type series struct {
+	renewals *prometheus.CounterVec
+	failures prometheus.Counter
+}
+
+func newSeries(reg prometheus.Registerer) (*series, error) {
+	s := &series{
+		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_tls_renewals_total",
+			Help: "Certificates issued to this node by itself, by name (server, peer).",
+		}, []string{"name"}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "holdfast_tls_failures_total",
+			Help: "Times that authorities could not be read, or a certificate not be read, issued or written.",
+		}),
+	}
+	for _, name := range []string{serverLeaf, peerLeaf} {
+		s.renewals.WithLabelValues(name)
+	}
+	return s, errors.Join(reg.Register(s.renewals), reg.Register(s.failures))
 }

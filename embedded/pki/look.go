@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -71,10 +73,8 @@ func (k *Keeper) settle(have state, err error) error {
 	if err == nil && before != nil {
 		k.lg.Info("certificate renewal recovered")
 	}
-	k.have.known, k.have.server, k.have.peer = have.known, have.server, have.peer
-	k.have.clients, k.have.trusted = have.clients, have.trusted
-	k.have.mesh, k.have.seen = have.mesh, have.seen
-	k.have.failing, k.have.failures = err, have.failures
+	k.have.looked = have.looked
+	k.have.failing = err
 	return err
 }
 
@@ -271,7 +271,7 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 	}
 	text, err := l.encode()
 	if err == nil {
-		err = durable.WriteFile(k.cfg.Files().of(p.name), text)
+		err = durable.WriteFile(k.cfg.leafFile(p.name), text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the %s certificate: %w", p.name, err)
@@ -283,4 +283,44 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 		zap.Strings("names", p.names()), zap.String("not-after", l.cert.NotAfter.UTC().Format(time.RFC3339)),
 		zap.String("next", l.held(p).renewal().UTC().Format(time.RFC3339)))
 	return nil
+}
+
+// maxFile bounds a file that is read, in bytes; a bundle has a few kilobytes.
+const maxFile = 1 << 20
+
+// makeDir creates a directory if need be, makes it private, and removes what a crash left behind.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm() != 0o700 {
+		if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
+			return err
+		}
+	}
+	return sweep(dir)
+}
+
+// abandoned is the age from which a temporary file counts as left by a crash. Younger ones may still be written, by
+// this process or by a command.
+const abandoned = time.Hour
+
+// sweep removes temporary files that a crash has left: ours, and those of others that keep files here.
+func sweep(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, durable.Temporary))
+	errs := []error{err}
+	for _, path := range left {
+		info, err := os.Lstat(path)
+		if err == nil && time.Since(info.ModTime()) > abandoned {
+			err = os.Remove(path)
+		}
+		if !errors.Is(err, fs.ErrNotExist) { // it was renamed or removed meanwhile
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }

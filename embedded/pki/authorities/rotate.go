@@ -10,7 +10,7 @@ import (
 )
 
 // every returns how often the leader looks for the next step.
-func (a *Keeper) every() time.Duration { return min(time.Minute, max(a.life/100, time.Second)) }
+func (a *Keeper) every() time.Duration { return min(time.Minute, max(a.opt.Life/100, time.Second)) }
 
 // drive takes a step if it is this node's turn. Other nodes do not even read the store.
 func (a *Keeper) drive(ctx context.Context, v View) {
