@@ -17,14 +17,14 @@
 //	members    members.go           changes the member list
 //	restorer   restore.go           the steps of a restore; propose.go: before them; recover.go: of a recovery
 //	turn       turn.go              takes the disruption lock (a key: embedded/disruption.go); what is done under it:
-//	                                defrag.go, reload.go
+//	                                defrag.go, and reload
 //	sentinel   sentinel.go          watches the store, objects to proposals, commits a consent
-//	announcer  announcer.go         announces this node's facts to the others; answer.go: answers their questions
+//	announcer  announcer.go         announces this node's facts to the others, and answers their questions
 //	peers      peers.go             asks the other nodes directly
 //
 // What is remembered:
 //
-//	holding      holding.go         the held volume and its ledger (ledger.go); gate.go: who may touch it
+//	holding      holding.go         the held volume, its ledger (ledger.go), and who may touch it (gate)
 //	generations  generations.go     what the store says, which proposals are open, what operators ordered; ending.go
 //	status       status.go          the [Situation], for anyone who asks
 //	history      history.go         what was decided and done, for people
@@ -106,7 +106,7 @@
 //
 // # Authorities
 //
-// etcd reads the authorities that it trusts only when it starts. A reload (reload.go) stops it in this process, under
+// etcd reads the authorities that it trusts only when it starts. A reload (turn.go) stops it in this process, under
 // the lock and after handing over, or at once if there is no leader. The loop then starts it as after a restart, and
 // returns the lock when it serves (before-reload after-reload).
 //
