@@ -16,6 +16,7 @@ import (
 
 	"holdfast/durable"
 	"holdfast/embedded/plan"
+	"holdfast/layout"
 )
 
 // asideDir is beside the data directory on its volume.
@@ -59,13 +60,21 @@ func (Disk) SetAside(dir, reason string) (newPath string, err error) {
 	return to, nil
 }
 
-// nameAside makes the directory aside on a volume if need be, and returns an unused path in it.
+// nameAside makes the directory aside on a volume if need be, and returns an unused path in it. Only the holder of the
+// volume creates names there, so there is no race.
 func nameAside(volume, reason string) (string, error) {
 	aside := filepath.Join(volume, asideDir)
 	if err := os.MkdirAll(aside, 0o700); err != nil {
 		return "", err
 	}
-	return freeName(filepath.Join(aside, strconv.FormatInt(time.Now().Unix(), 10)+"-"+reason))
+	path := filepath.Join(aside, strconv.FormatInt(time.Now().Unix(), 10)+"-"+reason)
+	name := path
+	for n := 2; ; n++ {
+		if there, err := layout.Exists(name); err != nil || !there {
+			return name, err
+		}
+		name = path + "-" + strconv.Itoa(n)
+	}
 }
 
 // asideName matches the names that SetAside gives: the time, the reason, and a number if that name was taken.
@@ -101,32 +110,6 @@ func (d Disk) Reclaim(volume string, before time.Time, reasons []string) (remove
 	return removed, errors.Join(errs...)
 }
 
-// parseAside splits a name that SetAside has given.
-func parseAside(name string) (since time.Time, reason string, ok bool) {
-	parts := asideName.FindStringSubmatch(name)
-	if parts == nil {
-		return time.Time{}, "", false
-	}
-	seconds, err := strconv.ParseInt(parts[1], 10, 64)
-	return time.Unix(seconds, 0), parts[2], err == nil
-}
-
-// freeName returns the first of path, path-2, path-3 … that does not exist. Only the holder of the volume creates names
-// there, so there is no race.
-func freeName(path string) (string, error) {
-	name := path
-	for n := 2; ; n++ {
-		_, err := os.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return name, nil
-		}
-		if err != nil {
-			return "", err
-		}
-		name = path + "-" + strconv.Itoa(n)
-	}
-}
-
 // Aside lists what was set aside on a volume, the oldest first. It leaves out names that SetAside does not give: they
 // are not ours.
 func (Disk) Aside(volume string) ([]plan.Aside, error) {
@@ -139,11 +122,12 @@ func (Disk) Aside(volume string) ([]plan.Aside, error) {
 	}
 	var all []plan.Aside
 	for _, e := range entries {
-		since, reason, ok := parseAside(e.Name())
-		if !ok || !e.IsDir() {
+		parts := asideName.FindStringSubmatch(e.Name())
+		if parts == nil || !e.IsDir() {
 			continue
 		}
-		a := plan.Aside{Path: filepath.Join(volume, asideDir, e.Name()), Reason: reason, Since: since}
+		seconds, _ := strconv.ParseInt(parts[1], 10, 64) // 12 digits fit
+		a := plan.Aside{Path: filepath.Join(volume, asideDir, e.Name()), Reason: parts[2], Since: time.Unix(seconds, 0)}
 		if a.Bytes, err = bytesIn(a.Path); err != nil {
 			return nil, fmt.Errorf("list what was set aside: %w", err)
 		}

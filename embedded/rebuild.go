@@ -69,7 +69,17 @@ func (d Disk) Rebuild(ctx context.Context, dir string, spec plan.Spec, bump int6
 	for _, step := range []func() error{
 		func() error { return guard(func() error { return f.writeLog(partial, datadir.ToSnapDir(dir)) }) },
 		func() error { return errors.Join(durable.SyncDir(partial), durable.SyncDir(member)) },
-		func() error { return f.adoptDatabase(DatabasePath(dir), bump) },
+		func() error { // all of it or nothing
+			return changeDatabase(DatabasePath(dir), func(tx *bolt.Tx) error {
+				if err := checkVersions(tx); err != nil {
+					return err
+				}
+				if err := f.replaceMembers(tx); err != nil || bump == 0 {
+					return err
+				}
+				return raiseRevision(tx, bump)
+			})
+		},
 		func() error { return os.Rename(partial, datadir.ToWALDir(dir)) },
 		func() error {
 			return errors.Join(durable.SyncDir(datadir.ToSnapDir(dir)), durable.SyncDir(member), durable.SyncDir(dir),
@@ -104,19 +114,6 @@ func databaseOnly(dir string) error {
 		}
 	}
 	return nil
-}
-
-// adoptDatabase makes the database the founder's, in one transaction: all of it or nothing.
-func (f founder) adoptDatabase(path string, bump int64) error {
-	return changeDatabase(path, func(tx *bolt.Tx) error {
-		if err := checkVersions(tx); err != nil {
-			return err
-		}
-		if err := f.replaceMembers(tx); err != nil || bump == 0 {
-			return err
-		}
-		return raiseRevision(tx, bump)
-	})
 }
 
 // changeDatabase opens a database as etcd does, and changes it in one transaction.

@@ -19,7 +19,7 @@
 //	turn       turn.go              takes the disruption lock (a key: embedded/disruption.go); what is done under it:
 //	                                defrag.go, and reload
 //	sentinel   sentinel.go          watches the store, objects to proposals, commits a consent
-//	announcer  announcer.go         announces this node's facts to the others, and answers their questions
+//	announcer  announcer.go         announces this node's facts to the others; answer.go: answers their questions
 //	peers      peers.go             asks the other nodes directly
 //
 // What is remembered:

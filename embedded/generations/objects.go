@@ -44,6 +44,15 @@ func (r *objects) put(ctx context.Context, name string, v any) error {
 	return r.Store.PutIfAbsent(ctx, name, data)
 }
 
+// place puts an object that is never written again, and returns the one that is there then: this one, or an earlier one.
+func place[T any](ctx context.Context, r *objects, name string, v T,
+	read func(context.Context, snapshot.Object) (object[T], error)) (object[T], error) {
+	if err := r.put(ctx, name, v); !errors.Is(err, snapshot.ErrExists) {
+		return object[T]{value: v}, err
+	}
+	return read(ctx, snapshot.Object{Name: name})
+}
+
 // sealed encodes an object, signed if there is a Signer.
 func (r *objects) sealed(name string, v any) ([]byte, error) {
 	data, err := encoded(v)

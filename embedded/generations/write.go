@@ -19,36 +19,20 @@ type beside struct {
 
 // Put stores a record. The error wraps [plan.ErrConflict] if there is another record of its generation.
 func (r *Records) Put(ctx context.Context, record plan.Record) error {
-	name := r.recordName(record.Generation)
-	err := r.put(ctx, name, record)
-	if !errors.Is(err, snapshot.ErrExists) {
-		return err
+	there, err := place(ctx, &r.objects, r.recordName(record.Generation), record, r.readRecord)
+	if err == nil && there.value.ID != record.ID {
+		err = fmt.Errorf("%w: %s", plan.ErrConflict, there.value.Token())
 	}
-	other, err := r.readRecord(ctx, snapshot.Object{Name: name})
-	if err != nil {
-		return err
-	}
-	if other.value.ID != record.ID {
-		return fmt.Errorf("%w: %s", plan.ErrConflict, other.value.Token())
-	}
-	return nil
+	return err
 }
 
 // Propose stores a proposal. The error wraps [plan.ErrConflict] if there is another proposal with this number.
 func (r *Records) Propose(ctx context.Context, p plan.Restore) error {
-	name := r.restoreName(p.Generation, p.Attempt)
-	err := r.put(ctx, name, p)
-	if !errors.Is(err, snapshot.ErrExists) {
-		return err
+	there, err := place(ctx, &r.objects, r.restoreName(p.Generation, p.Attempt), p, r.readRestore)
+	if err == nil && there.value.ID != p.ID {
+		err = fmt.Errorf("%w: the %s, proposed by %s", plan.ErrConflict, there.value.Title(), there.value.By)
 	}
-	other, err := r.readRestore(ctx, snapshot.Object{Name: name})
-	if err != nil {
-		return err
-	}
-	if other.value.ID != p.ID {
-		return fmt.Errorf("%w: the %s, proposed by %s", plan.ErrConflict, other.value.Title(), other.value.By)
-	}
-	return nil
+	return err
 }
 
 // Conclude makes a record the outcome of its proposal, which is the point of no return. The error wraps
@@ -81,11 +65,7 @@ func (r *Records) Abort(ctx context.Context, p plan.Restore, a plan.Abort) (*pla
 // end stores the outcome of a proposal and returns the outcome that holds.
 func (r *Records) end(ctx context.Context, p plan.Restore, o outcome) (outcome, error) {
 	name := r.outcomeName(p.Generation, p.Attempt)
-	err := r.put(ctx, name, o)
-	if !errors.Is(err, snapshot.ErrExists) {
-		return o, err
-	}
-	was, err := r.readOutcome(ctx, snapshot.Object{Name: name})
+	was, err := place(ctx, &r.objects, name, o, r.readOutcome)
 	if err == nil && was.unproven != nil {
 		return outcome{}, fmt.Errorf("%w: %s, which is there already: %w", coordinator.ErrUnread, name, was.unproven)
 	}

@@ -96,17 +96,11 @@ func takingOver(members []TakeoverMember, foreign []string) string {
 		return "wait until every member has been seen running here"
 	}
 	next := slices.Clone(foreign)
-	slices.SortStableFunc(next, func(a, b string) int { return cmp.Compare(leaderRank(members, a), leaderRank(members, b)) })
-	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there", next[0])
-}
-
-// leaderRank returns 1 for the leader's slot and 0 for any other. The leader comes last, because stopping it causes an
-// election.
-func leaderRank(members []TakeoverMember, slot string) int {
-	if slices.ContainsFunc(members, func(m TakeoverMember) bool { return m.Slot == slot && m.Leader }) {
-		return 1
+	leads := func(slot string) int { // the leader comes last, because stopping it causes an election
+		return boolCount(slices.ContainsFunc(members, func(m TakeoverMember) bool { return m.Slot == slot && m.Leader }))
 	}
-	return 0
+	slices.SortStableFunc(next, func(a, b string) int { return leads(a) - leads(b) })
+	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there", next[0])
 }
 
 // leaderID returns the member that leads, 0 if no node knows one.

@@ -148,15 +148,6 @@ func (e Edition) nextSettled(order Order, now time.Time) (rotationStep, string) 
 	return stepNone, ""
 }
 
-// stuck says why an expired edition has no successor, "" if it has not expired. What a rotation waits for is in its
-// state, and waiting is no problem.
-func (e Edition) stuck(why string, now time.Time) string {
-	if now.Before(e.ends()) {
-		return ""
-	}
-	return why
-}
-
 func (e Edition) nextIntroduced(v View, order Order, now time.Time) (rotationStep, string) {
 	held := now.Before(e.Hold) && now.Before(e.ends())
 	w := v.waiting(e, now)

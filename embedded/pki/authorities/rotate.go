@@ -54,7 +54,11 @@ func (a *Keeper) Advance(ctx context.Context, v View, order Order, dry bool) (st
 		case step == stepNone && asked:
 			return "", errors.New(why)
 		case step == stepNone:
-			a.setStuck(e.stuck(why, now))
+			stuck := ""
+			if !now.Before(e.ends()) { // else the rotation's state has what it waits for, and waiting is no problem
+				stuck = why
+			}
+			a.setStuck(stuck)
 			return why, nil
 		case !asked:
 			a.setStuck("")
