@@ -6,12 +6,12 @@
 //
 // # The parts
 //
-// [Coordinator] is what other packages ask and order (coordinator.go; orders.go, setaside.go, release.go, drain.go,
+// [Coordinator] is what other packages ask and order (coordinator.go; orders.go, release.go, drain.go,
 // pause.go, consent.go). Behind it, each part has its own state and lock, and New wires them:
 //
-//	loop       loop.go, pace.go     observes, decides, begins one action, looks again; part.go: the end of the process
+//	loop       loop.go              observes, decides, begins one action, looks again; part.go: the end of the process
 //	observer   observer.go          gathers the observation: each part adds what it knows
-//	decider    decide.go            asks the plan; bugs.go: a panic there is reported, and the node waits
+//	decider    decide.go            asks the plan; a panic there is reported (bugs), and the node waits
 //	actor      act.go, confirm.go   carries out one action; asks again right before an irreversible step
 //	contest    contest.go           asks the nodes that may start the same member, before ours starts; answers them
 //	members    members.go           changes the member list
@@ -29,8 +29,8 @@
 //	status       status.go          the [Situation], for anyone who asks
 //	history      history.go         what was decided and done, for people
 //	names        names.go           who holds each slot, and at which address
-//	dataDir      inspect.go         what etcd's data directory contains; newest.go: the newest backup
-//	restoring, upkeep, learners, saver, asides   what was tried, and when: each in the file of its name
+//	dataDir      inspect.go         what etcd's data directory contains, and the newest backup
+//	restoring, upkeep, saver, asides   what was tried, and when: each in the file of its name; learners: members.go
 //
 // So the plan decides, when loop.live asks it; actor.act carries the decision out; and holding.record, which alone
 // writes the ledger, writes it down before anything that follows from it.
