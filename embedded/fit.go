@@ -73,9 +73,8 @@ func checkWAL(dir string) error {
 		return fmt.Errorf("check WAL %s: %w", walDir, log.newer)
 	}
 	if log.old > 0 && !replaysV2 {
-		return fmt.Errorf("%w: %s has %d of etcd 3.5 or older, the last at index %d: "+
-			"`holdfast volume repair-wal %s` tells whether they can be left behind; else %s", ErrOldWAL, walDir, log.old,
-			log.last.Index, dir, hop)
+		return fmt.Errorf("%w: %s has %d of etcd 3.5 or older, the last at index %d: `holdfast volume repair-wal %s` "+
+			"tells whether they can be left behind; else %s", ErrOldWAL, walDir, log.old, log.last.Index, dir, hop)
 	}
 	return nil
 }

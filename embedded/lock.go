@@ -72,8 +72,7 @@ func checkBackend(dir string) error {
 	err := viewDatabase(path, func(*bolt.Tx) error { return nil })
 	if err != nil && !errors.Is(err, berrors.ErrTimeout) { // in between, another process may have opened it
 		return fmt.Errorf("%w: %s: %w; if the cluster has a quorum without it, set it aside with `holdfast volume "+
-			"set-aside`, and the slot gets the others' data",
-			errDamaged, path, err)
+			"set-aside`, and the slot gets the others' data", errDamaged, path, err)
 	}
 	return nil
 }

@@ -62,7 +62,17 @@ func NewServer(cfg Config, g prometheus.Gatherer, live, ready func(context.Conte
 		writeChecks(w, ready(r.Context()), r.URL.Query().Has("verbose"))
 	})
 	probe("/status", func(w http.ResponseWriter, r *http.Request) {
-		writeStatus(w, r, status)
+		code := http.StatusOK
+		document, err := status(r.Context())
+		body := []byte(nil)
+		if err == nil {
+			body, err = json.MarshalIndent(document, "", "  ")
+		}
+		if err != nil {
+			code = http.StatusInternalServerError
+			body, _ = json.Marshal(map[string]string{"error": err.Error()})
+		}
+		write(w, "application/json", code, append(body, '\n'))
 	})
 	s.http = http.Server{
 		Handler:           mux,
@@ -113,20 +123,6 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	<-served
 	return nil
-}
-
-func writeStatus(w http.ResponseWriter, r *http.Request, status func(context.Context) (any, error)) {
-	code := http.StatusOK
-	document, err := status(r.Context())
-	body := []byte(nil)
-	if err == nil {
-		body, err = json.MarshalIndent(document, "", "  ")
-	}
-	if err != nil {
-		code = http.StatusInternalServerError
-		body, _ = json.Marshal(map[string]string{"error": err.Error()})
-	}
-	write(w, "application/json", code, append(body, '\n'))
 }
 
 func write(w http.ResponseWriter, contentType string, status int, body []byte) {

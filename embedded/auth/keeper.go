@@ -60,7 +60,6 @@ type Keeper struct {
 	world World
 	lg    *zap.Logger
 	again chan struct{}
-	salt  []byte
 
 	work    sync.Mutex // held while etcd is compared or changed; guards matcher
 	matcher matcher
@@ -83,7 +82,7 @@ type seen struct {
 func NewKeeper(path string, w World, lg *zap.Logger) *Keeper {
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
-	return &Keeper{path: path, world: w, lg: lg, again: make(chan struct{}, 1), salt: salt,
+	return &Keeper{path: path, world: w, lg: lg, again: make(chan struct{}, 1),
 		matcher: matcher{salt: salt, known: map[[sha256.Size]byte]bool{}}}
 }
 
@@ -127,7 +126,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // look compares if there is a reason to, and returns when to compare again without one.
 func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) time.Time {
 	w, err := k.read()
-	now := seen{leads: k.world.Leads(), files: fingerprint(k.salt, k.path, w, err)}
+	now := seen{leads: k.world.Leads(), files: fingerprint(k.matcher.salt, k.path, w, err)}
 	if err != nil {
 		k.setProblems([]string{"etcd's users and roles are left alone: " + err.Error()})
 		k.seen = seen{}

@@ -40,9 +40,8 @@ func (d *decider) stands(a plan.Action) bool {
 		now.PeerURL == a.PeerURL && reflect.DeepEqual(now.Set, a.Set) {
 		return true
 	}
-	d.lg.Info("dropped a change of the members: it is no longer due",
-		zap.String("action", string(a.Kind)), zap.String("slot", a.Slot),
-		zap.String("now", string(now.Kind)), zap.String("why", now.Text()))
+	d.lg.Info("dropped a change of the members: it is no longer due", zap.String("action", string(a.Kind)),
+		zap.String("slot", a.Slot), zap.String("now", string(now.Kind)), zap.String("why", now.Text()))
 	return false
 }
 

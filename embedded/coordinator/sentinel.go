@@ -144,8 +144,7 @@ func (s *sentinel) show(ctx context.Context) {
 		}
 		last = time.Now()
 		bound, cancel := context.WithTimeout(ctx, storeAge)
-		err := errors.Join(
-			s.world.Store.Shine(bound, Beacon{Record: r.ID, Generation: r.Generation, Stand: s.stand(o)}),
+		err := errors.Join(s.world.Store.Shine(bound, Beacon{Record: r.ID, Generation: r.Generation, Stand: s.stand(o)}),
 			s.world.Store.Attest(bound, *r))
 		cancel()
 		if err != nil {

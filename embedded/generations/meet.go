@@ -77,12 +77,7 @@ func (e *encounters) Nonces() map[string]string {
 func (e *encounters) Clock() *health.ClockStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.clock.now
-	if now == nil {
-		return nil
-	}
-	return &health.ClockStatus{Difference: now.difference.Seconds(), Uncertainty: now.uncertainty.Seconds(),
-		Off: now.off()}
+	return e.clock.now
 }
 
 // isPut reports whether a nonce is in the store, and need not be put again for the clock.

@@ -153,8 +153,7 @@ func (r *objects) read(ctx context.Context, o snapshot.Object, v any, valid func
 	switch err := cmp.Or(json.Unmarshal(text, v), valid()); {
 	case errors.Is(err, plan.ErrUnsupported):
 		return nil, s, fmt.Errorf("%w: %s in the store is unsupported here: %w: run that version, or a newer one, on this "+
-			"node",
-			coordinator.ErrUnread, o.Name, err)
+			"node", coordinator.ErrUnread, o.Name, err)
 	case err != nil:
 		return nil, s, fmt.Errorf("%w: %s in the store is damaged: %w; bring it back from another copy of the store",
 			coordinator.ErrUnread, o.Name, err)

@@ -126,9 +126,8 @@ func (n *NodeStatus) database(out *findings) {
 			f.then("`holdfast status --why`: room may be made without deleting keys.")
 		}
 	case u.Growth != nil && *u.Growth > 0 && m.InUse+week**u.Growth > m.Quota:
-		out.add(DatabaseGrows, n.Node,
-			"the live data of %s takes %s of a quota of %s%s, so it will be full within a week", n.Node, Bytes(m.InUse),
-			Bytes(m.Quota), GrowthText(u.Growth))
+		out.add(DatabaseGrows, n.Node, "the live data of %s takes %s of a quota of %s%s, so it will be full within a week",
+			n.Node, Bytes(m.InUse), Bytes(m.Quota), GrowthText(u.Growth))
 	}
 	switch d := u.Last; {
 	case d != nil && d.Error != "":

@@ -224,14 +224,12 @@ func (t Takeover) Severed(without plan.ID, told map[plan.ID]Links) string {
 				continue
 			}
 			if err := cmp.Or(told[other.Member].Err, told[m.Member].Err); err != "" {
-				return fmt.Sprintf("it is unknown whether the members of slots %s and %s, one of which another "+
-					"program runs, are connected: %s",
-					other.Slot, m.Slot, err)
+				return fmt.Sprintf("it is unknown whether the members of slots %s and %s, one of which another program runs, "+
+					"are connected: %s", other.Slot, m.Slot, err)
 			}
-			return fmt.Sprintf("the members of slots %s and %s, one of which another program runs, are not "+
-				"connected, so there may be no quorum without this one: check that their names resolve to the right "+
-				"addresses (docs/migrate.md, The way back)",
-				other.Slot, m.Slot)
+			return fmt.Sprintf("the members of slots %s and %s, one of which another program runs, are not connected, so "+
+				"there may be no quorum without this one: check that their names resolve to the right addresses "+
+				"(docs/migrate.md, The way back)", other.Slot, m.Slot)
 		}
 	}
 	return ""

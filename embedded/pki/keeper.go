@@ -154,11 +154,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // trusts returns those authorities that our running member loaded at its start and that its file still has. A node
 // publishes only these, because other nodes rely on them. nil stays nil.
 func (k *Keeper) trusts(loaded []string) []string {
-	var file []string
-	for _, c := range k.now().trusted {
-		file = append(file, Fingerprint(c))
-	}
-	return lasting(loaded, file)
+	return lasting(loaded, Fingerprints(k.now().trusted))
 }
 
 // See records what the other nodes' members trust and present, and what our own running member loaded. complete means

@@ -39,8 +39,7 @@ func (k *Keeper) look(ctx context.Context, before bool) (time.Time, error) {
 	k.read(&have)
 	d := decide(now, have.situation(k.cfg.LeafLife, server, peer))
 	if known != nil {
-		err = errors.Join(err, k.trust(&have, d.Trust),
-			k.issue(&have.peer, peer, known.Peers, d.Peer, now, before),
+		err = errors.Join(err, k.trust(&have, d.Trust), k.issue(&have.peer, peer, known.Peers, d.Peer, now, before),
 			k.issue(&have.server, server, known.Clients, d.Server, now, before))
 	}
 	if err == nil && !have.good(now, server, peer) {
@@ -197,9 +196,7 @@ func (have state) situation(life time.Duration, server, peer profile) situation 
 	if have.known == nil {
 		return s
 	}
-	for _, c := range have.known.Peers.Bundle {
-		s.Bundle = append(s.Bundle, Fingerprint(c))
-	}
+	s.Bundle = Fingerprints(have.known.Peers.Bundle)
 	s.Clients, s.Peers = signings(have.known.Clients), signings(have.known.Peers)
 	return s
 }
@@ -242,11 +239,7 @@ func (k *Keeper) writeTrust(path string, certs []*x509.Certificate) error {
 	if err := durable.WriteFile(path, text); err != nil {
 		return err
 	}
-	var names []string
-	for _, c := range certs {
-		names = append(names, Fingerprint(c))
-	}
-	k.lg.Info("trusted authorities changed", zap.String("file", path), zap.Strings("authorities", names))
+	k.lg.Info("trusted authorities changed", zap.String("file", path), zap.Strings("authorities", Fingerprints(certs)))
 	return nil
 }
 
@@ -279,8 +272,8 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 	*present, k.keys[p.name] = l, key
 	k.series.renewals.WithLabelValues(p.name).Inc()
 	k.lg.Info("certificate was issued", zap.String("name", p.name), zap.String("authority", l.issuer),
-		zap.String("certificate", Fingerprint(l.cert)),
-		zap.Strings("names", p.names()), zap.String("not-after", l.cert.NotAfter.UTC().Format(time.RFC3339)),
+		zap.String("certificate", Fingerprint(l.cert)), zap.Strings("names", p.names()),
+		zap.String("not-after", l.cert.NotAfter.UTC().Format(time.RFC3339)),
 		zap.String("next", l.held(p).renewal().UTC().Format(time.RFC3339)))
 	return nil
 }

@@ -240,8 +240,7 @@ func (c *Issued) ofKey(ctx context.Context, of health.IssuedClient, has *x509.Ce
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.read {
-		if r.Key == pki.KeyOf(has) && r.Of() == of.Of() &&
-			(last == nil || r.NotAfter.After(last.NotAfter)) {
+		if r.Key == pki.KeyOf(has) && r.Of() == of.Of() && (last == nil || r.NotAfter.After(last.NotAfter)) {
 			last = &r
 		}
 	}

@@ -231,10 +231,9 @@ func (a *Keeper) settle(ctx context.Context, create bool) (*Edition, error) {
 		return have, a.putBack(ctx, newest)
 	case newest.ID != have.ID:
 		return have, fmt.Errorf("%s in the store begins with other authorities (%s) than %s (%s): two clusters use one "+
-			"name, or the store was emptied and started over; "+
-			"this node stays with its own. If the store is right, stop the node and remove the file; if the file is, remove "+
-			"the pki-*.json of the store",
-			a.object(newest.Serial), newest.ID, a.cache, have.ID)
+			"name, or the store was emptied and started over; this node stays with its own. If the store is right, stop the "+
+			"node and remove the file; if the file is, remove the pki-*.json of the store", a.object(newest.Serial),
+			newest.ID, a.cache, have.ID)
 	}
 	if err := a.follows(ctx, *have, *newest); err != nil {
 		return have, err
@@ -246,9 +245,8 @@ func (a *Keeper) settle(ctx context.Context, create bool) (*Edition, error) {
 // those that know the cluster's recipients encrypt for them.
 func (a *Keeper) refuse(e Edition) error {
 	return fmt.Errorf("%s in the store is not encrypted, although snapshot.recipients is set here: anyone who can write "+
-		"the store may have made it. "+
-		"If it is older than the recipients, run `holdfast tls rotate-ca` on a node that has the authorities: "+
-		"what follows is encrypted", a.object(e.Serial))
+		"the store may have made it. If it is older than the recipients, run `holdfast tls rotate-ca` on a node that has "+
+		"the authorities: what follows is encrypted", a.object(e.Serial))
 }
 
 // putBack stores an edition that the store has lost.
