@@ -11,7 +11,7 @@ import (
 // mutants disable the guards around another program's data, around changes of the members, and around an early
 // election. Each names the test that must fail then.
 var mutants = []mutanttest.Mutant{
-	{Name: "remove what serves at once", File: "reconfigure.go", Old: ` || r.serves(srv, list) {`, New: ` {`,
+	{Name: "remove what serves at once", File: "membership.go", Old: ` || r.serves(srv, list) {`, New: ` {`,
 		Test: "TestLearnerJoinsAndIsRemoved", Says: "remove a voter that serves"},
 	{Name: "take up what is in use", File: "takeup.go", Old: `if err == nil && by != "" {`, New: `if err == nil && by == "-" {`,
 		Test: "TestTakeUpRuns", Says: "taken up while etcd runs"},

@@ -7,7 +7,7 @@
 // # The parts
 //
 // [Coordinator] is what other packages ask and order (coordinator.go; orders.go, release.go, drain.go,
-// pause.go, consent.go). Behind it, each part has its own state and lock, and New wires them:
+// sentinel.go). Behind it, each part has its own state and lock, and New wires them:
 //
 //	loop       loop.go              observes, decides, begins one action, looks again; part.go: the end of the process
 //	observer   observer.go          gathers the observation: each part adds what it knows
@@ -15,7 +15,7 @@
 //	actor      act.go, confirm.go   carries out one action; asks again right before an irreversible step
 //	contest    contest.go           asks the nodes that may start the same member, before ours starts; answers them
 //	members    members.go           changes the member list
-//	restorer   restore.go           the steps of a restore; propose.go: before them; recover.go: of a recovery
+//	restorer   restore.go           the steps of a restore; propose.go: before them, and of a recovery
 //	turn       turn.go              takes the disruption lock (a key: embedded/disruption.go); what is done under it:
 //	                                defrag.go, and reload
 //	sentinel   sentinel.go          watches the store, objects to proposals, commits a consent
@@ -30,7 +30,7 @@
 //	history      history.go         what was decided and done, for people
 //	names        names.go           who holds each slot, and at which address
 //	dataDir      inspect.go         what etcd's data directory contains, and the newest backup
-//	restoring, upkeep, saver, asides   what was tried, and when: each in the file of its name; learners: members.go
+//	restoring, upkeep, asides   what was tried, and when: each in the file of its name; saver, learners: members.go
 //
 // So the plan decides, when loop.live asks it; actor.act carries the decision out; and holding.record, which alone
 // writes the ledger, writes it down before anything that follows from it.

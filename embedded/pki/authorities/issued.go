@@ -19,7 +19,7 @@ import (
 // Issued has the certificates that `holdfast tls client`, `observer` and `operator` have issued. Each is an object of
 // its own in the backup store, client-FINGERPRINT.json below holdfast/<cluster>/. The nodes report when one is about to
 // expire. The objects contain no secret. If an object allows it, the holder of its key can get the next certificate
-// (renew.go).
+// ([Issued.Renew]).
 type Issued struct {
 	Store   snapshot.Store
 	Cluster string
