@@ -80,8 +80,8 @@ func checkWAL(dir string) error {
 }
 
 // hop is what to do about entries that cannot be left behind.
-const hop = "run etcd 3.6.11 or newer on it until it has taken a raft snapshot beyond that index (--snapshot-count=100 " +
-	"and as many writes), or restore the cluster from a snapshot"
+const hop = "run etcd 3.6.11 or newer on it until it has taken a raft snapshot beyond that index " +
+	"(--snapshot-count=100 and as many writes), or restore the cluster from a snapshot"
 
 // log is the part of a WAL that etcd will replay.
 type log struct {

@@ -230,22 +230,18 @@ func (l *life) glimpse(read func()) bool {
 		return false
 	}
 	done := make(chan struct{})
-	go func() {
+	_, ok := durable.Soon(glimpseWait, func() (none struct{}) {
 		defer close(done)
 		defer l.backend.RUnlock()
 		read()
-	}()
-	timeout := time.NewTimer(glimpseWait)
-	defer timeout.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timeout.C:
+		return none
+	})
+	if !ok {
+		l.hung.Add(1)
+		go func() {
+			<-done
+			l.hung.Add(-1)
+		}()
 	}
-	l.hung.Add(1)
-	go func() {
-		<-done
-		l.hung.Add(-1)
-	}()
-	return false
+	return ok
 }

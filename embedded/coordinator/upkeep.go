@@ -164,6 +164,5 @@ func (g *growth) perDay() *int64 {
 	if took < time.Hour {
 		return nil
 	}
-	n := int64(float64(last.bytes-first.bytes) * float64(24*time.Hour) / float64(took))
-	return &n
+	return new(int64(float64(last.bytes-first.bytes) * float64(24*time.Hour) / float64(took)))
 }

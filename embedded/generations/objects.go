@@ -44,7 +44,7 @@ func (r *objects) put(ctx context.Context, name string, v any) error {
 	return r.Store.PutIfAbsent(ctx, name, data)
 }
 
-// place puts an object that is never written again, and returns the one that is there then: this one, or an earlier one.
+// place puts an object that is never written again, and returns the one that is there then: this or an earlier one.
 func place[T any](ctx context.Context, r *objects, name string, v T,
 	read func(context.Context, snapshot.Object) (object[T], error)) (object[T], error) {
 	if err := r.put(ctx, name, v); !errors.Is(err, snapshot.ErrExists) {

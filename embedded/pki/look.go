@@ -150,13 +150,11 @@ func (k *Keeper) question(ctx context.Context) (answer, error) {
 // trusted authorities cannot be read, what was last written counts.
 func (k *Keeper) read(have *state) {
 	files := k.cfg.Files()
-	for _, f := range []struct {
-		path  string
-		certs *[]*x509.Certificate
-	}{{files.ClientsCA, &have.clients}, {files.PeersCA, &have.trusted}} {
-		if text, err := durable.Read(f.path, maxFile); err == nil {
-			if certs, err := ParseCertificates(text); err == nil {
-				*f.certs = certs
+	bundles := map[string]*[]*x509.Certificate{files.ClientsCA: &have.clients, files.PeersCA: &have.trusted}
+	for path, certs := range bundles {
+		if text, err := durable.Read(path, maxFile); err == nil {
+			if found, err := ParseCertificates(text); err == nil {
+				*certs = found
 			}
 		}
 	}
