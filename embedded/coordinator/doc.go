@@ -30,7 +30,7 @@
 //	history      history.go         what was decided and done, for people
 //	names        names.go           who holds each slot, and at which address
 //	dataDir      inspect.go         what etcd's data directory contains, and the newest backup
-//	restoring, upkeep, asides   what was tried, and when: each in the file of its name; saver, learners: members.go
+//	restoring, upkeep, saver, asides   what was tried, and when: each in the file of its name; learners: members.go
 //
 // So the plan decides, when loop.live asks it; actor.act carries the decision out; and holding.record, which alone
 // writes the ledger, writes it down before anything that follows from it.

@@ -32,26 +32,32 @@ type sent struct {
 	took  time.Duration
 }
 
-// against compares the time at which an object was put with the store's time of it. The clock is off if the difference
-// is larger than the measurement can explain.
-func (s sent) against(stored time.Time) *health.ClockStatus {
-	difference, uncertainty := s.began.Add(s.took/2).Round(0).Sub(stored), s.took+clockResolution
-	return &health.ClockStatus{Difference: difference.Seconds(), Uncertainty: uncertainty.Seconds(),
-		Off: difference.Abs() > uncertainty+clockTolerance}
+// drift is how far this process's clock differs from the store's.
+type drift struct {
+	difference  time.Duration // positive: this process is ahead of the store
+	uncertainty time.Duration
 }
+
+// against compares the time at which an object was put with the store's time of it.
+func (s sent) against(stored time.Time) drift {
+	return drift{s.began.Add(s.took / 2).Round(0).Sub(stored), s.took + clockResolution}
+}
+
+// off reports whether the difference is larger than the measurement can explain.
+func (s drift) off() bool { return s.difference.Abs() > s.uncertainty+clockTolerance }
 
 // clockwork is what is known of the clock. The lock of encounters guards it.
 type clockwork struct {
 	here, beacon *sent // put, but not compared with a listing yet
 	measured     time.Time
-	now          *health.ClockStatus // nil: not measured yet; its value never changes
-	again        bool                // measure at the next opportunity
+	now          *drift // nil: not measured yet
+	again        bool   // measure at the next opportunity
 }
 
 // due reports whether the nonce must be put again.
 func (c *clockwork) due() bool {
 	every := measureEvery
-	if c.now != nil && c.now.Off {
+	if c.now != nil && c.now.off() {
 		every = measureAgain
 	}
 	return c.again || c.here == nil && time.Since(c.measured) >= every
@@ -63,13 +69,13 @@ func (c *clockwork) listed(l listing, ours bool) {
 	if s := c.here; s != nil && l.asked.After(s.began.Add(s.took)) {
 		for _, o := range l.here {
 			if o.Name == s.name && ours && !o.Modified.IsZero() {
-				c.now, c.measured = s.against(o.Modified), time.Now()
+				c.now, c.measured = new(s.against(o.Modified)), time.Now()
 			}
 		}
 		c.here = nil
 	}
 	if s := c.beacon; s != nil && l.asked.After(s.began.Add(s.took)) {
-		if l.beacon.Name == s.name && c.now != nil && s.against(l.beacon.Modified).Off != c.now.Off {
+		if l.beacon.Name == s.name && c.now != nil && s.against(l.beacon.Modified).off() != c.now.off() {
 			c.again = true
 		}
 		c.beacon = nil

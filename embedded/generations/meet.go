@@ -85,7 +85,12 @@ func (e *encounters) Nonces() map[string]string {
 func (e *encounters) Clock() *health.ClockStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.clock.now
+	now := e.clock.now
+	if now == nil {
+		return nil
+	}
+	return &health.ClockStatus{Difference: now.difference.Seconds(), Uncertainty: now.uncertainty.Seconds(),
+		Off: now.off()}
 }
 
 // isPut reports whether a nonce is in the store, and need not be put again for the clock.

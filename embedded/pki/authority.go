@@ -40,14 +40,6 @@ func Fingerprint(c *x509.Certificate) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Fingerprints returns the [Fingerprint] of each certificate.
-func Fingerprints(certs []*x509.Certificate) (all []string) {
-	for _, c := range certs {
-		all = append(all, Fingerprint(c))
-	}
-	return all
-}
-
 // NewAuthority makes an authority of one certificate that is valid for life from now.
 func NewAuthority(commonName string, life time.Duration) (Authority, error) {
 	key, err := newKey()

@@ -109,6 +109,14 @@ func parseBlocks(text []byte) ([]*pem.Block, error) {
 	return blocks, nil
 }
 
+// Fingerprints returns the [Fingerprint] of each certificate.
+func Fingerprints(certs []*x509.Certificate) (all []string) {
+	for _, c := range certs {
+		all = append(all, Fingerprint(c))
+	}
+	return all
+}
+
 // Pool returns a pool of certificates.
 func Pool(certs ...*x509.Certificate) *x509.CertPool {
 	pool := x509.NewCertPool()
