@@ -9,10 +9,14 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"holdfast/durable"
 	"holdfast/embedded/plan"
+	"holdfast/layout"
 )
 
 // asideDir is beside the data directory on its volume.
@@ -56,13 +60,21 @@ func (Disk) SetAside(dir, reason string) (newPath string, err error) {
 	return to, nil
 }
 
-// nameAside makes the directory aside on a volume if need be, and returns an unused path in it.
+// nameAside makes the directory aside on a volume if need be, and returns an unused path in it. Only the holder of the
+// volume creates names there, so there is no race.
 func nameAside(volume, reason string) (string, error) {
 	aside := filepath.Join(volume, asideDir)
 	if err := os.MkdirAll(aside, 0o700); err != nil {
 		return "", err
 	}
-	return freeName(filepath.Join(aside, strconv.FormatInt(time.Now().Unix(), 10)+"-"+reason))
+	path := filepath.Join(aside, strconv.FormatInt(time.Now().Unix(), 10)+"-"+reason)
+	name := path
+	for n := 2; ; n++ {
+		if there, err := layout.Exists(name); err != nil || !there {
+			return name, err
+		}
+		name = path + "-" + strconv.Itoa(n)
+	}
 }
 
 // asideName matches the names that SetAside gives: the time, the reason, and a number if that name was taken.
@@ -98,28 +110,85 @@ func (d Disk) Reclaim(volume string, before time.Time, reasons []string) (remove
 	return removed, errors.Join(errs...)
 }
 
-// parseAside splits a name that SetAside has given.
-func parseAside(name string) (since time.Time, reason string, ok bool) {
-	parts := asideName.FindStringSubmatch(name)
-	if parts == nil {
-		return time.Time{}, "", false
+// Aside lists what was set aside on a volume, the oldest first. It leaves out names that SetAside does not give: they
+// are not ours.
+func (Disk) Aside(volume string) ([]plan.Aside, error) {
+	entries, err := os.ReadDir(filepath.Join(volume, asideDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	seconds, err := strconv.ParseInt(parts[1], 10, 64)
-	return time.Unix(seconds, 0), parts[2], err == nil
+	if err != nil {
+		return nil, fmt.Errorf("list what was set aside: %w", err)
+	}
+	var all []plan.Aside
+	for _, e := range entries {
+		parts := asideName.FindStringSubmatch(e.Name())
+		if parts == nil || !e.IsDir() {
+			continue
+		}
+		seconds, _ := strconv.ParseInt(parts[1], 10, 64) // 12 digits fit
+		a := plan.Aside{Path: filepath.Join(volume, asideDir, e.Name()), Reason: parts[2], Since: time.Unix(seconds, 0)}
+		if a.Bytes, err = bytesIn(a.Path); err != nil {
+			return nil, fmt.Errorf("list what was set aside: %w", err)
+		}
+		all = append(all, a)
+	}
+	slices.SortFunc(all, func(a, b plan.Aside) int { return a.Since.Compare(b.Since) })
+	return all, nil
 }
 
-// freeName returns the first of path, path-2, path-3 … that does not exist. Only the holder of the volume creates names
-// there, so there is no race.
-func freeName(path string) (string, error) {
-	name := path
-	for n := 2; ; n++ {
-		_, err := os.Lstat(name)
+// bytesIn returns how much space a directory takes. Files may disappear while it counts.
+func bytesIn(dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return name, nil
+			return nil
 		}
 		if err != nil {
-			return "", err
+			return err
 		}
-		name = path + "-" + strconv.Itoa(n)
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			total += st.Blocks * 512 // stat(2): in units of 512 bytes, whatever the file system's block size
+		}
+		return nil
+	})
+	return total, err
+}
+
+// roomBeside is what must stay free on a volume on which a second data directory is built. The logs of both directories
+// take two files of 64 MB each (etcd's SegmentSizeBytes), and the member in use keeps writing.
+const roomBeside = 512 << 20
+
+// RoomToBuild returns how many bytes must be free on a volume to build a data directory there, beside the one in use.
+// bytes is the size of the new database.
+func RoomToBuild(bytes int64) int64 { return bytes + roomBeside }
+
+// Room returns an error unless the volume has RoomToBuild(bytes) free.
+func (Disk) Room(volume string, bytes int64) error {
+	free, err := freeSpace(volume)
+	if err == nil && free < RoomToBuild(bytes) {
+		what := "what is not holdfast's"
+		aside := filepath.Join(volume, asideDir)
+		if all, _ := os.ReadDir(aside); len(all) > 0 { // if it cannot be read, the error does not name it
+			what = "from " + aside + " what is not needed"
+		}
+		err = fmt.Errorf("the volume has %d MiB free, and %d MiB are needed beside the data in use: make the volume "+
+			"larger, or delete %s", free>>20, RoomToBuild(bytes)>>20, what)
 	}
+	return err
+}
+
+// freeSpace returns how many bytes can be written to the volume.
+func freeSpace(volume string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(volume, &st); err != nil {
+		return 0, fmt.Errorf("check the free space of %s: %w", volume, err)
+	}
+	return int64(st.Bavail) * int64(st.Bsize), nil
 }

@@ -61,9 +61,8 @@ func (c Cluster) Standing() plan.Standing {
 		return plan.Standing{}
 	}
 	status := node.Status()
-	s := plan.Standing{Running: true, ID: uint64(srv.MemberID()), Term: term(status), Lead: status.Lead,
-		End: logEnd(log), Settled: status.Applied >= commit(status),
-		Beat: beat(srv), Elected: l.pulse.elected(status.Lead, term(status))}
+	s := plan.Standing{Running: true, ID: uint64(srv.MemberID()), Term: term(status), Lead: status.Lead, End: logEnd(log),
+		Settled: status.Applied >= commit(status), Beat: beat(srv), Elected: l.pulse.elected(status.Lead, term(status))}
 	for _, m := range srv.Cluster().Members() {
 		id := uint64(m.ID)
 		if !m.IsLearner {

@@ -19,6 +19,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
+// Disk reads, moves and builds data directories on which no etcd runs. Names says what their members are called.
+type Disk struct{ Names Names }
+
 // Inspect reads dir, even under a running etcd, and changes nothing. It reads only the newest WAL file (64 MB), and
 // older ones only if that has no entry yet. A file that cannot be read is an error and never counts as absent, because
 // a member without a log is replaced.

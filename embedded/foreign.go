@@ -117,15 +117,13 @@ func tokenState(volume string) (s *ManagerState, obstacle string, err error) {
 	s, err = ReadManagerState(volume)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Sprintf("etcd-manager's file %s is missing, which names the cluster: %s", path,
-			anotherCluster), nil
+		return nil, fmt.Sprintf("etcd-manager's file %s is missing, which names the cluster: %s", path, anotherCluster), nil
 	case errors.Is(err, errManagerState):
 		return nil, err.Error() + ": " + anotherCluster, nil
 	case err != nil:
 		return nil, "", err
 	case !tokenName(s.Token):
-		return nil, fmt.Sprintf("etcd-manager's file %s names no cluster, but %q: %s", path, s.Token,
-			anotherCluster), nil
+		return nil, fmt.Sprintf("etcd-manager's file %s names no cluster, but %q: %s", path, s.Token, anotherCluster), nil
 	case s.Quarantined:
 		return nil, fmt.Sprintf("etcd-manager's file %s has the member in quarantine, as in a restore: "+
 			"start etcd-manager again and let it finish", path), nil

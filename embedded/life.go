@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"holdfast/embedded/plan"
 )
@@ -245,3 +246,18 @@ func (l *life) ready() bool {
 	srv := l.server()
 	return srv != nil && !closed(srv.StoppingNotify()) && closed(srv.ReadyNotify())
 }
+
+// gateWidth is how many snapshots, ours and clients' together, may be open at once.
+const gateWidth = 64
+
+// gate admits either many snapshots, or one defragmentation, or one shutdown. A caller that waits for the whole gate
+// goes before later callers, so a stream of snapshots cannot starve a stop.
+type gate struct{ sem *semaphore.Weighted }
+
+func newGate() gate { return gate{semaphore.NewWeighted(gateWidth)} }
+
+func (g gate) acquire(ctx context.Context) error    { return g.sem.Acquire(ctx, 1) }
+func (g gate) release()                             { g.sem.Release(1) }
+func (g gate) acquireAll(ctx context.Context) error { return g.sem.Acquire(ctx, gateWidth) }
+func (g gate) tryAll() bool                         { return g.sem.TryAcquire(gateWidth) }
+func (g gate) releaseAll()                          { g.sem.Release(gateWidth) }

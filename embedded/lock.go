@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"golang.org/x/sys/unix"
+
+	"holdfast/layout"
 )
 
 // errLocked: another process, or another Member, uses the data directory.
@@ -69,8 +72,7 @@ func checkBackend(dir string) error {
 	err := viewDatabase(path, func(*bolt.Tx) error { return nil })
 	if err != nil && !errors.Is(err, berrors.ErrTimeout) { // in between, another process may have opened it
 		return fmt.Errorf("%w: %s: %w; if the cluster has a quorum without it, set it aside with `holdfast volume "+
-			"set-aside`, and the slot gets the others' data",
-			errDamaged, path, err)
+			"set-aside`, and the slot gets the others' data", errDamaged, path, err)
 	}
 	return nil
 }
@@ -85,4 +87,34 @@ func flock(f *os.File) error {
 		return fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
 	return nil
+}
+
+// InUse returns the path of the database or log on a volume that a running etcd has locked, "" if there is none. It
+// changes nothing and keeps nothing locked. Call it only while no Start, Fit or SetAside runs, because they would
+// mistake the probe for another holdfast.
+func (Disk) InUse(volume string) (by string, err error) {
+	if by, err = layout.Running(volume); err == nil && by == "" {
+		// holdfast locks the directory itself, even before etcd has created a database.
+		by, err = lockedDir(filepath.Join(volume, layout.Own))
+	}
+	if err != nil {
+		return "", fmt.Errorf("check what uses %s: %w", volume, err)
+	}
+	return by, nil
+}
+
+// lockedDir returns the path of a directory that is locked, "" if it is not.
+func lockedDir(path string) (string, error) {
+	f, err := os.Open(path)
+	if layout.Absent(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if is, err := layout.Locked(f); !is || err != nil {
+		return "", err
+	}
+	return path, nil
 }

@@ -11,7 +11,7 @@ import (
 // mutants disable the guards around another program's data, around changes of the members, and around an early
 // election. Each names the test that must fail then.
 var mutants = []mutanttest.Mutant{
-	{Name: "remove what serves at once", File: "reconfigure.go", Old: ` || r.serves(srv, list) {`, New: ` {`,
+	{Name: "remove what serves at once", File: "membership.go", Old: ` || r.serves(srv, list) {`, New: ` {`,
 		Test: "TestLearnerJoinsAndIsRemoved", Says: "remove a voter that serves"},
 	{Name: "take up what is in use", File: "takeup.go", Old: `if err == nil && by != "" {`, New: `if err == nil && by == "-" {`,
 		Test: "TestTakeUpRuns", Says: "taken up while etcd runs"},
@@ -66,9 +66,9 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestManagerStateKeepsWhatItDoesNotKnow", Says: "got "},
 	{Name: "the user of plain etcd", File: "takeup.go", Old: `if filepath.Dir(above) == p.left {`, New: `if above == p.left {`,
 		Test: "TestTakeUpOfAUser", Says: "is of 0:0"},
-	{Name: "hand back what is not clear", File: "handback.go", Old: `case !taken && there:`, New: `case !taken && there && free:`,
+	{Name: "hand back what is not clear", File: "takeup.go", Old: `case !taken && there:`, New: `case !taken && there && free:`,
 		Test: "TestHandBack", Says: "both: got"},
-	{Name: "hand back a blank disk", File: "handback.go", Old: `case free && (taken || !there):`, New: `case free && taken && !there:`,
+	{Name: "hand back a blank disk", File: "takeup.go", Old: `case free && (taken || !there):`, New: `case free && taken && !there:`,
 		Test: "TestHandBack", Says: "blank: got"},
 	{Name: "campaign though this process was starved", File: "campaign.go", Old: `.look(mark, starved+p.rest)`,
 		New: `.look(mark, 24*time.Hour)`, Test: "TestPulse", Says: "pulse: silent for"},

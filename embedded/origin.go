@@ -19,60 +19,60 @@ import (
 // process, uses the data. Data that cannot be read at all is an error. Data that was read and cannot be taken up has an
 // Obstacle.
 func (d Disk) Origin(volume string) (*plan.Origin, error) {
+	return identify(volume, func(dir string, o *plan.Origin) error {
+		by, err := layout.RunningIn(dir)
+		if err == nil && by != "" {
+			err = fmt.Errorf("%w: etcd works on %s", errLocked, by)
+		}
+		if err != nil {
+			return err
+		}
+		m, err := ReadMemberships(dir)
+		if errors.Is(err, errLocked) || unreadable(err) {
+			return err
+		}
+		if err != nil {
+			_ = d.identifyByLog(dir, o)                              // any version of etcd has the IDs there
+			if o.Obstacle = err.Error(); !errors.Is(err, errNewer) { // that error needs no further advice
+				o.Obstacle += fmt.Sprintf("; `holdfast takeover check %s` examines it", volume)
+			}
+			return nil
+		}
+		o.Cluster, o.Member, o.Version = m.Cluster, m.Member, m.ClusterVersion
+		var urls []string
+		o.Members, urls = d.elders(m)
+		o.Obstacle = strings.Join(append(m.obstacles(dir), urls...), "; ")
+		return nil
+	})
+}
+
+// identify completes what is known of another program's data on a volume, unless there is none, or an obstacle.
+func identify(volume string, complete func(dir string, o *plan.Origin) error) (*plan.Origin, error) {
 	f, err := findForeign(volume)
 	if err != nil || f == nil {
 		return nil, err
 	}
-	o := &f.Origin
-	if o.Obstacle != "" {
-		return o, nil
-	}
-	by, err := layout.RunningIn(f.dir)
-	if err == nil && by != "" {
-		err = fmt.Errorf("%w: etcd works on %s", errLocked, by)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("identify the data on %s: %w", volume, err)
-	}
-	m, err := ReadMemberships(f.dir)
-	if errors.Is(err, errLocked) || unreadable(err) {
-		return nil, fmt.Errorf("identify the data on %s: %w", volume, err)
-	}
-	if err != nil {
-		if found, err := d.Inspect(f.dir); err == nil { // the log has the IDs in any version of etcd
-			o.Cluster, o.Member = found.ClusterID, found.Member
+	if f.Obstacle == "" {
+		if err := complete(f.dir, &f.Origin); err != nil {
+			return nil, fmt.Errorf("identify the data on %s: %w", volume, err)
 		}
-		if o.Obstacle = err.Error(); !errors.Is(err, errNewer) { // that error needs no further advice
-			o.Obstacle += fmt.Sprintf("; `holdfast takeover check %s` examines it", volume)
-		}
-		return o, nil
 	}
-	o.Cluster, o.Member, o.Version = m.Cluster, m.Member, m.ClusterVersion
-	var urls []string
-	o.Members, urls = d.elders(m)
-	o.Obstacle = strings.Join(append(m.obstacles(f.dir), urls...), "; ")
-	return o, nil
+	return &f.Origin, nil
 }
 
 // Left says what another program left on a volume, as far as that is visible while an etcd uses it. That is the
 // program, the path of its data, its token, and the IDs in the log. Members and Version stay empty, because they are in
 // the database. It returns nil if there is no such data. Obstacle says what would prevent its use. Left changes
 // nothing.
-func (d Disk) Left(volume string) (*plan.Origin, error) {
-	f, err := findForeign(volume)
-	if err != nil || f == nil {
-		return nil, err
+func (d Disk) Left(volume string) (*plan.Origin, error) { return identify(volume, d.identifyByLog) }
+
+// identifyByLog sets the IDs that the log in a data directory has.
+func (d Disk) identifyByLog(dir string, o *plan.Origin) error {
+	found, err := d.Inspect(dir)
+	if err == nil {
+		o.Cluster, o.Member = found.ClusterID, found.Member
 	}
-	o := &f.Origin
-	if o.Obstacle != "" {
-		return o, nil
-	}
-	found, err := d.Inspect(f.dir)
-	if err != nil {
-		return nil, fmt.Errorf("identify the data on %s: %w", volume, err)
-	}
-	o.Cluster, o.Member = found.ClusterID, found.Member
-	return o, nil
+	return err
 }
 
 // Told completes what Left said of a volume with what etcd says of the cluster, which may still run on that volume.

@@ -3,7 +3,6 @@ package embedded
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -107,9 +106,6 @@ func phantoms(differences []Difference) string {
 
 // judge sets Obstacle if the log must not be cut at the database's index.
 func (r *WALRepair) judge(l log) {
-	const hop = ": run etcd 3.6.11 or newer on it until it has taken a raft snapshot beyond that index " +
-		"(--snapshot-count=100 and as many writes), " +
-		"or restore the cluster from a snapshot"
 	term := uint64(0)
 	for _, e := range l.entries {
 		if value(e.Index) == r.Applied {
@@ -123,14 +119,14 @@ func (r *WALRepair) judge(l log) {
 	case r.Obstacle != "":
 	case r.Applied < r.Last:
 		r.Obstacle = fmt.Sprintf("the database has the log up to index %d only, and an entry of etcd "+
-			"3.5 or older stands at %d%s", r.Applied, r.Last, hop)
+			"3.5 or older stands at %d: %s", r.Applied, r.Last, hop)
 	case term == 0:
-		r.Obstacle = fmt.Sprintf("the database has the log up to index %d, which is not in the log%s", r.Applied, hop)
+		r.Obstacle = fmt.Sprintf("the database has the log up to index %d, which is not in the log: %s", r.Applied, hop)
 	case term != r.Term:
-		r.Obstacle = fmt.Sprintf("the database has index %d from term %d, and the log from %d%s", r.Applied, r.Term, term,
+		r.Obstacle = fmt.Sprintf("the database has index %d from term %d, and the log from %d: %s", r.Applied, r.Term, term,
 			hop)
 	case len(r.Voters) == 0:
-		r.Obstacle = "no member votes" + hop
+		r.Obstacle = "no member votes: " + hop
 	}
 }
 
@@ -182,48 +178,22 @@ func copyAside(dir, reason string) (string, error) {
 	return to, errors.Join(durable.SyncDir(filepath.Dir(to)), durable.SyncDir(volume))
 }
 
-// copyTree copies directories and files with access for their owner only, and makes them durable.
+// copyTree copies directories and files with access for their owner only, and makes them durable. Until it returns, the
+// directory above must keep others away.
 func copyTree(from, to string) error {
-	var dirs []string
-	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		into := filepath.Join(to, rel)
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return err
+	}
+	return filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {
+		mode := fs.FileMode(0o600)
 		switch {
+		case err != nil:
+			return err
 		case d.IsDir():
-			dirs = append(dirs, into)
-			return os.Mkdir(into, 0o700)
-		case d.Type().IsRegular():
-			return copyFile(path, into)
+			mode = 0o700
+		case !d.Type().IsRegular():
+			return fmt.Errorf("%s is neither a file nor a directory", path)
 		}
-		return fmt.Errorf("%s is neither a file nor a directory", path)
+		return errors.Join(os.Chmod(path, mode), durable.SyncDir(path)) // which syncs a file as well
 	})
-	for _, dir := range dirs {
-		if err == nil {
-			err = durable.SyncDir(dir)
-		}
-	}
-	return err
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if err == nil {
-		err = out.Sync()
-	}
-	return errors.Join(err, out.Close())
 }

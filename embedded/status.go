@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -16,6 +17,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.etcd.io/raft/v3/tracker"
 
+	"holdfast/durable"
 	"holdfast/embedded/plan"
 )
 
@@ -204,3 +206,42 @@ func (l *life) freeze() {
 }
 
 func (l *life) thaw() { l.backend.Unlock() }
+
+// glimpseWait is how long a read of the database may take before the previous result is used instead.
+const glimpseWait = 500 * time.Millisecond
+
+// errBusy: the database cannot be read at the moment, and the value was never read before.
+var errBusy = errors.New("the database is being defragmented, or its disk stalls")
+
+// lastGlimpse waits for the read in progress and prevents any further one. The database is about to be closed, and
+// reading a closed database ends the process. It does not wait for a read that hangs because the disk has stalled.
+func (l *life) lastGlimpse() {
+	durable.Soon(2*glimpseWait, func() error {
+		l.backend.Lock() // never unlocked
+		return nil
+	})
+}
+
+// glimpse runs read, which reads the database, and reports whether it finished in time. It does not finish during a
+// defragmentation, nor while the disk stalls, because etcd blocks all readers until a commit has reached the disk. An
+// abandoned read ends when the disk writes again, and no other begins before that. Its result must not be used.
+func (l *life) glimpse(read func()) bool {
+	if l.hung.Load() > 0 || !l.backend.TryRLock() {
+		return false
+	}
+	done := make(chan struct{})
+	_, ok := durable.Soon(glimpseWait, func() (none struct{}) {
+		defer close(done)
+		defer l.backend.RUnlock()
+		read()
+		return none
+	})
+	if !ok {
+		l.hung.Add(1)
+		go func() {
+			<-done
+			l.hung.Add(-1)
+		}()
+	}
+	return ok
+}

@@ -90,9 +90,7 @@ func authorities(file string) (all []string, err error) {
 		return nil, err
 	}
 	certificates, err := pki.ParseCertificates(data)
-	for _, c := range certificates {
-		all = append(all, pki.Fingerprint(c))
-	}
+	all = pki.Fingerprints(certificates)
 	slices.Sort(all)
 	return slices.Compact(all), err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
@@ -61,7 +62,17 @@ func NewServer(cfg Config, g prometheus.Gatherer, live, ready func(context.Conte
 		writeChecks(w, ready(r.Context()), r.URL.Query().Has("verbose"))
 	})
 	probe("/status", func(w http.ResponseWriter, r *http.Request) {
-		writeStatus(w, r, status)
+		code := http.StatusOK
+		document, err := status(r.Context())
+		body := []byte(nil)
+		if err == nil {
+			body, err = json.MarshalIndent(document, "", "  ")
+		}
+		if err != nil {
+			code = http.StatusInternalServerError
+			body, _ = json.Marshal(map[string]string{"error": err.Error()})
+		}
+		write(w, "application/json", code, append(body, '\n'))
 	})
 	s.http = http.Server{
 		Handler:           mux,
@@ -114,24 +125,51 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-func writeStatus(w http.ResponseWriter, r *http.Request, status func(context.Context) (any, error)) {
-	code := http.StatusOK
-	document, err := status(r.Context())
-	body := []byte(nil)
-	if err == nil {
-		body, err = json.MarshalIndent(document, "", "  ")
-	}
-	if err != nil {
-		code = http.StatusInternalServerError
-		body, _ = json.Marshal(map[string]string{"error": err.Error()})
-	}
-	write(w, "application/json", code, append(body, '\n'))
-}
-
 func write(w http.ResponseWriter, contentType string, status int, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store") // a cached "ready" may be wrong
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	w.Write(body) //nolint:errcheck // the client is gone: there is nobody to tell
+}
+
+// Check is one line of /livez and /readyz.
+type Check struct {
+	Name    string // short and stable, e.g. "etcd"
+	Err     error  // nil if it passed
+	Detail  string // shown if it passed
+	Warning string // shown instead of Detail if it passed, but someone should look at it
+}
+
+// String returns "[+]name ok", "[+]name ok: detail", "[!]name warning: text" or "[-]name failed: reason", always on one
+// line, so that grep can be used.
+func (c Check) String() string {
+	line := fmt.Sprintf("[+]%s ok: %s", c.Name, c.Detail)
+	switch {
+	case c.Err != nil:
+		line = fmt.Sprintf("[-]%s failed: %v", c.Name, c.Err)
+	case c.Warning != "":
+		line = fmt.Sprintf("[!]%s warning: %s", c.Name, c.Warning)
+	case c.Detail == "":
+		line = fmt.Sprintf("[+]%s ok", c.Name)
+	}
+	return strings.Join(strings.FieldsFunc(line, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// writeChecks answers 200 if every check passed, otherwise 503. The lines are shown on request, and if a check failed:
+// a failed probe in a log must show the reason.
+func writeChecks(w http.ResponseWriter, checks []Check, verbose bool) {
+	status := http.StatusOK
+	var lines strings.Builder
+	for _, c := range checks {
+		if c.Err != nil {
+			status = http.StatusServiceUnavailable
+		}
+		lines.WriteString(c.String() + "\n")
+	}
+	body := lines.String()
+	if status == http.StatusOK && (!verbose || body == "") {
+		body = "ok\n"
+	}
+	write(w, "text/plain; charset=utf-8", status, []byte(body))
 }

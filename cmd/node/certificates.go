@@ -73,7 +73,7 @@ func (n *node) tlsStatus() *health.TLSStatus {
 		if i == 0 {
 			s.Expires = &e.NotAfter
 		}
-		s.Certificates = append(s.Certificates, health.CertificateStatus{Name: e.Name, NotAfter: e.NotAfter, File: e.File})
+		s.Certificates = append(s.Certificates, health.CertificateStatus(e))
 	}
 	if n.editions != nil {
 		if e := n.editions.Current(); e != nil {

@@ -34,6 +34,10 @@ func (n *node) series() (out metrics.Series) {
 		rotationSeries(&out, n.editions.Current() != nil,
 			n.editions.Rotation(authorities.ViewOf(s.Observation), time.Now()))
 	}
+	for _, e := range n.certificates.Expiries() {
+		out.Gauge("tls_not_after_seconds", "When a certificate of this node, or one of the authorities that it trusts, "+
+			"ends, in seconds since 1970.", float64(e.NotAfter.Unix()), "name", e.Name)
+	}
 	for _, c := range n.issued.Last() {
 		out.Gauge("tls_client_not_after_seconds", "When the last certificate of `holdfast tls client` for a client ends, in "+
 			"seconds since 1970, by its name.", float64(c.NotAfter.Unix()), "client", c.Name)

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -11,6 +12,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/crypto/bcrypt"
+
+	"holdfast/durable"
 )
 
 const (
@@ -56,7 +60,6 @@ type Keeper struct {
 	world World
 	lg    *zap.Logger
 	again chan struct{}
-	salt  []byte
 
 	work    sync.Mutex // held while etcd is compared or changed; guards matcher
 	matcher matcher
@@ -79,7 +82,7 @@ type seen struct {
 func NewKeeper(path string, w World, lg *zap.Logger) *Keeper {
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
-	return &Keeper{path: path, world: w, lg: lg, again: make(chan struct{}, 1), salt: salt,
+	return &Keeper{path: path, world: w, lg: lg, again: make(chan struct{}, 1),
 		matcher: matcher{salt: salt, known: map[[sha256.Size]byte]bool{}}}
 }
 
@@ -123,7 +126,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // look compares if there is a reason to, and returns when to compare again without one.
 func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) time.Time {
 	w, err := k.read()
-	now := seen{leads: k.world.Leads(), files: fingerprint(k.salt, k.path, w, err)}
+	now := seen{leads: k.world.Leads(), files: fingerprint(k.matcher.salt, k.path, w, err)}
 	if err != nil {
 		k.setProblems([]string{"etcd's users and roles are left alone: " + err.Error()})
 		k.seen = seen{}
@@ -279,3 +282,69 @@ func (k *Keeper) change(ctx context.Context, s Step) error {
 	k.world.Did(s, err)
 	return err
 }
+
+// maxPassword is bcrypt's own bound, in bytes; etcd refuses longer passwords.
+const maxPassword = 72
+
+// ReadPasswords reads each user's password file, and stores with the user why one cannot be read.
+func (w Wanted) ReadPasswords() {
+	for i := range w.Users {
+		u := &w.Users[i]
+		if u.NoPassword {
+			continue
+		}
+		var err error
+		if u.Password, err = readPassword(u.PasswordFile); err != nil {
+			u.Unreadable = err.Error()
+		}
+	}
+}
+
+// readPassword reads one password, without the line break at its end. No error quotes the password.
+func readPassword(path string) (Secret, error) {
+	data, err := durable.ReadSecret(path, maxFile)
+	if err != nil {
+		return "", err
+	}
+	data = bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
+	if n := len(data); n == 0 || n > maxPassword || bytes.ContainsAny(data, "\r\n\x00") {
+		return "", fmt.Errorf("%s: must hold one line of 1–%d bytes", path, maxPassword)
+	}
+	return Secret(data), nil
+}
+
+// fingerprint changes when the file, or a file that it names, changes. It is useless to anyone who sees it, because it
+// begins with a salt of this process.
+func fingerprint(salt []byte, path string, w Wanted, err error) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%x %s %v %q\n", salt, path, err, fmt.Sprint(w.Enabled, w.Others, w.Roles))
+	for _, u := range w.Users {
+		fmt.Fprintf(h, "%q %t %q %q %q\n", u.Name, u.NoPassword, string(u.Password), u.Unreadable, u.Roles)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// matcher compares passwords with hashes, and remembers which ones matched, because bcrypt by design takes a tenth of a
+// second of processor time. It remembers only sums that begin with a salt of this process.
+type matcher struct {
+	salt  []byte
+	known map[[sha256.Size]byte]bool
+}
+
+// match is a [Matcher].
+func (m *matcher) match(hash, password Secret) bool {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%x %q %q", m.salt, string(hash), string(password)))
+	if m.known[sum] {
+		return true
+	}
+	err := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password))
+	if err == nil {
+		m.known[sum] = true
+	}
+	return err == nil
+}
+
+// errNone is returned if auth.file is not set.
+var errNone = errors.New("auth.file is not set, so holdfast leaves etcd's users and roles alone: name a file " +
+	"(docs/auth.md), the same on all nodes")

@@ -58,7 +58,10 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 	case plan.Adopt:
 		return ac.adopt(ctx, o, a)
 	case plan.Commit:
-		return ac.commit(ctx, o, a)
+		if err := ac.tellStore(ctx, o, a); err != nil {
+			return err
+		}
+		return ac.holding.record(a)
 	case plan.Mirror:
 		defer ac.generations.ask()
 		return ac.mirror(ctx, *a.Record)
@@ -145,14 +148,6 @@ func (ac *actor) yield(ctx context.Context, a plan.Action) error {
 	}
 	ac.holding.forget()
 	return nil
-}
-
-// commit accepts the record of a founding: in the store, then on the disk.
-func (ac *actor) commit(ctx context.Context, o plan.Observation, a plan.Action) error {
-	if err := ac.tellStore(ctx, o, a); err != nil {
-		return err
-	}
-	return ac.holding.record(a)
 }
 
 // tellStore puts the record of a founded or adopted cluster into the store, before the disk accepts it. The record of a

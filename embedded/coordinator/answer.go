@@ -19,7 +19,7 @@ func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byt
 	}
 	switch string(question) {
 	case askForStanding:
-		answer, err = json.Marshal(c.campaigner.standing())
+		answer, err = json.Marshal(c.campaigner.candidacy().Standing)
 	case askForFacts:
 		o, _ := c.observer.observe()
 		o.Member.Defragging = o.Member.Defragging || c.upkeep.asks()

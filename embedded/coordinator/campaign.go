@@ -172,9 +172,6 @@ func (c *campaigner) candidacy() plan.Candidacy {
 	return now
 }
 
-// standing is this member's answer to another voter.
-func (c *campaigner) standing() plan.Standing { return c.candidacy().Standing }
-
 // inquire adds to a candidacy what the mesh says about the other voters. If the leader may be gone, it also tries the
 // leader's peer port, and asks the other voters and the leader itself. It takes as long as the slowest answer, which is
 // bounded.

@@ -2,7 +2,12 @@ package coordinator
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"reflect"
+	"runtime/debug"
+	"slices"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -35,9 +40,8 @@ func (d *decider) stands(a plan.Action) bool {
 		now.PeerURL == a.PeerURL && reflect.DeepEqual(now.Set, a.Set) {
 		return true
 	}
-	d.lg.Info("dropped a change of the members: it is no longer due",
-		zap.String("action", string(a.Kind)), zap.String("slot", a.Slot),
-		zap.String("now", string(now.Kind)), zap.String("why", now.Text()))
+	d.lg.Info("dropped a change of the members: it is no longer due", zap.String("action", string(a.Kind)),
+		zap.String("slot", a.Slot), zap.String("now", string(now.Kind)), zap.String("why", now.Text()))
 	return false
 }
 
@@ -67,4 +71,62 @@ func orElse[T any](otherwise T, f func() T) (is T) {
 		}
 	}()
 	return f()
+}
+
+// A panic in a decision is our bug, and must not end the process. All nodes see the same, so all would end, again at
+// each start, and nobody could inspect them. The panic is reported, and the node waits (R20).
+
+// The names of what has panicked, in reports.
+const (
+	theDecision = "the decision"
+	theFacts    = "what is told to the other nodes"
+	theNames    = "who answers for the members' names"
+	theCampaign = "whether to start an election"
+)
+
+// entryBug is the kind of a history entry about a panic.
+const entryBug = "bug"
+
+// bugs remembers what panics at present.
+type bugs struct {
+	lg      *zap.Logger
+	history *history
+
+	mu    sync.Mutex
+	shown map[string]string // by what has failed
+}
+
+// guard calls f. It returns "", or a report for people if f panicked. The caller must hold no lock.
+func (b *bugs) guard(what string, f func()) (bug string) {
+	var stack []byte
+	func() {
+		defer func() {
+			if r := recover(); r != nil {
+				stack = debug.Stack()
+				bug = fmt.Sprintf("%s failed: %v; this is a bug: please report it with the log, which has the stack, "+
+					"and with `holdfast history`", what, r)
+			}
+		}()
+		f()
+	}()
+	b.mu.Lock()
+	news := bug != b.shown[what]
+	if bug == "" {
+		delete(b.shown, what)
+	} else {
+		b.shown[what] = bug
+	}
+	b.mu.Unlock()
+	if bug != "" && news {
+		b.lg.Error("a decision panicked", zap.String("why", bug), zap.ByteString("stack", stack))
+		b.history.remember(Entry{Kind: entryBug, Why: what, Error: bug})
+	}
+	return bug
+}
+
+// all are the current reports.
+func (b *bugs) all() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(maps.Values(b.shown))
 }

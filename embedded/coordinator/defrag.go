@@ -46,7 +46,13 @@ func (t *turn) defragment(ctx context.Context, o plan.Observation) error {
 	if errors.Is(err, context.DeadlineExceeded) && !t.world.Etcd.Quiet() {
 		return errNotYet
 	}
-	return t.defragmented(begin, before, err)
+	took := time.Since(begin)
+	m, _ := t.world.Etcd.State()
+	if err = t.upkeep.defragmented(m, t.cfg.Plan.Upkeep, before, took, err); err == nil {
+		t.lg.Info("defragmented the database", zap.Int64("before", before), zap.Int64("after", m.Space.Size),
+			zap.Duration("took", took))
+	}
+	return err
 }
 
 // mayDefragment takes the disruption lock, or, if an alarm refuses every write, gets the leader's permission.
@@ -68,18 +74,6 @@ func (t *turn) defragging(on bool) {
 	t.upkeep.defragging.Store(on)
 	o, _ := t.observer.observe()
 	t.announcer.publish(o)
-}
-
-// defragmented records the result of a defragmentation.
-func (t *turn) defragmented(begin time.Time, before int64, err error) error {
-	took := time.Since(begin)
-	m, _ := t.world.Etcd.State()
-	err = t.upkeep.defragmented(m, t.cfg.Plan.Upkeep, before, took, err)
-	if err == nil {
-		t.lg.Info("defragmented the database", zap.Int64("before", before), zap.Int64("after", m.Space.Size),
-			zap.Duration("took", took))
-	}
-	return err
 }
 
 // compact drops the history. It is not repeated at once, whether or not it is known to have been carried out.

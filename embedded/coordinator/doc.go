@@ -6,31 +6,31 @@
 //
 // # The parts
 //
-// [Coordinator] is what other packages ask and order (coordinator.go; orders.go, setaside.go, release.go, drain.go,
-// pause.go, consent.go). Behind it, each part has its own state and lock, and New wires them:
+// [Coordinator] is what other packages ask and order (coordinator.go; orders.go, release.go, drain.go,
+// sentinel.go). Behind it, each part has its own state and lock, and New wires them:
 //
-//	loop       loop.go, pace.go     observes, decides, begins one action, looks again; part.go: the end of the process
+//	loop       loop.go              observes, decides, begins one action, looks again; part.go: the end of the process
 //	observer   observer.go          gathers the observation: each part adds what it knows
-//	decider    decide.go            asks the plan; bugs.go: a panic there is reported, and the node waits
+//	decider    decide.go            asks the plan; a panic there is reported (bugs), and the node waits
 //	actor      act.go, confirm.go   carries out one action; asks again right before an irreversible step
 //	contest    contest.go           asks the nodes that may start the same member, before ours starts; answers them
 //	members    members.go           changes the member list
-//	restorer   restore.go           the steps of a restore; propose.go: before them; recover.go: of a recovery
+//	restorer   restore.go           the steps of a restore; propose.go: before them, and of a recovery
 //	turn       turn.go              takes the disruption lock (a key: embedded/disruption.go); what is done under it:
-//	                                defrag.go, reload.go
+//	                                defrag.go, and reload
 //	sentinel   sentinel.go          watches the store, objects to proposals, commits a consent
 //	announcer  announcer.go         announces this node's facts to the others; answer.go: answers their questions
 //	peers      peers.go             asks the other nodes directly
 //
 // What is remembered:
 //
-//	holding      holding.go         the held volume and its ledger (ledger.go); gate.go: who may touch it
+//	holding      holding.go         the held volume, its ledger (ledger.go), and who may touch it (gate)
 //	generations  generations.go     what the store says, which proposals are open, what operators ordered; ending.go
 //	status       status.go          the [Situation], for anyone who asks
 //	history      history.go         what was decided and done, for people
 //	names        names.go           who holds each slot, and at which address
-//	dataDir      inspect.go         what etcd's data directory contains; newest.go: the newest backup
-//	restoring, upkeep, learners, saver, asides   what was tried, and when: each in the file of its name
+//	dataDir      inspect.go         what etcd's data directory contains, and the newest backup
+//	restoring, upkeep, saver, asides   what was tried, and when: each in the file of its name; learners: members.go
 //
 // So the plan decides, when loop.live asks it; actor.act carries the decision out; and holding.record, which alone
 // writes the ledger, writes it down before anything that follows from it.
@@ -106,7 +106,7 @@
 //
 // # Authorities
 //
-// etcd reads the authorities that it trusts only when it starts. A reload (reload.go) stops it in this process, under
+// etcd reads the authorities that it trusts only when it starts. A reload (turn.go) stops it in this process, under
 // the lock and after handing over, or at once if there is no leader. The loop then starts it as after a restart, and
 // returns the lock when it serves (before-reload after-reload).
 //

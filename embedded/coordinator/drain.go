@@ -73,24 +73,15 @@ func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport,
 // Undrain lets etcd start again; dry only checks whether it would. The disruption lock is returned when the member
 // serves.
 func (c *Coordinator) Undrain(dry bool) error {
-	if err := c.holding.undrain(dry); err != nil || dry {
-		return err
-	}
-	c.lg.Warn("undrained, as an operator has ordered")
-	c.look()
-	return nil
-}
-
-// undrain ends a drain; dry only checks whether there is one.
-func (h *holding) undrain(dry bool) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.held.drained.on {
+	if !c.holding.now().drained.on {
 		return errors.New("this node is not drained")
 	}
-	if !dry {
-		h.held.drained = drained{}
+	if dry {
+		return nil
 	}
+	c.holding.setDrained(drained{})
+	c.lg.Warn("undrained, as an operator has ordered")
+	c.look()
 	return nil
 }
 

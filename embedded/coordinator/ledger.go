@@ -102,10 +102,9 @@ func removeLedger(dir string) error {
 // readAddresses returns the last known address of each slot. They only help, so an unreadable file counts as empty.
 func readAddresses(dir string) map[string]netip.Addr {
 	known := map[string]netip.Addr{}
-	if data, err := os.ReadFile(filepath.Join(dir, addressesFile)); err == nil {
-		if json.Unmarshal(data, &known) != nil {
-			return map[string]netip.Addr{}
-		}
+	data, err := os.ReadFile(filepath.Join(dir, addressesFile))
+	if err != nil || json.Unmarshal(data, &known) != nil {
+		return map[string]netip.Addr{}
 	}
 	return known
 }

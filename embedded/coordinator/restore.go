@@ -70,10 +70,11 @@ func (rs *restorer) build(ctx context.Context, o plan.Observation, r *plan.Resto
 		return err
 	}
 	path := rs.holding.now().id.Path
-	dir, err := rs.makeBuilt(path, r.ID)
-	if err != nil {
-		return err
+	dir := filepath.Join(path, builtPrefix+r.ID)
+	if err := os.MkdirAll(filepath.Dir(rs.world.Etcd.Database(dir)), 0o700); err != nil {
+		return fmt.Errorf("make room for a restore: %w", err)
 	}
+	rs.holding.built(r.ID)
 	if r.Survivor != "" {
 		return rs.buildFromDisk(ctx, o, r, path, dir, charter)
 	}
@@ -97,16 +98,6 @@ func (rs *restorer) buildFromBackup(ctx context.Context, o plan.Observation, r *
 	}
 	rs.status.progress(Progress{Phase: "building", Total: b.Bytes})
 	return rs.rebuild(ctx, o, r, dir, foundersOf(*charter, *r))
-}
-
-// makeBuilt makes the directory in which a generation's data is built.
-func (rs *restorer) makeBuilt(path, id string) (dir string, err error) {
-	dir = filepath.Join(path, builtPrefix+id)
-	if err := os.MkdirAll(filepath.Dir(rs.world.Etcd.Database(dir)), 0o700); err != nil {
-		return "", fmt.Errorf("make room for a restore: %w", err)
-	}
-	rs.holding.built(id)
-	return dir, nil
 }
 
 // rebuild turns the directory with the database into that of a founder of the new generation.

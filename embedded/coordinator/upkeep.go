@@ -115,31 +115,18 @@ func (u *upkeep) defragmented(m plan.Member, rules plan.Upkeep, before int64, to
 	}
 	if err != nil {
 		u.done.Failures++
-		again := u.fail(last.Time)
+		again := last.Time.Add(min(failedRest<<min(u.failed, 6), time.Hour))
+		u.until, u.failed = again, u.failed+1
 		last.Error, last.Again = err.Error(), &again
 	} else {
 		u.done.Defrags++
-		u.rest(last.Time)
+		u.failed = 0
+		if u.until = last.Time; !u.spaceless { // all clients wait for the end of NOSPACE
+			u.until = last.Time.Add(doneRest)
+		}
 	}
 	u.done.Last = &last
 	return err
-}
-
-// rest makes the upkeep rest after a successful defragmentation, except under NOSPACE, whose end all clients wait for.
-// The caller holds the lock.
-func (u *upkeep) rest(now time.Time) {
-	u.failed = 0
-	if u.until = now; !u.spaceless {
-		u.until = now.Add(doneRest)
-	}
-}
-
-// fail makes the upkeep rest after a defragmentation that failed or gained nothing. The caller holds the lock.
-func (u *upkeep) fail(now time.Time) time.Time {
-	u.failed++
-	rest := min(failedRest<<min(u.failed-1, 6), time.Hour)
-	u.until = now.Add(rest)
-	return u.until
 }
 
 // growth remembers the size of the live data for a day.
@@ -177,6 +164,5 @@ func (g *growth) perDay() *int64 {
 	if took < time.Hour {
 		return nil
 	}
-	n := int64(float64(last.bytes-first.bytes) * float64(24*time.Hour) / float64(took))
-	return &n
+	return new(int64(float64(last.bytes-first.bytes) * float64(24*time.Hour) / float64(took)))
 }

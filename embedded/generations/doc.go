@@ -8,7 +8,7 @@
 // objects and write.go writes them. listing.go parses their names. commands.go handles the restores that other programs
 // request.
 //
-// The objects in beacon.go and meet.go are overwritten, and arbitrate nothing. By the beacon, a command distinguishes a
+// The objects in meet.go are overwritten, and arbitrate nothing. By the beacon, a command distinguishes a
 // living cluster from a dead one. By the nonces, nodes find out whether they share a store or one of them has a copy.
 // clock.go compares this process's clock with the store's.
 //

@@ -3,6 +3,7 @@ package generations
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,6 +42,15 @@ func (r *objects) put(ctx context.Context, name string, v any) error {
 		return err
 	}
 	return r.Store.PutIfAbsent(ctx, name, data)
+}
+
+// place puts an object that is never written again, and returns the one that is there then: this or an earlier one.
+func place[T any](ctx context.Context, r *objects, name string, v T,
+	read func(context.Context, snapshot.Object) (object[T], error)) (object[T], error) {
+	if err := r.put(ctx, name, v); !errors.Is(err, snapshot.ErrExists) {
+		return object[T]{value: v}, err
+	}
+	return read(ctx, snapshot.Object{Name: name})
 }
 
 // sealed encodes an object, signed if there is a Signer.
@@ -143,8 +153,7 @@ func (r *objects) read(ctx context.Context, o snapshot.Object, v any, valid func
 	switch err := cmp.Or(json.Unmarshal(text, v), valid()); {
 	case errors.Is(err, plan.ErrUnsupported):
 		return nil, s, fmt.Errorf("%w: %s in the store is unsupported here: %w: run that version, or a newer one, on this "+
-			"node",
-			coordinator.ErrUnread, o.Name, err)
+			"node", coordinator.ErrUnread, o.Name, err)
 	case err != nil:
 		return nil, s, fmt.Errorf("%w: %s in the store is damaged: %w; bring it back from another copy of the store",
 			coordinator.ErrUnread, o.Name, err)
@@ -216,3 +225,39 @@ func (a *ages) older(key string, when time.Time, d time.Duration, newest time.Ti
 	}
 	return newest.Sub(when) > d || time.Since(first) > d
 }
+
+// names builds the names of a cluster's objects in the store.
+type names struct {
+	Cluster string // cluster.name
+}
+
+func (n names) prefix() string { return "holdfast/" + n.Cluster + "/" }
+
+func (n names) recordName(generation uint64) string {
+	return fmt.Sprintf("%srecord-%06d.json", n.prefix(), generation)
+}
+
+func (n names) restoreName(generation uint64, attempt int) string {
+	return fmt.Sprintf("%srestore-%06d-%02d.json", n.prefix(), generation, attempt)
+}
+
+func (n names) outcomeName(generation uint64, attempt int) string {
+	return fmt.Sprintf("%soutcome-%06d-%02d.json", n.prefix(), generation, attempt)
+}
+
+func (n names) besideName() string { return n.prefix() + "beside.json" }
+
+func (n names) attestationName(generation uint64) string {
+	return fmt.Sprintf("%sproof-%06d.json", n.prefix(), generation)
+}
+
+// BeaconName returns the name of the beacon in the store.
+func (n names) BeaconName() string { return n.prefix() + "beacon.json" }
+
+// HereName returns the name of the object in which a node puts its nonce.
+func (n names) HereName(node string) string {
+	return fmt.Sprintf("%s%s%x.json", n.prefix(), hereDir, sha256.Sum256([]byte(node)))
+}
+
+// returnedName returns the name of the mark that a cluster was given back. Clusters of one name have different marks.
+func (n names) returnedName(id string) string { return n.prefix() + returnedPrefix + id + ".json" }

@@ -118,6 +118,5 @@ func doubt(s *plan.Store, generation uint64, name string, unproven error) {
 	}
 	s.Unproven = generation
 	s.Doubt = fmt.Sprintf("%s: %v. Find out who can write the store; remove it if it is forged, or if a holdfast that "+
-		"does not sign has put it there",
-		name, unproven)
+		"does not sign has put it there", name, unproven)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"holdfast/embedded/coordinator"
@@ -19,36 +20,20 @@ type beside struct {
 
 // Put stores a record. The error wraps [plan.ErrConflict] if there is another record of its generation.
 func (r *Records) Put(ctx context.Context, record plan.Record) error {
-	name := r.recordName(record.Generation)
-	err := r.put(ctx, name, record)
-	if !errors.Is(err, snapshot.ErrExists) {
-		return err
+	there, err := place(ctx, &r.objects, r.recordName(record.Generation), record, r.readRecord)
+	if err == nil && there.value.ID != record.ID {
+		err = fmt.Errorf("%w: %s", plan.ErrConflict, there.value.Token())
 	}
-	other, err := r.readRecord(ctx, snapshot.Object{Name: name})
-	if err != nil {
-		return err
-	}
-	if other.value.ID != record.ID {
-		return fmt.Errorf("%w: %s", plan.ErrConflict, other.value.Token())
-	}
-	return nil
+	return err
 }
 
 // Propose stores a proposal. The error wraps [plan.ErrConflict] if there is another proposal with this number.
 func (r *Records) Propose(ctx context.Context, p plan.Restore) error {
-	name := r.restoreName(p.Generation, p.Attempt)
-	err := r.put(ctx, name, p)
-	if !errors.Is(err, snapshot.ErrExists) {
-		return err
+	there, err := place(ctx, &r.objects, r.restoreName(p.Generation, p.Attempt), p, r.readRestore)
+	if err == nil && there.value.ID != p.ID {
+		err = fmt.Errorf("%w: the %s, proposed by %s", plan.ErrConflict, there.value.Title(), there.value.By)
 	}
-	other, err := r.readRestore(ctx, snapshot.Object{Name: name})
-	if err != nil {
-		return err
-	}
-	if other.value.ID != p.ID {
-		return fmt.Errorf("%w: the %s, proposed by %s", plan.ErrConflict, other.value.Title(), other.value.By)
-	}
-	return nil
+	return err
 }
 
 // Conclude makes a record the outcome of its proposal, which is the point of no return. The error wraps
@@ -81,11 +66,7 @@ func (r *Records) Abort(ctx context.Context, p plan.Restore, a plan.Abort) (*pla
 // end stores the outcome of a proposal and returns the outcome that holds.
 func (r *Records) end(ctx context.Context, p plan.Restore, o outcome) (outcome, error) {
 	name := r.outcomeName(p.Generation, p.Attempt)
-	err := r.put(ctx, name, o)
-	if !errors.Is(err, snapshot.ErrExists) {
-		return o, err
-	}
-	was, err := r.readOutcome(ctx, snapshot.Object{Name: name})
+	was, err := place(ctx, &r.objects, name, o, r.readOutcome)
 	if err == nil && was.unproven != nil {
 		return outcome{}, fmt.Errorf("%w: %s, which is there already: %w", coordinator.ErrUnread, name, was.unproven)
 	}
@@ -143,4 +124,75 @@ func (r *Records) aside(ctx context.Context, l listing, record *plan.Record) err
 		}
 	}
 	return nil
+}
+
+const returnedPrefix = "returned-"
+
+// returned says that an adopted cluster goes back, with its last member, to the program it came from.
+type returned struct {
+	ID    string    `json:"id"` // of its record
+	By    string    `json:"by"`
+	Since time.Time `json:"since"`
+}
+
+// Return records that an adopted cluster goes back as a whole. Then whatever cluster the other program makes of it may
+// be adopted here in its place. Until then, its record vetoes every founding.
+func (r *Records) Return(ctx context.Context, record plan.Record, by string) error {
+	err := r.put(ctx, r.returnedName(record.ID), returned{record.ID, by, time.Now().UTC().Truncate(time.Second)})
+	if err != nil && !errors.Is(err, snapshot.ErrExists) {
+		return fmt.Errorf("note in the store that %s was given back: %w", record.Token(), err)
+	}
+	return nil
+}
+
+// Keep undoes Return. It may be called without one.
+func (r *Records) Keep(ctx context.Context, record plan.Record) error {
+	if err := r.Store.Delete(ctx, r.returnedName(record.ID)); err != nil && !errors.Is(err, snapshot.ErrNotFound) {
+		return fmt.Errorf("note in the store that %s is not given back: %w", record.Token(), err)
+	}
+	return nil
+}
+
+// GivenBack reports whether the newest record, if there is one, is of a cluster that was given back.
+func (r *Records) GivenBack(ctx context.Context, newest *plan.Record) (bool, error) {
+	l, err := r.list(ctx)
+	if err != nil {
+		return false, err
+	}
+	return r.gaveBack(ctx, l, newest)
+}
+
+// gaveBack reports whether the newest record is of a cluster that was given back. A mark that is unsigned or damaged
+// does not count.
+func (r *Records) gaveBack(ctx context.Context, l listing, record *plan.Record) (bool, error) {
+	if record == nil || record.Cause != plan.Adopted {
+		return false, nil
+	}
+	name := r.returnedName(record.ID)
+	i := slices.IndexFunc(l.returned, func(o snapshot.Object) bool { return o.Name == name })
+	if i < 0 {
+		return false, nil
+	}
+	got, err := readOrder(ctx, &r.objects, l.returned[i], func(mark *returned) error {
+		return named(l.returned[i], r.returnedName(mark.ID))
+	})
+	if errors.Is(err, coordinator.ErrUnread) {
+		return false, nil
+	}
+	return err == nil && got.unproven == nil, err
+}
+
+// Replace puts another cluster in the place of one that was given back, whose records are kept under other names.
+func (r *Records) Replace(ctx context.Context, old, with plan.Record) error {
+	l, err := r.list(ctx)
+	if err != nil {
+		return err
+	}
+	if s, _, err := r.state(ctx, l, false); err != nil || s.Record != nil && s.Record.ID == with.ID {
+		return err // another node of that cluster was faster
+	}
+	if err := r.aside(ctx, l, &old); err != nil {
+		return err
+	}
+	return r.Put(ctx, with)
 }

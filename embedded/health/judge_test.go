@@ -618,6 +618,7 @@ func TestIssuedCertificates(t *testing.T) {
 		"about to be renewed":  {File{Kind: IssuedCertificate, Certs: certs(90*24*time.Hour, 29*24*time.Hour)}, ""},
 		"not renewed":          {File{Kind: IssuedCertificate, Certs: certs(90*24*time.Hour, 20*24*time.Hour)}, Warning},
 		"expired":              {File{Kind: IssuedCertificate, Certs: certs(90*24*time.Hour, -time.Hour)}, Critical},
+		"not valid yet":        {File{Kind: IssuedCertificate, Certs: certs(24*time.Hour, 25*time.Hour)}, Critical},
 		"a given one of days":  {File{Kind: OwnCertificate, Certs: certs(90*24*time.Hour, 20*24*time.Hour)}, Warning},
 		"an authority of days": {File{Kind: Authorities, Certs: certs(900*24*time.Hour, 3*24*time.Hour)}, Degrading},
 	} {

@@ -126,9 +126,8 @@ func (n *NodeStatus) database(out *findings) {
 			f.then("`holdfast status --why`: room may be made without deleting keys.")
 		}
 	case u.Growth != nil && *u.Growth > 0 && m.InUse+week**u.Growth > m.Quota:
-		out.add(DatabaseGrows, n.Node,
-			"the live data of %s takes %s of a quota of %s%s, so it will be full within a week", n.Node, Bytes(m.InUse),
-			Bytes(m.Quota), GrowthText(u.Growth))
+		out.add(DatabaseGrows, n.Node, "the live data of %s takes %s of a quota of %s%s, so it will be full within a week",
+			n.Node, Bytes(m.InUse), Bytes(m.Quota), GrowthText(u.Growth))
 	}
 	switch d := u.Last; {
 	case d != nil && d.Error != "":
@@ -241,6 +240,8 @@ func (f File) judge(now time.Time) *Finding {
 func (c Certificate) overdue(key string, now time.Time) *Finding {
 	const cure = "`holdfast status` says why the node could not renew it."
 	switch left := c.Until.Sub(now); {
+	case c.From.After(now):
+		return c.early(key).then("Look at the clock.")
 	case left > c.Until.Sub(c.From)/4:
 		return nil
 	case left <= 0:
@@ -264,8 +265,7 @@ func (c Certificate) judge(key string, now time.Time) *Finding {
 	left := c.Until.Sub(now)
 	switch {
 	case c.From.After(now):
-		return found(CertificateEnded, "", "%s: %s is valid only from %s on, and is refused until then", key, c.Subject,
-			c.From.UTC().Format(timeFormat))
+		return c.early(key)
 	case left <= 0:
 		return c.ended(key)
 	case left >= min(expiresSoon, life/2):
@@ -277,6 +277,11 @@ func (c Certificate) judge(key string, now time.Time) *Finding {
 		f.as(Degrading)
 	}
 	return f
+}
+
+func (c Certificate) early(key string) *Finding {
+	return found(CertificateEnded, "", "%s: %s is valid only from %s on, and is refused until then", key, c.Subject,
+		c.From.UTC().Format(timeFormat))
 }
 
 func (c Certificate) ended(key string) *Finding {

@@ -211,12 +211,10 @@ func (r *Release) manager(s ClusterStatus, in Releasing) {
 			"or given back, and release again: `scp %s %s`", in.Problem, s.stateElsewhere(), filepath.Join(in.Path, "state"))
 	case in.Adopted != nil && in.Adopted.Token != "" && in.Token != in.Adopted.Token:
 		r.refuse("etcd-manager's file %s is of the cluster %s, and this is %s: replace it by that of another member: `scp "+
-			"%s %[1]s`",
-			filepath.Join(in.Path, "state"), in.Token, in.Adopted.Token, s.stateElsewhere())
+			"%s %[1]s`", filepath.Join(in.Path, "state"), in.Token, in.Adopted.Token, s.stateElsewhere())
 	case !slices.Contains(in.Names, in.Own):
-		r.refuse("etcd-manager's file state does not name member %s, but %s: etcd-manager would not find itself "+
-			"there", in.Own,
-			strings.Join(in.Names, ", "))
+		r.refuse("etcd-manager's file state does not name member %s, but %s: etcd-manager would not find itself there",
+			in.Own, strings.Join(in.Names, ", "))
 	}
 	if !in.Manager {
 		r.Notes = append(r.Notes, "snapshot.format is not etcd-manager: check that etcd-manager's store has "+
@@ -246,8 +244,7 @@ func (r *Release) manager(s ClusterStatus, in Releasing) {
 		}
 	}
 	if in.Spec != "" && in.SpecMembers < in.Voters {
-		r.refuse("etcd-manager's spec in the store says %d members, but there are %d: it would remove some; "+
-			"correct it first",
-			in.SpecMembers, in.Voters)
+		r.refuse("etcd-manager's spec in the store says %d members, but there are %d: it would remove some; correct it "+
+			"first", in.SpecMembers, in.Voters)
 	}
 }

@@ -3,6 +3,7 @@ package health
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -208,14 +209,9 @@ func (s judged) issued() []IssuedClient {
 			}
 		}
 	}
-	var all []IssuedClient
-	for _, c := range last {
-		all = append(all, c)
-	}
-	slices.SortFunc(all, func(a, b IssuedClient) int {
+	return slices.SortedFunc(maps.Values(last), func(a, b IssuedClient) int {
 		return cmp.Or(a.NotAfter.Compare(b.NotAfter), cmp.Compare(a.Name, b.Name))
 	})
-	return all
 }
 
 // clientMourned is how long an expired client certificate is reported. A client that has had none for so long is gone.

@@ -67,9 +67,8 @@ func (s judged) judgeData(out *findings) {
 	v := s.Vote()
 	if len(v.Right) == 0 && len(v.Differ) > 0 {
 		out.add(MemberDiffers, "", "the data of %s differs at revision %d, and no majority of the members agrees",
-			strings.Join(v.Differ, ", "), v.Revision).
-			then("Nobody can know what is right. Compare the members by hand, or restore a verified backup: `holdfast " +
-				"restore latest`.")
+			strings.Join(v.Differ, ", "), v.Revision).then("Nobody can know what is right. Compare the members by hand, or " +
+			"restore a verified backup: `holdfast restore latest`.")
 		return
 	}
 	for _, node := range v.Differ {
@@ -97,9 +96,8 @@ func (s judged) disarmText() string {
 func (v Vote) Odd(node string) error {
 	switch {
 	case !slices.Contains(v.Differ, node) && len(v.Right) == 0:
-		return errors.New("no majority of the members reports the same hash at one revision, so nobody knows which " +
-			"of them " +
-			"is right")
+		return errors.New("no majority of the members reports the same hash at one revision, so nobody knows which of " +
+			"them is right")
 	case !slices.Contains(v.Differ, node):
 		return fmt.Errorf("the data of %s does not differ from what a majority of the members has (revision %d)", node,
 			v.Revision)

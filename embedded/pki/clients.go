@@ -2,6 +2,7 @@ package pki
 
 import (
 	"crypto/x509"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -114,10 +115,5 @@ func (c *Clients) Of(now time.Time, authorities ...string) []Presented {
 			latest[h] = p
 		}
 	}
-	all := make([]Presented, 0, len(latest))
-	for _, p := range latest {
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(a, b Presented) int { return b.Last.Compare(a.Last) })
-	return all
+	return slices.SortedFunc(maps.Values(latest), func(a, b Presented) int { return b.Last.Compare(a.Last) })
 }

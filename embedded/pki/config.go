@@ -101,14 +101,9 @@ type Files struct {
 // Files returns the paths below Dir.
 func (c Config) Files() Files {
 	return Files{
-		Server: filepath.Join(c.Dir, serverLeaf+".pem"), Peer: filepath.Join(c.Dir, peerLeaf+".pem"),
+		Server: c.leafFile(serverLeaf), Peer: c.leafFile(peerLeaf),
 		ClientsCA: filepath.Join(c.Dir, "clients-ca.crt"), PeersCA: filepath.Join(c.Dir, "peers-ca.crt"),
 	}
 }
 
-func (f Files) of(leaf string) string {
-	if leaf == serverLeaf {
-		return f.Server
-	}
-	return f.Peer
-}
+func (c Config) leafFile(name string) string { return filepath.Join(c.Dir, name+".pem") }

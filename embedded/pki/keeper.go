@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto"
+	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"holdfast/durable"
 )
 
 // Identity is what the leaves say of this node.
@@ -61,18 +66,23 @@ type Keeper struct {
 
 // state is what a keeper knows and has. The values behind its pointers and slices never change.
 type state struct {
-	slot         string // "": nothing was prepared yet
+	looked
+	slot     string // "": nothing was prepared yet
+	stances  []Stance
+	complete bool
+	failing  error // of the last look
+	watched  []watched
+}
+
+// looked is what a look finds and makes.
+type looked struct {
 	known        *Authorities
 	server, peer *leaf
 	mesh         *leaf                // the leaf for the gossip
 	seen         map[string]time.Time // since when this process knows the peers' authorities of the bundle
 	clients      []*x509.Certificate  // in the file of the clients' authorities
 	trusted      []*x509.Certificate  // in the file of the peers' authorities
-	stances      []Stance
-	complete     bool
-	failing      error
-	failures     int // number of failed looks in a row
-	watched      []watched
+	failures     int                  // number of failed looks in a row
 }
 
 // New returns a keeper that has done nothing yet. source may be nil unless [Config.Issues]. It fails if reg already has
@@ -83,7 +93,7 @@ func New(cfg Config, id Identity, source Source, lg *zap.Logger, reg prometheus.
 	}
 	k := &Keeper{cfg: cfg, id: id, source: source, lg: lg, poke: make(chan struct{}, 1), keys: map[string]crypto.Signer{}}
 	var err error
-	k.series, err = newSeries(reg, k.Expiries)
+	k.series, err = newSeries(reg)
 	return k, err
 }
 
@@ -145,11 +155,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // trusts returns those authorities that our running member loaded at its start and that its file still has. A node
 // publishes only these, because other nodes rely on them. nil stays nil.
 func (k *Keeper) trusts(loaded []string) []string {
-	var file []string
-	for _, c := range k.now().trusted {
-		file = append(file, Fingerprint(c))
-	}
-	return lasting(loaded, file)
+	return lasting(loaded, Fingerprints(k.now().trusted))
 }
 
 // See records what the other nodes' members trust and present, and what our own running member loaded. complete means
@@ -210,10 +216,25 @@ func (k *Keeper) Issuer() string {
 func (k *Keeper) Client(ctx context.Context, commonName string, has crypto.Signer,
 	life time.Duration) (certificate, key []byte, err error) {
 	by, _, err := k.signerFor(ctx, Client)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case commonName == "":
+		return nil, nil, errors.New("a client's certificate needs a common name: it is the name of the user")
+	case life <= 0:
+		return nil, nil, fmt.Errorf("a client's certificate must be valid for more than %s", life)
+	}
+	if has == nil {
+		if has, err = newKey(); err != nil {
+			return nil, nil, err
+		}
+	}
+	l, err := Client.profile("", commonName).issue(by, has, life, time.Now())
 	if err != nil {
 		return nil, nil, err
 	}
-	return issueClient(by, commonName, has, life, time.Now())
+	key, err = EncodeKeys(has)
+	return l.chain(), key, err
 }
 
 // signerFor returns the current signer for a holder, and all authorities that are trusted with it.
@@ -230,4 +251,140 @@ func (k *Keeper) signerFor(ctx context.Context, h Holder) (by signer, bundle []*
 		known = &a
 	}
 	return h.signer(*known)
+}
+
+// series are the metrics of one Keeper.
+type series struct {
+	renewals *prometheus.CounterVec
+	failures prometheus.Counter
+}
+
+func newSeries(reg prometheus.Registerer) (*series, error) {
+	s := &series{
+		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_tls_renewals_total",
+			Help: "Certificates issued to this node by itself, by name (server, peer).",
+		}, []string{"name"}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "holdfast_tls_failures_total",
+			Help: "Times that authorities could not be read, or a certificate not be read, issued or written.",
+		}),
+	}
+	for _, name := range []string{serverLeaf, peerLeaf} {
+		s.renewals.WithLabelValues(name)
+	}
+	return s, errors.Join(reg.Register(s.renewals), reg.Register(s.failures))
+}
+
+// File is one of the operator's files: a certificate with its chain to the authority, or a bundle of authorities.
+type File struct {
+	Name string // such as "server", "peer", "clients-ca", for series and messages; unique
+	Path string
+	Key  string // file of the private key; "" if there is none to check
+}
+
+// watched is what was found in a file.
+type watched struct {
+	File
+	certs []*x509.Certificate
+	err   error
+}
+
+// watch reads the operator's files. It changes nothing.
+func (k *Keeper) watch() {
+	k.looking.Lock()
+	defer k.looking.Unlock()
+	before := k.now().watched
+	var found []watched
+	for _, f := range k.id.Watched {
+		w := watched{File: f}
+		if w.certs, w.err = f.read(); w.err != nil {
+			k.series.failures.Inc()
+		}
+		said := slices.ContainsFunc(before, func(b watched) bool {
+			return b.Name == w.Name && b.err != nil && w.err != nil && b.err.Error() == w.err.Error()
+		})
+		if w.err != nil && !said {
+			k.lg.Warn("certificate could not be read", zap.String("name", w.Name), zap.Error(w.err))
+		}
+		found = append(found, w)
+	}
+	k.mu.Lock()
+	k.have.watched = found
+	k.mu.Unlock()
+}
+
+func (f File) read() ([]*x509.Certificate, error) {
+	if f.Key != "" {
+		if _, err := tls.LoadX509KeyPair(f.Path, f.Key); err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", f.Path, f.Key, err)
+		}
+	}
+	text, err := durable.Read(f.Path, maxFile)
+	if err != nil {
+		return nil, err
+	}
+	certs, err := CertificatesIn(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	return certs, nil
+}
+
+// Expiry is when one certificate expires.
+type Expiry struct {
+	Name     string // such as "peer", "server", "peers-ca 1a2b3c4d"; unique
+	NotAfter time.Time
+	File     string // its file, if any
+}
+
+// Expiries returns when each certificate of this node expires, including its authorities, the first to expire first. An
+// authority that was dropped from the bundle has none.
+func (k *Keeper) Expiries() []Expiry {
+	h, files := k.now(), k.cfg.Files()
+	var all []Expiry
+	add := func(name string, c *x509.Certificate, file string) {
+		if !slices.ContainsFunc(all, func(e Expiry) bool { return e.Name == name }) {
+			all = append(all, Expiry{name, c.NotAfter, file})
+		}
+	}
+	if h.server != nil {
+		add(serverLeaf, h.server.cert, files.Server)
+	}
+	if h.peer != nil {
+		add(peerLeaf, h.peer.cert, files.Peer)
+	}
+	for file, trusted := range map[string][]*x509.Certificate{files.ClientsCA: h.clients, files.PeersCA: h.trusted} {
+		for _, c := range trusted {
+			add(filepath.Base(strings.TrimSuffix(file, ".crt"))+" "+Fingerprint(c)[:8], c, file)
+		}
+	}
+	for _, w := range h.watched {
+		for i, c := range w.certs {
+			name := w.Name
+			if i > 0 {
+				name = fmt.Sprintf("%s %d", w.Name, i+1)
+			}
+			add(name, c, w.Path)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Expiry) int {
+		return cmp.Or(a.NotAfter.Compare(b.NotAfter), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// Problems returns what could not be read, issued or written and why, in sentences for an operator without a secret.
+// What expires is not among them, because package health judges the files.
+func (k *Keeper) Problems() (all []string) {
+	have := k.now()
+	if have.failing != nil {
+		all = append(all, fmt.Sprintf("certificates could not be kept: %v", have.failing))
+	}
+	for _, w := range have.watched {
+		if w.err != nil {
+			all = append(all, fmt.Sprintf("certificate %s could not be read: %v", w.Name, w.err))
+		}
+	}
+	return all
 }

@@ -11,7 +11,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -200,26 +199,4 @@ func newKey() (crypto.Signer, error) {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
 	return key, nil
-}
-
-// issueClient makes a user's certificate for a key, or for a new key if it is nil.
-func issueClient(by signer, commonName string, k crypto.Signer, life time.Duration,
-	now time.Time) (certificate, key []byte, err error) {
-	if commonName == "" {
-		return nil, nil, errors.New("a client's certificate needs a common name: it is the name of the user")
-	}
-	if life <= 0 {
-		return nil, nil, fmt.Errorf("a client's certificate must be valid for more than %s", life)
-	}
-	if k == nil {
-		if k, err = newKey(); err != nil {
-			return nil, nil, err
-		}
-	}
-	l, err := Client.profile("", commonName).issue(by, k, life, now)
-	if err != nil {
-		return nil, nil, err
-	}
-	key, err = EncodeKeys(k)
-	return l.chain(), key, err
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -37,8 +39,7 @@ func (k *Keeper) look(ctx context.Context, before bool) (time.Time, error) {
 	k.read(&have)
 	d := decide(now, have.situation(k.cfg.LeafLife, server, peer))
 	if known != nil {
-		err = errors.Join(err, k.trust(&have, d.Trust),
-			k.issue(&have.peer, peer, known.Peers, d.Peer, now, before),
+		err = errors.Join(err, k.trust(&have, d.Trust), k.issue(&have.peer, peer, known.Peers, d.Peer, now, before),
 			k.issue(&have.server, server, known.Clients, d.Server, now, before))
 	}
 	if err == nil && !have.good(now, server, peer) {
@@ -71,10 +72,8 @@ func (k *Keeper) settle(have state, err error) error {
 	if err == nil && before != nil {
 		k.lg.Info("certificate renewal recovered")
 	}
-	k.have.known, k.have.server, k.have.peer = have.known, have.server, have.peer
-	k.have.clients, k.have.trusted = have.clients, have.trusted
-	k.have.mesh, k.have.seen = have.mesh, have.seen
-	k.have.failing, k.have.failures = err, have.failures
+	k.have.looked = have.looked
+	k.have.failing = err
 	return err
 }
 
@@ -151,13 +150,11 @@ func (k *Keeper) question(ctx context.Context) (answer, error) {
 // trusted authorities cannot be read, what was last written counts.
 func (k *Keeper) read(have *state) {
 	files := k.cfg.Files()
-	for _, f := range []struct {
-		path  string
-		certs *[]*x509.Certificate
-	}{{files.ClientsCA, &have.clients}, {files.PeersCA, &have.trusted}} {
-		if text, err := durable.Read(f.path, maxFile); err == nil {
-			if certs, err := ParseCertificates(text); err == nil {
-				*f.certs = certs
+	bundles := map[string]*[]*x509.Certificate{files.ClientsCA: &have.clients, files.PeersCA: &have.trusted}
+	for path, certs := range bundles {
+		if text, err := durable.Read(path, maxFile); err == nil {
+			if found, err := ParseCertificates(text); err == nil {
+				*certs = found
 			}
 		}
 	}
@@ -197,9 +194,7 @@ func (have state) situation(life time.Duration, server, peer profile) situation 
 	if have.known == nil {
 		return s
 	}
-	for _, c := range have.known.Peers.Bundle {
-		s.Bundle = append(s.Bundle, Fingerprint(c))
-	}
+	s.Bundle = Fingerprints(have.known.Peers.Bundle)
 	s.Clients, s.Peers = signings(have.known.Clients), signings(have.known.Peers)
 	return s
 }
@@ -242,11 +237,7 @@ func (k *Keeper) writeTrust(path string, certs []*x509.Certificate) error {
 	if err := durable.WriteFile(path, text); err != nil {
 		return err
 	}
-	var names []string
-	for _, c := range certs {
-		names = append(names, Fingerprint(c))
-	}
-	k.lg.Info("trusted authorities changed", zap.String("file", path), zap.Strings("authorities", names))
+	k.lg.Info("trusted authorities changed", zap.String("file", path), zap.Strings("authorities", Fingerprints(certs)))
 	return nil
 }
 
@@ -271,7 +262,7 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 	}
 	text, err := l.encode()
 	if err == nil {
-		err = durable.WriteFile(k.cfg.Files().of(p.name), text)
+		err = durable.WriteFile(k.cfg.leafFile(p.name), text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the %s certificate: %w", p.name, err)
@@ -279,8 +270,48 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 	*present, k.keys[p.name] = l, key
 	k.series.renewals.WithLabelValues(p.name).Inc()
 	k.lg.Info("certificate was issued", zap.String("name", p.name), zap.String("authority", l.issuer),
-		zap.String("certificate", Fingerprint(l.cert)),
-		zap.Strings("names", p.names()), zap.String("not-after", l.cert.NotAfter.UTC().Format(time.RFC3339)),
+		zap.String("certificate", Fingerprint(l.cert)), zap.Strings("names", p.names()),
+		zap.String("not-after", l.cert.NotAfter.UTC().Format(time.RFC3339)),
 		zap.String("next", l.held(p).renewal().UTC().Format(time.RFC3339)))
 	return nil
+}
+
+// maxFile bounds a file that is read, in bytes; a bundle has a few kilobytes.
+const maxFile = 1 << 20
+
+// makeDir creates a directory if need be, makes it private, and removes what a crash left behind.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm() != 0o700 {
+		if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
+			return err
+		}
+	}
+	return sweep(dir)
+}
+
+// abandoned is the age from which a temporary file counts as left by a crash. Younger ones may still be written, by
+// this process or by a command.
+const abandoned = time.Hour
+
+// sweep removes temporary files that a crash has left: ours, and those of others that keep files here.
+func sweep(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, durable.Temporary))
+	errs := []error{err}
+	for _, path := range left {
+		info, err := os.Lstat(path)
+		if err == nil && time.Since(info.ModTime()) > abandoned {
+			err = os.Remove(path)
+		}
+		if !errors.Is(err, fs.ErrNotExist) { // it was renamed or removed meanwhile
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -17,28 +17,22 @@ const (
 
 // ParseCertificates reads a bundle of at least one certificate. Anything else in it is an error, and so is a truncated
 // file. If something were dropped silently here, that would only show when a member is refused.
-func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
-	return certificates(text, func(kind string) error {
-		return fmt.Errorf("holds a block %q: only certificates belong here", kind)
-	})
-}
+func ParseCertificates(text []byte) ([]*x509.Certificate, error) { return certificates(text, true) }
 
 // CertificatesIn reads the certificates, at least one, of a file that may hold other things, such as the key.
-func CertificatesIn(text []byte) ([]*x509.Certificate, error) {
-	return certificates(text, func(string) error { return nil })
-}
+func CertificatesIn(text []byte) ([]*x509.Certificate, error) { return certificates(text, false) }
 
-func certificates(text []byte, other func(kind string) error) ([]*x509.Certificate, error) {
+func certificates(text []byte, alone bool) ([]*x509.Certificate, error) {
 	blocks, err := parseBlocks(text)
 	if err != nil {
 		return nil, err
 	}
 	var certs []*x509.Certificate
 	for _, b := range blocks {
-		if b.Type != certificateBlock {
-			if err := other(b.Type); err != nil {
-				return nil, err
-			}
+		switch {
+		case b.Type != certificateBlock && alone:
+			return nil, fmt.Errorf("holds a block %q: only certificates belong here", b.Type)
+		case b.Type != certificateBlock:
 			continue
 		}
 		c, err := x509.ParseCertificate(b.Bytes)
@@ -113,6 +107,14 @@ func parseBlocks(text []byte) ([]*pem.Block, error) {
 		return nil, fmt.Errorf("is damaged or cut short: %d of %d PEM blocks are whole", len(blocks), begun)
 	}
 	return blocks, nil
+}
+
+// Fingerprints returns the [Fingerprint] of each certificate.
+func Fingerprints(certs []*x509.Certificate) (all []string) {
+	for _, c := range certs {
+		all = append(all, Fingerprint(c))
+	}
+	return all
 }
 
 // Pool returns a pool of certificates.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -33,15 +34,12 @@ import (
 //
 // It implements [pki.Source].
 type Keeper struct {
-	store      snapshot.Store
-	cluster    string
-	life       time.Duration                    // of new authorities
-	cache      string                           // path
-	options    func() (snapshot.Options, error) // recipients and identities to encrypt and decrypt editions
-	recipients int                              // number of snapshot.recipients
-	lg         *zap.Logger
-	poke       chan struct{} // requests a look at the rotation
-	Clients    *pki.Clients  // the clients of this node's member, and their certificates
+	opt     Options
+	store   snapshot.Store
+	cache   string // path
+	lg      *zap.Logger
+	poke    chan struct{} // requests a look at the rotation
+	Clients *pki.Clients  // the clients of this node's member, and their certificates
 
 	turn  sync.Mutex // held during a look or step
 	known            // guarded by turn
@@ -85,10 +83,8 @@ type Options struct {
 
 // New returns a keeper of the authorities of mode auto in a store. It does not read the store yet.
 func New(o Options, store snapshot.Store, lg *zap.Logger) *Keeper {
-	return &Keeper{
-		store: store, cluster: o.Cluster, life: o.Life, cache: cachePath(o.Dir), lg: lg, poke: make(chan struct{}, 1),
-		options: o.Options, recipients: o.Recipients, Clients: pki.NewClients(),
-	}
+	return &Keeper{opt: o, store: store, cache: filepath.Join(o.Dir, cacheFile), lg: lg, poke: make(chan struct{}, 1),
+		Clients: pki.NewClients()}
 }
 
 // Authorities implements [pki.Source].
@@ -165,7 +161,7 @@ func (r *reported) setHave(e *Edition) {
 
 // Show returns the current edition and changes nothing. problem is what is wrong nevertheless.
 func (a *Keeper) Show(ctx context.Context) (e *Edition, problem, err error) {
-	have, err := readCache(a.cache, a.cluster)
+	have, err := readCache(a.cache, a.opt.Cluster)
 	if err != nil {
 		problem = err
 	}
@@ -202,7 +198,7 @@ func (a *Keeper) setProblem(problem error) {
 func (a *Keeper) settle(ctx context.Context, create bool) (*Edition, error) {
 	var damaged error
 	if a.have == nil {
-		cached, err := readCache(a.cache, a.cluster)
+		cached, err := readCache(a.cache, a.opt.Cluster)
 		if errors.Is(err, errDamaged) {
 			damaged = err
 		} else if err != nil {
@@ -235,10 +231,9 @@ func (a *Keeper) settle(ctx context.Context, create bool) (*Edition, error) {
 		return have, a.putBack(ctx, newest)
 	case newest.ID != have.ID:
 		return have, fmt.Errorf("%s in the store begins with other authorities (%s) than %s (%s): two clusters use one "+
-			"name, or the store was emptied and started over; "+
-			"this node stays with its own. If the store is right, stop the node and remove the file; if the file is, remove "+
-			"the pki-*.json of the store",
-			a.object(newest.Serial), newest.ID, a.cache, have.ID)
+			"name, or the store was emptied and started over; this node stays with its own. If the store is right, stop the "+
+			"node and remove the file; if the file is, remove the pki-*.json of the store", a.object(newest.Serial),
+			newest.ID, a.cache, have.ID)
 	}
 	if err := a.follows(ctx, *have, *newest); err != nil {
 		return have, err
@@ -250,9 +245,8 @@ func (a *Keeper) settle(ctx context.Context, create bool) (*Edition, error) {
 // those that know the cluster's recipients encrypt for them.
 func (a *Keeper) refuse(e Edition) error {
 	return fmt.Errorf("%s in the store is not encrypted, although snapshot.recipients is set here: anyone who can write "+
-		"the store may have made it. "+
-		"If it is older than the recipients, run `holdfast tls rotate-ca` on a node that has the authorities: "+
-		"what follows is encrypted", a.object(e.Serial))
+		"the store may have made it. If it is older than the recipients, run `holdfast tls rotate-ca` on a node that has "+
+		"the authorities: what follows is encrypted", a.object(e.Serial))
 }
 
 // putBack stores an edition that the store has lost.
@@ -290,9 +284,9 @@ func (a *Keeper) createFirst(ctx context.Context) (*Edition, error) {
 
 // fresh makes an edition of new authorities.
 func (a *Keeper) fresh(serial uint64, now time.Time) (*Edition, error) {
-	e := &Edition{Version: editionVersion, Cluster: a.cluster, Serial: serial, Time: now.UTC(), Phase: phaseSettled}
+	e := &Edition{Version: editionVersion, Cluster: a.opt.Cluster, Serial: serial, Time: now.UTC(), Phase: phaseSettled}
 	for name, to := range map[string]*keyed{"etcd-clients-ca": &e.Clients, "etcd-peers-ca": &e.Peers} {
-		made, err := pki.NewAuthority(fmt.Sprintf("%s %.40s %d", name, a.cluster, serial), a.life)
+		made, err := pki.NewAuthority(fmt.Sprintf("%s %.40s %d", name, a.opt.Cluster, serial), a.opt.Life)
 		if err != nil {
 			return nil, fmt.Errorf("make a certificate authority: %w", err)
 		}
@@ -302,7 +296,7 @@ func (a *Keeper) fresh(serial uint64, now time.Time) (*Edition, error) {
 	return e, nil
 }
 
-func (a *Keeper) prefix() string { return "holdfast/" + a.cluster + "/pki-" }
+func (a *Keeper) prefix() string { return "holdfast/" + a.opt.Cluster + "/pki-" }
 
 func (a *Keeper) object(serial uint64) string {
 	return fmt.Sprintf("%s%06d.json", a.prefix(), serial)
@@ -372,7 +366,7 @@ func (a *Keeper) get(ctx context.Context, name string) (*Edition, error) {
 	}
 	sealed := snapshot.Sealed(text)
 	if sealed {
-		options, err := a.options()
+		options, err := a.opt.Options()
 		if err != nil {
 			return nil, fmt.Errorf("it is encrypted: %w", err)
 		}
@@ -380,12 +374,12 @@ func (a *Keeper) get(ctx context.Context, name string) (*Edition, error) {
 			return nil, err
 		}
 	}
-	e, err := decodeEdition(text, a.cluster)
+	e, err := decodeEdition(text, a.opt.Cluster)
 	if err != nil {
 		return nil, fmt.Errorf("it is damaged or of another cluster (%w): bring it back from another copy of the store, or "+
 			"move it away if a node has a copy in tls.dir", err)
 	}
-	e.open = !sealed && a.recipients > 0
+	e.open = !sealed && a.opt.Recipients > 0
 	return e, nil
 }
 
@@ -397,8 +391,8 @@ func (a *Keeper) put(ctx context.Context, e Edition) error {
 		}
 		a.probed = true
 	}
-	options, err := a.options()
-	if len(options.Recipients) < a.recipients { // err may be about an identity, which does not matter here
+	options, err := a.opt.Options()
+	if len(options.Recipients) < a.opt.Recipients { // err may be about an identity, which does not matter here
 		return err
 	}
 	text, err := e.encode()

@@ -201,7 +201,7 @@ func TestAuthoritiesWithoutTheStore(t *testing.T) {
 	s := newSite(t)
 	dir := filepath.Join(t.TempDir(), "tls")
 	want := s.peers(s.node(dir))
-	for path, mode := range map[string]fs.FileMode{dir: 0o700 | fs.ModeDir, cachePath(dir): 0o600} {
+	for path, mode := range map[string]fs.FileMode{dir: 0o700 | fs.ModeDir, filepath.Join(dir, cacheFile): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v, %v; want mode %v", path, info.Mode(), err, mode)
 		}
@@ -284,7 +284,7 @@ func TestOtherAuthoritiesInTheStore(t *testing.T) {
 	if got := s.peers(a); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if p := problem(a); !strings.Contains(p, "begins with other authorities") || !strings.Contains(p, cachePath(dir)) {
+	if p := problem(a); !strings.Contains(p, "begins with other authorities") || !strings.Contains(p, filepath.Join(dir, cacheFile)) {
 		t.Errorf("problem: %q", p)
 	}
 	if _, err := a.Advance(t.Context(), View{Leader: true}, Order{Begin: true}, false); err == nil {
@@ -356,30 +356,30 @@ func TestDamagedAuthorities(t *testing.T) {
 func TestCachedAuthorities(t *testing.T) {
 	s, dir := newSite(t), t.TempDir()
 	want := s.peers(s.node(dir))
-	good, err := os.ReadFile(cachePath(dir))
+	good, err := os.ReadFile(filepath.Join(dir, cacheFile))
 	s.must(err)
 
-	s.must(os.Chmod(cachePath(dir), 0o640))
+	s.must(os.Chmod(filepath.Join(dir, cacheFile), 0o640))
 	if why := s.refused(s.node(dir)); !strings.Contains(why, "chmod 600") {
 		t.Errorf("others may read it: %q", why)
 	}
-	s.must(os.Remove(cachePath(dir)))
-	s.must(os.WriteFile(cachePath(dir), bytes.Replace(good, []byte(`"main"`), []byte(`"other"`), 1), 0o600))
-	if why := s.refused(s.node(dir)); !strings.Contains(why, `of cluster "other"`) || !strings.Contains(why, cachePath(dir)) {
+	s.must(os.Remove(filepath.Join(dir, cacheFile)))
+	s.must(os.WriteFile(filepath.Join(dir, cacheFile), bytes.Replace(good, []byte(`"main"`), []byte(`"other"`), 1), 0o600))
+	if why := s.refused(s.node(dir)); !strings.Contains(why, `of cluster "other"`) || !strings.Contains(why, filepath.Join(dir, cacheFile)) {
 		t.Errorf("another cluster's: %q", why)
 	}
 	for name, text := range map[string][]byte{"cut short": good[:100], "empty": {}, "an empty object": []byte("{}")} {
-		s.must(os.WriteFile(cachePath(dir), text, 0o600))
+		s.must(os.WriteFile(filepath.Join(dir, cacheFile), text, 0o600))
 		a := s.node(dir)
 		if got := s.peers(a); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
-		if now, _ := os.ReadFile(cachePath(dir)); !bytes.Equal(now, good) {
+		if now, _ := os.ReadFile(filepath.Join(dir, cacheFile)); !bytes.Equal(now, good) {
 			t.Errorf("%s: it was not mended", name)
 		}
 	}
 	// The lost edition is unknown, so nothing new is made in its place.
-	s.must(os.WriteFile(cachePath(dir), good[:100], 0o600))
+	s.must(os.WriteFile(filepath.Join(dir, cacheFile), good[:100], 0o600))
 	s.must(os.RemoveAll(filepath.Join(s.dir, "holdfast")))
 	if why := s.refused(s.node(dir)); !strings.Contains(why, "is damaged") {
 		t.Errorf("and the store empty: %q", why)
@@ -397,7 +397,7 @@ func TestRotationGoesOnAfterACrash(t *testing.T) {
 	serial := uint64(1)
 	for _, order := range []Order{{Now: true}, {}, {}} {
 		s.peers(s.node(dir))
-		old, err := os.ReadFile(cachePath(dir))
+		old, err := os.ReadFile(filepath.Join(dir, cacheFile))
 		s.must(err)
 		a := s.node(dir) // a new process takes each step
 		got, err := a.Authorities(t.Context())
@@ -409,7 +409,7 @@ func TestRotationGoesOnAfterACrash(t *testing.T) {
 		_, err = a.Advance(t.Context(), View{Leader: true, Members: []Stance{m}}, order, false)
 		s.must(err)
 		serial++
-		s.must(os.WriteFile(cachePath(dir), old, 0o600)) // this write had not happened yet
+		s.must(os.WriteFile(filepath.Join(dir, cacheFile), old, 0o600)) // this write had not happened yet
 		b := s.node(dir)
 		if s.peers(b); b.have.Serial != serial || problem(b) != "" {
 			t.Fatalf("after a crash: edition %d, %q; want %d", b.have.Serial, problem(b), serial)
@@ -503,7 +503,7 @@ func TestExpiredAuthoritiesAreReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		a := s.node(t.TempDir())
-		a.life = 24 * time.Hour
+		a.opt.Life = 24 * time.Hour
 		old := s.peers(a)
 		a.drive(t.Context(), View{})
 		if a.have.Serial != 1 {

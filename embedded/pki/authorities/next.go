@@ -148,15 +148,6 @@ func (e Edition) nextSettled(order Order, now time.Time) (rotationStep, string) 
 	return stepNone, ""
 }
 
-// stuck says why an expired edition has no successor, "" if it has not expired. What a rotation waits for is in its
-// state, and waiting is no problem.
-func (e Edition) stuck(why string, now time.Time) string {
-	if now.Before(e.ends()) {
-		return ""
-	}
-	return why
-}
-
 func (e Edition) nextIntroduced(v View, order Order, now time.Time) (rotationStep, string) {
 	held := now.Before(e.Hold) && now.Before(e.ends())
 	w := v.waiting(e, now)
@@ -277,4 +268,32 @@ func fingerprints(all []*x509.Certificate) string {
 		names = append(names, pki.Fingerprint(c))
 	}
 	return strings.Join(names, ", ")
+}
+
+// Around returns what the members of the cluster trust and present, as far as this node knows. complete means that
+// every holder of a member's slot is live, and has said what it trusts if it runs etcd.
+//
+// A lost node counts as long as no other node holds its slot, because its etcd may still run.
+func Around(o plan.Observation) (own pki.Stance, others []pki.Stance, complete bool) {
+	said := stances(o)
+	held := map[string]bool{}
+	for i, s := range said {
+		if i == 0 && o.Claim.Held || i > 0 && s.Known {
+			held[s.Slot] = true
+		}
+	}
+	complete = o.Member.Running && len(o.Member.Members) > 0
+	for _, m := range o.Member.Members {
+		complete = complete && held[m.Slot]
+	}
+	for _, p := range o.Peers {
+		complete = complete && (p.Facts != nil || !p.Live)
+	}
+	for _, s := range said[1:] {
+		if s.Running && (s.Known || !held[s.Slot]) {
+			others = append(others, s.Stance)
+			complete = complete && s.Known && s.Trusts != nil
+		}
+	}
+	return said[0].Stance, others, complete
 }

@@ -93,10 +93,7 @@ func whom(r health.RotationStatus, status health.ClusterStatus, now time.Time) s
 // may not have been seen.
 func (e Edition) issuedByOld(issued []Client, now time.Time) []string {
 	var names []string
-	var old []string
-	for _, c := range e.Clients.retired() {
-		old = append(old, pki.Fingerprint(c))
-	}
+	old := pki.Fingerprints(e.Clients.retired())
 	for _, r := range issued {
 		if now.Before(r.NotAfter) && slices.Contains(old, r.Authority) {
 			names = append(names, r.Name)

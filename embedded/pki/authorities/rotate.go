@@ -10,7 +10,7 @@ import (
 )
 
 // every returns how often the leader looks for the next step.
-func (a *Keeper) every() time.Duration { return min(time.Minute, max(a.life/100, time.Second)) }
+func (a *Keeper) every() time.Duration { return min(time.Minute, max(a.opt.Life/100, time.Second)) }
 
 // drive takes a step if it is this node's turn. Other nodes do not even read the store.
 func (a *Keeper) drive(ctx context.Context, v View) {
@@ -54,7 +54,11 @@ func (a *Keeper) Advance(ctx context.Context, v View, order Order, dry bool) (st
 		case step == stepNone && asked:
 			return "", errors.New(why)
 		case step == stepNone:
-			a.setStuck(e.stuck(why, now))
+			stuck := ""
+			if !now.Before(e.ends()) { // else the rotation's state has what it waits for, and waiting is no problem
+				stuck = why
+			}
+			a.setStuck(stuck)
 			return why, nil
 		case !asked:
 			a.setStuck("")

@@ -76,9 +76,8 @@ func (a *Keeper) follows(ctx context.Context, have, newest Edition) error {
 		}
 		if e.Serial <= have.Serial+1 || n == maxBefore {
 			return fmt.Errorf("%s is not signed by the peers' authority of edition %d, which this node follows: it was not "+
-				"made by a node of this cluster, or by one whose holdfast is older. "+
-				"Find out who can write the store. If it is right, stop the node, remove %s and start it; if it is "+
-				"not, remove it from the store",
+				"made by a node of this cluster, or by one whose holdfast is older. Find out who can write the store. If it "+
+				"is right, stop the node, remove %s and start it; if it is not, remove it from the store",
 				a.object(newest.Serial), have.Serial, a.cache)
 		}
 		before, err := a.get(ctx, a.object(e.Serial-1))

@@ -135,7 +135,7 @@ func TestMissedRotations(t *testing.T) {
 		t.Errorf("a blank node: got %s, want %s; %s", got, want, problem(first))
 	}
 
-	s.must(writeCache(cachePath(behind), *old.have)) // once more, from the start
+	s.must(writeCache(filepath.Join(behind, cacheFile), *old.have)) // once more, from the start
 	s.edit(10, func(e *Edition) { e.Serial = 11 })
 	ahead := s.node(behind)
 	if s.peers(ahead); ahead.have.Serial != 1 || !strings.Contains(problem(ahead), "pki-000011.json is not signed by the peers' authority of") {
@@ -180,7 +180,7 @@ func TestUnsignedInBetween(t *testing.T) {
 	if s.peers(old); old.have.Serial != 1 || !strings.Contains(problem(old), "is not signed") {
 		t.Fatalf("edition %d, %q", old.have.Serial, problem(old))
 	}
-	s.must(os.Remove(cachePath(leader)))
+	s.must(os.Remove(filepath.Join(leader, cacheFile)))
 	a = s.node(leader) // as the older one had taken it
 	s.follow(a, Order{})
 	if s.peers(old); old.have.Serial != 4 || problem(old) != "" {
