@@ -32,7 +32,7 @@ func (n *node) series() (out metrics.Series) {
 	diskSeries(&out, s.Rooms)
 	if n.editions != nil {
 		rotationSeries(&out, n.editions.Current() != nil,
-			n.editions.Rotation(authorities.ViewOf(s.Observation), time.Now()))
+			n.editions.Rotation(authorities.ViewOf(s.Observation, n.records.Clock()), time.Now()))
 	}
 	for _, c := range n.issued.Last() {
 		out.Gauge("tls_client_not_after_seconds", "When the last certificate of `holdfast tls client` for a client ends, in "+
