@@ -59,6 +59,8 @@
 //	  FoundNew             the store knows a cluster that no disk knows: an operator decides
 //	  Backups              save, list, verify, etcdutl, one flipped bit, delete
 //	  Reload               by a change of the file, and by SIGHUP: what is applied, what needs a restart, what is wrong
+//	clock_test.go
+//	  ClocksThatAreSet     a whole cluster is founded a month ahead and corrected; one node starts years ahead
 //	restore_test.go
 //	  Restore              leases, versions, users and the revision; watchers start over
 //	  RestoreWhileWriting  writes through every node: the old generation stops before the new one serves

@@ -291,19 +291,22 @@ func (d *drills) record(ctx context.Context, drill Drill) {
 }
 
 // read reads the last drill from the store. A result that cannot be decoded, or is that of another cluster of the same
-// name, counts as none and is replaced.
+// name, counts as none and is replaced. So does one from the future: the clock of a node was ahead, and it would hide
+// that there are no drills any more.
 func (d *drills) read(ctx context.Context, id Identity) error {
 	var last Drill
 	text, err := readSmall(ctx, d.store, drillObject(d.cluster))
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("read the result of the last drill: %w", err)
 	}
-	if err == nil && (json.Unmarshal(text, &last) != nil || id.foreign(Meta{Cluster: d.cluster, Lineage: last.Lineage})) {
+	present := time.Now().Add(skew)
+	if err == nil && (json.Unmarshal(text, &last) != nil || last.Time.After(present) ||
+		id.foreign(Meta{Cluster: d.cluster, Lineage: last.Lineage})) {
 		last = Drill{}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if last.Time.After(d.told.Last.Time) || !d.known {
+	if last.Time.After(d.told.Last.Time) || !d.known || d.told.Last.Time.After(present) {
 		d.told.Last = last
 	}
 	d.known = true

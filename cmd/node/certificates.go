@@ -79,7 +79,7 @@ func (n *node) tlsStatus() *health.TLSStatus {
 		if e := n.editions.Current(); e != nil {
 			s.Edition = e.Serial
 		}
-		s.Rotation = n.editions.Rotation(authorities.ViewOf(n.coord.Now().Observation), time.Now())
+		s.Rotation = n.editions.Rotation(authorities.ViewOf(n.coord.Now().Observation, n.records.Clock()), time.Now())
 	}
 	s.Issued = n.issued.Last()
 	return s

@@ -105,7 +105,7 @@ func (n routes) rotateAuthorities(r *http.Request) (any, error) {
 	}
 	var a Rotated
 	var err error
-	v := authorities.ViewOf(n.coord.Now().Observation)
+	v := authorities.ViewOf(n.coord.Now().Observation, n.records.Clock())
 	if a.Meaning, err = n.editions.Advance(r.Context(), v, order, control.Dry(r)); err == nil && control.Dry(r) {
 		looking, cancel := context.WithTimeout(r.Context(), authorities.StorePatience)
 		defer cancel()

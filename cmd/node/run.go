@@ -79,7 +79,9 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	}
 	if n.editions != nil {
 		group.Go(func() error {
-			return n.editions.Follow(ctx, func() authorities.View { return authorities.ViewOf(n.coord.Now().Observation) })
+			return n.editions.Follow(ctx, func() authorities.View {
+				return authorities.ViewOf(n.coord.Now().Observation, n.records.Clock())
+			})
 		})
 	}
 	if cfg.TLS.Issues() {

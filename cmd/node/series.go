@@ -32,7 +32,7 @@ func (n *node) series() (out metrics.Series) {
 	diskSeries(&out, s.Rooms)
 	if n.editions != nil {
 		rotationSeries(&out, n.editions.Current() != nil,
-			n.editions.Rotation(authorities.ViewOf(s.Observation), time.Now()))
+			n.editions.Rotation(authorities.ViewOf(s.Observation, n.records.Clock()), time.Now()))
 	}
 	for _, e := range n.certificates.Expiries() {
 		out.Gauge("tls_not_after_seconds", "When a certificate of this node, or one of the authorities that it trusts, "+

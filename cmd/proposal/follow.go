@@ -36,7 +36,8 @@ type follower struct {
 	leader *plan.Stand       // of the new generation, from its beacon
 	doubt  string            // the last error printed about unsigned objects in the store
 	last   string            // the reasons why the cluster is not healthy
-	since  time.Time         // when last changed
+	causes []string          // what they are about
+	since  time.Time         // when causes changed
 }
 
 func newFollower(p proposal, v view) *follower {
@@ -148,19 +149,28 @@ func (f *follower) watch(ctx context.Context) (done bool, err error) {
 	if s.Health == health.Healthy || f.Survivor != "" && f.serves() {
 		return true, f.finish(s.Health, nil)
 	}
-	all := s.Reasons()
-	if reasons := strings.Join(all, "; "); reasons != f.last {
-		f.last, f.since = reasons, time.Now()
+	if f.changed(s.Causes()) {
+		f.since = time.Now()
+		f.cluster.say("  not healthy yet: %s", unhealthy(s.Reasons()))
 	}
-	if text := unhealthy(all); f.told[""] != text {
-		f.told[""] = text
-		f.cluster.say("  not healthy yet: %s", text)
-	}
+	f.last = strings.Join(s.Reasons(), "; ")
 	if s.Health == health.Degraded && time.Since(f.since) > settled {
 		return true, fmt.Errorf("the cluster is restored and serves as %s, but it is not healthy: %s", f.record.Token(),
 			f.last)
 	}
 	return false, nil
+}
+
+// changed reports whether other findings keep the cluster from being healthy than the last time. Their texts do not
+// count: some have an age or a measurement, and are never the same.
+func (f *follower) changed(all []health.Finding) bool {
+	causes := []string{"causes"} // none are not the same as none yet
+	for _, a := range all {
+		causes = append(causes, string(a.Code)+" "+a.Subject)
+	}
+	before := f.causes
+	f.causes = causes
+	return !slices.Equal(causes, before)
 }
 
 // unhealthy returns the first reason, which is the worst. The reasons of single nodes were printed already.

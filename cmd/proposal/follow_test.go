@@ -175,3 +175,19 @@ func TestObjected(t *testing.T) {
 		}
 	}
 }
+
+// A cluster that stays degraded for the same cause is not waited for, although the text changes with every look.
+func TestFollowWaitsForCausesNotTexts(t *testing.T) {
+	f := newFollower(proposal{}, view{})
+	apart := func(node, by string) []health.Finding {
+		return []health.Finding{health.New(health.ClockApart, node, "the clock of %s is %s ahead", node, by)}
+	}
+	for i, tc := range []struct {
+		causes []health.Finding
+		want   bool
+	}{{nil, true}, {nil, false}, {apart("n1", "59.988s"), true}, {apart("n1", "59.991s"), false}, {apart("n2", "59.991s"), true}, {nil, true}} {
+		if got := f.changed(tc.causes); got != tc.want {
+			t.Errorf("%d: got %t, want %t", i, got, tc.want)
+		}
+	}
+}

@@ -43,7 +43,7 @@ func drillText(d *health.DrillStatus, now time.Time) string {
 	case d.Error != "":
 		parts = append(parts, fmt.Sprintf("backup %s could NOT be restored: %s", d.Name, d.Error))
 	case d.Time != nil:
-		text := fmt.Sprintf("backup %s was restored and compared %s ago, in %s", d.Name, health.Age(now, *d.Time),
+		text := fmt.Sprintf("backup %s was restored and compared %s, in %s", d.Name, ago(*d.Time, now),
 			time.Duration(d.Seconds*float64(time.Second)).Round(time.Millisecond))
 		if len(d.Checked) > 0 {
 			text += ": " + ComparedText(d.Checked, d.Unrecorded)
@@ -64,6 +64,14 @@ func drillText(d *health.DrillStatus, now time.Time) string {
 		parts = append(parts, "drills are off: "+d.Off)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// ago says how long ago something was. The clock of the node that did it may have been ahead.
+func ago(at, now time.Time) string {
+	if at.Sub(now) > time.Minute {
+		return health.Age(at, now) + " in the future"
+	}
+	return health.Age(now, at) + " ago"
 }
 
 func dueText(due, now time.Time) string {
@@ -174,7 +182,7 @@ func newer(a, b *health.BackupStatus) bool {
 func NewestText(b *health.BackupStatus, now time.Time) string {
 	switch {
 	case b.Time != nil:
-		return fmt.Sprintf("%s, %s ago, verified: revision %d, %s stored as %s", b.Name, health.Age(now, *b.Time),
+		return fmt.Sprintf("%s, %s, verified: revision %d, %s stored as %s", b.Name, ago(*b.Time, now),
 			b.Revision, health.Bytes(b.Database), health.Bytes(b.Size))
 	case b.Asked == nil && b.StoreError != "":
 		return "not known: the store does not tell"

@@ -38,6 +38,9 @@ func TestBackupText(t *testing.T) {
 	// Without a quorum nobody leads.
 	follower := snapshot.Status{Holdings: snapshot.Holdings{Newest: leading.Newest, Count: 12},
 		Asked: noon.Add(-30 * time.Second)}
+	ahead := follower
+	ahead.Newest = made("2026-07-31T12:00:00Z-000000", -30*24*time.Hour).Meta
+	ahead.Drill.Last = snapshot.Drill{Name: ahead.Newest.Name, Time: noon.Add(30 * 24 * time.Hour)}
 	rotten := made("2026-07-01T11:58:00Z-000000", 2*time.Minute)
 	rotten.Failed = &snapshot.Proof{Kind: snapshot.ProofVerify, By: "ops@far", At: noon.Add(-time.Minute), Error: "stored bytes: want 1, got 2"}
 	bad := follower
@@ -56,6 +59,10 @@ func TestBackupText(t *testing.T) {
 		"nothing": {[]snapshot.Status{{}}, "  newest: none is known\n"},
 		"no quorum": {[]snapshot.Status{{}, follower}, `  newest: 2026-07-01T11:55:00Z-000000, 5m ago, verified: revision 4711, 5.0 MiB stored as 1.0 MiB
   store: 12 good backups
+`},
+		"made by a clock that was ahead": {[]snapshot.Status{ahead}, `  newest: 2026-07-31T12:00:00Z-000000, 30d in the future, verified: revision 4711, 5.0 MiB stored as 1.0 MiB
+  store: 12 good backups
+  drill: backup 2026-07-31T12:00:00Z-000000 was restored and compared 30d in the future, in 0s
 `},
 		"the newest is bad": {[]snapshot.Status{follower, bad}, `  BAD: the newest backup, 2026-07-01T11:58:00Z-000000, is bad: the newest good one is 2026-07-01T11:55:00Z-000000
   bad: 2026-07-01T11:58:00Z-000000 FAILED its verify 60s ago by ops@far: stored bytes: want 1, got 2

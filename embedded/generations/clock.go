@@ -48,16 +48,27 @@ func (s drift) off() bool { return s.difference.Abs() > s.uncertainty+clockToler
 
 // clockwork is what is known of the clock. The lock of encounters guards it.
 type clockwork struct {
-	here, beacon *sent // put, but not compared with a listing yet
-	measured     time.Time
-	now          *drift // nil: not measured yet
-	again        bool   // measure at the next opportunity
+	here, beacon *sent     // put, but not compared with a listing yet
+	measured     time.Time // when that was last compared
+	wall         time.Time // the same by the wall clock alone
+	was          *drift    // what it showed; nil: not measured yet
+	again        bool      // measure at the next opportunity
+}
+
+// now returns how far this process's clock differs from the store's, nil if that was not measured. If the clock was set
+// since, it has left the monotonic one by as much.
+func (c *clockwork) now() *drift {
+	if c.was == nil {
+		return nil
+	}
+	set := time.Now().Round(0).Sub(c.wall) - time.Since(c.measured)
+	return &drift{c.was.difference + set, c.was.uncertainty}
 }
 
 // due reports whether the nonce must be put again.
 func (c *clockwork) due() bool {
 	every := measureEvery
-	if c.now != nil && c.now.off() {
+	if now := c.now(); now != nil && now.off() {
 		every = measureAgain
 	}
 	return c.again || c.here == nil && time.Since(c.measured) >= every
@@ -69,13 +80,13 @@ func (c *clockwork) listed(l listing, ours bool) {
 	if s := c.here; s != nil && l.asked.After(s.began.Add(s.took)) {
 		for _, o := range l.here {
 			if o.Name == s.name && ours && !o.Modified.IsZero() {
-				c.now, c.measured = new(s.against(o.Modified)), time.Now()
+				c.was, c.measured, c.wall = new(s.against(o.Modified)), s.began, s.began.Round(0)
 			}
 		}
 		c.here = nil
 	}
 	if s := c.beacon; s != nil && l.asked.After(s.began.Add(s.took)) {
-		if l.beacon.Name == s.name && c.now != nil && s.against(l.beacon.Modified).off() != c.now.off() {
+		if now := c.now(); l.beacon.Name == s.name && now != nil && s.against(l.beacon.Modified).off() != now.off() {
 			c.again = true
 		}
 		c.beacon = nil

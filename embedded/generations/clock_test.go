@@ -130,6 +130,36 @@ func TestClockByTheBeacon(t *testing.T) {
 	})
 }
 
+// A clock that was set since the last measurement differs by as much at once. The next measurement, after a minute,
+// finds that too.
+func TestClockWasSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wristwatch{Store: snapshot.NewDir(t.TempDir()), at: map[string]time.Time{}}
+		r := New(w, "main", nil)
+		ask := func() {
+			t.Helper()
+			if err := r.Meet(t.Context(), "n1", "nonce"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+			if _, err := r.Known(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask()
+		r.clock.wall = r.clock.wall.Add(-24 * time.Hour) // as if the clock had been set since
+		if c := r.Clock(); !c.Off || c.Difference < 24*3600 || c.Difference > 24*3600+2 {
+			t.Errorf("got %+v, want a day", c)
+		}
+		time.Sleep(measureAgain)
+		w.behind = 24 * time.Hour
+		ask()
+		if c := r.Clock(); w.puts != 2 || !c.Off || c.Difference < 24*3600 || c.Difference > 24*3600+2 {
+			t.Errorf("measured again, %d puts: got %+v, want a day", w.puts, c)
+		}
+	})
+}
+
 // What another process of the same name has put shows nothing of our clock, nor does an older listing.
 func TestClockIsOurs(t *testing.T) {
 	w := &wristwatch{Store: snapshot.NewDir(t.TempDir()), at: map[string]time.Time{}}

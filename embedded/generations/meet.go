@@ -85,7 +85,7 @@ func (e *encounters) Nonces() map[string]string {
 func (e *encounters) Clock() *health.ClockStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.clock.now
+	now := e.clock.now()
 	if now == nil {
 		return nil
 	}

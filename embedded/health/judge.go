@@ -155,13 +155,17 @@ func (s *ClusterStatus) own() *ClusterStatus {
 	return &own
 }
 
-// Reasons returns the findings that keep the cluster from being healthy, as sentences.
+// Causes returns the findings that keep the cluster from being healthy.
+func (s *ClusterStatus) Causes() []Finding {
+	return slices.DeleteFunc(slices.Clone(s.Findings),
+		func(f Finding) bool { return f.Severity.rank() < Degrading.rank() })
+}
+
+// Reasons returns the causes as sentences.
 func (s *ClusterStatus) Reasons() []string {
 	var out []string
-	for _, f := range s.Findings {
-		if f.Severity.rank() >= Degrading.rank() {
-			out = append(out, f.String())
-		}
+	for _, f := range s.Causes() {
+		out = append(out, f.String())
 	}
 	return out
 }

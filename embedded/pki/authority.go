@@ -40,13 +40,22 @@ func Fingerprint(c *x509.Certificate) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// NewAuthority makes an authority of one certificate that is valid for life from now.
+// longLived is the life from which an authority is valid since 1970. A shorter one is not, because its life is taken
+// for NotAfter - NotBefore where somebody is told that it ends soon.
+const longLived = 365 * 24 * time.Hour
+
+// NewAuthority makes an authority of one certificate that is valid for life from now. If that is long, it is valid
+// since 1970 as well: this machine's clock may be ahead, by any time, and be corrected afterwards. Until the authority
+// begins, nothing that it signs is accepted, and nothing else can be signed.
 func NewAuthority(commonName string, life time.Duration) (Authority, error) {
 	key, err := newKey()
 	if err != nil {
 		return Authority{}, err
 	}
 	from, until := lifeFrom(time.Now(), life)
+	if life >= longLived {
+		from = time.Unix(0, 0)
+	}
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: commonName}, NotBefore: from, NotAfter: until,
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,

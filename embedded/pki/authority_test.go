@@ -219,3 +219,23 @@ func TestClockOfAnotherTimeZone(t *testing.T) {
 		}
 	})
 }
+
+// The machine that made the authorities had a clock that was ahead by any time. When it is corrected, every machine can
+// sign with them.
+func TestClockFarAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{30 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
+		right := time.Now().Add(-ahead)
+		a, err := NewAuthority("peers", longLived)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := newKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := peerProfile(peerName, "a."+zone, "a."+zone, "")
+		if _, err := p.issue(a.signers()[0], key, 90*24*time.Hour, right); err != nil {
+			t.Errorf("ahead by %s, then corrected: %v", ahead, err)
+		}
+	}
+}

@@ -6,7 +6,7 @@ import (
 	"holdfast/integration/mutanttest"
 )
 
-// mutants disable the guards around an operator's certificate. Each names the test that must fail then.
+// mutants disable the guards around an operator's certificate, and the one against a clock that is ahead. Each names the test that must fail then.
 var mutants = []mutanttest.Mutant{
 	{Name: "an operator signs what nodes say", File: "orders.go", Old: `case p.names.Member(leaf), operator && command:`, New: `case p.names.Member(leaf), operator:`,
 		Test: "TestWhoseOrdersCount", Says: "an operator, command false: got <nil>"},
@@ -28,6 +28,8 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestRenew", Says: "an operator's certificate serves"},
 	{Name: "renew what bears more names", File: "holder.go", Old: `h.profile(zone, c.Subject.CommonName).fits(c)`, New: `slices.Contains(c.DNSNames, h.profile(zone, c.Subject.CommonName).dns[0])`,
 		Test: "TestRenew", Says: "is observer"},
+	{Name: "authorities begin now", File: "authority.go", Old: `	if life >= longLived {`, New: `	if life < 0 {`,
+		Test: "TestClockFarAhead", Says: "then corrected"},
 }
 
 func TestMutants(t *testing.T) { mutanttest.Check(t, mutants) }

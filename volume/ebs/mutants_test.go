@@ -28,6 +28,7 @@ var (
 	byGoing      = caught{"TestGoingInstanceGivesTheRestBack", `detached [^\n]*`}
 	byWarm       = caught{"TestWarmInstanceClaimsNothing", `stands by in [^\n]*`}
 	byDrop       = caught{"TestDropContinues", `dropped [^\n]*`}
+	byClock      = caught{"TestClockWasSetSinceTheRequest", `want [^\n]*`}
 	// Without these guards only the number of requests changes: the simulation stays green.
 	harmless = caught{"TestSimulation", ``}
 )
@@ -149,6 +150,7 @@ var mutants = []mutant{
 	{"stand by in a warm pool", "lifecycle.go", ` || plans.Leaves() != "" || !plans`, ` || !plans`, byWarm},
 	{"stand by at a risk", "lifecycle.go", ` || !plans.Rebalance.IsZero() {`, ` {`, byWarm},
 	{"give up volumes after the time is up", "list.go", ` || err != nil && ctx.Err() != nil {`, ` {`, byDrop},
+	{"believe the wall clock", "requests.go", `		return time.Since(since)`, `		return max(time.Since(since), time.Since(sent))`, byClock},
 	{"leave the tag behind", "held.go", `	if !said {
 `, `	if said && !said {
 `, byOutage},

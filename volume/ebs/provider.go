@@ -50,10 +50,11 @@ func New(cfg Config, node Node, cloud Cloud, host Host, metadata Metadata, step 
 	seen, setbacks := newScanner(s, st), newSetbacks(s)
 	return &Provider{
 		site: s, status: st, seen: seen, setbacks: setbacks,
-		requests: &requests{site: s, status: st, seen: seen, setbacks: setbacks},
-		claims:   &tags{site: s, status: st},
-		outlook:  newOutlook(metadata, lg),
-		op:       make(turn, 1),
+		requests: &requests{site: s, status: st, seen: seen, setbacks: setbacks,
+			known: map[unanswered]time.Time{}},
+		claims:  &tags{site: s, status: st},
+		outlook: newOutlook(metadata, lg),
+		op:      make(turn, 1),
 	}
 }
 

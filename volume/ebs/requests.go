@@ -21,6 +21,37 @@ type requests struct {
 	status   *status
 	seen     *scanner
 	setbacks *setbacks
+
+	known map[unanswered]time.Time // since when this process knows those of the journal
+}
+
+// unanswered is a request in the journal whose outcome is not known.
+type unanswered struct {
+	vol  string
+	sent int64 // Unix time in ns
+}
+
+// age returns how long this process has known a request. Its time in the journal does not tell how old it is: the wall
+// clock may have been set since. A request that is taken for older than it is may be executed on the next attachment.
+func (r *requests) age(vol string, sent time.Time) time.Duration {
+	if since, ok := r.known[unanswered{vol, sent.UnixNano()}]; ok {
+		return time.Since(since)
+	}
+	return 0
+}
+
+// ages returns since when this process knows the requests in the journal.
+func (r *requests) ages(j Journal) map[unanswered]time.Time {
+	ages := map[unanswered]time.Time{}
+	for _, all := range []map[string]time.Time{j.Attaching, j.Detaching} {
+		for vol, sent := range all {
+			q := unanswered{vol, sent.UnixNano()}
+			if ages[q] = r.known[q]; ages[q].IsZero() {
+				ages[q] = time.Now()
+			}
+		}
+	}
+	return ages
 }
 
 // journal returns this machine's journal. A journal of another instance, of which this machine is a copy, counts as
@@ -54,6 +85,7 @@ func (r *requests) remember(change func(*Journal)) error {
 	if err := r.host.Memory.Remember(j); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
+	maps.Copy(r.known, r.ages(j)) // one that is not in it for a moment is not forgotten
 	return nil
 }
 
@@ -116,13 +148,14 @@ func (r *requests) settle(ctx context.Context, devices map[string]string) (open 
 	if err != nil {
 		return "", err
 	}
+	r.known = r.ages(j)
 	for _, vol := range sortedKeys(j.Detaching) {
 		r.status.failure("detach "+vol, r.settleDetach(ctx, vol, j.Detaching[vol], devices[vol]))
 	}
 	for _, vol := range sortedKeys(j.Attaching) {
 		switch {
 		case devices[vol] != "": // it was executed: present handles the volume
-		case time.Since(j.Attaching[vol]) < unsettled:
+		case r.age(vol, j.Attaching[vol]) < unsettled:
 			open = vol
 		default:
 			if err := r.remember(func(j *Journal) { delete(j.Attaching, vol) }); err != nil {
@@ -135,7 +168,7 @@ func (r *requests) settle(ctx context.Context, devices map[string]string) (open 
 
 // settleDetach completes a detach. sent is when the last request without an answer was sent, or the zero time.
 func (r *requests) settleDetach(ctx context.Context, vol string, sent time.Time, device string) error {
-	old := !sent.IsZero() && time.Since(sent) > zombie
+	old := !sent.IsZero() && r.age(vol, sent) > zombie
 	if device == "" {
 		if sent.IsZero() || old {
 			return r.remember(func(j *Journal) { delete(j.Detaching, vol) })
@@ -179,7 +212,8 @@ func (r *requests) strays(ctx context.Context, rules rules, volumes []Volume, de
 		return err
 	}
 	for _, v := range volumes {
-		stray := devices[v.ID] == "" && rules.unfit(v) == "" && time.Since(j.Attaching[v.ID]) >= unsettled &&
+		sent, open := j.Attaching[v.ID]
+		stray := devices[v.ID] == "" && rules.unfit(v) == "" && (!open || r.age(v.ID, sent) >= unsettled) &&
 			slices.ContainsFunc(v.Attachments, func(a Attachment) bool {
 				return a.Instance == r.me.Instance && a.State != Detaching && a.State != Detached
 			})

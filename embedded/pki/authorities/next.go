@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"crypto/x509"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 )
@@ -26,6 +28,22 @@ type View struct {
 	Led     bool // its member knows of a leader, or a live node says that it leads
 	Paused  bool
 	Members []Stance // of every member of the cluster, including this node's
+	Clock   string   // why this node's clock may be wrong, "" if the backup store's is about the same
+}
+
+// apart is how far the clocks of this node and of the store may differ. Certificates are backdated by as much.
+const apart = 24 * time.Hour
+
+// doubt says why this node's clock may be wrong.
+func doubt(c *health.ClockStatus) string {
+	switch {
+	case c == nil:
+		return "until this node's clock was compared with the backup store's"
+	case math.Abs(c.Difference) > apart.Seconds():
+		return fmt.Sprintf("until this node's clock agrees with the backup store's, from which it differs by %s",
+			time.Duration(math.Abs(c.Difference)*float64(time.Second)).Round(time.Second))
+	}
+	return ""
 }
 
 // stances returns what the nodes say of the members that they run, this node first. A standby's has no slot.
@@ -44,10 +62,11 @@ func stances(o plan.Observation) []Stance {
 	return all
 }
 
-// ViewOf extracts the View from an observation.
-func ViewOf(o plan.Observation) View {
+// ViewOf extracts the View from an observation. clock compares this node's clock with the store's, nil if that was not
+// done.
+func ViewOf(o plan.Observation, clock *health.ClockStatus) View {
 	v := View{Leader: o.Member.Running && o.Member.Leader && !o.Member.Stalled, Led: o.Member.Running && o.Member.HasLead,
-		Paused: o.Member.Paused != nil}
+		Paused: o.Member.Paused != nil, Clock: doubt(clock)}
 	for _, p := range o.Peers {
 		v.Led = v.Led || p.Live && p.Facts != nil && p.Facts.Leader
 	}
@@ -96,7 +115,9 @@ const (
 // to protect.
 //
 // The raft leader takes the steps. Any node does if an operator orders it, or if the signing authorities have expired,
-// because without them there is no leader. If there is a leader nevertheless, this node's clock is wrong.
+// because without them there is no leader. If there is a leader nevertheless, this node's clock is wrong. So it may be
+// if the store's is another: then only an operator's order counts. Otherwise one machine that starts with a clock that
+// is years ahead would replace the authorities, and clients without the new ones would refuse every member.
 func nextAuthorities(e Edition, v View, order Order, now time.Time) (rotationStep, string) {
 	asked := order != (Order{})
 	dead := !now.Before(e.ends())
@@ -109,6 +130,9 @@ func nextAuthorities(e Edition, v View, order Order, now time.Time) (rotationSte
 			return stepNone, "waiting for `holdfast resume`"
 		}
 		return stepNone, ""
+	}
+	if v.Clock != "" && !asked {
+		return stepNone, "waiting " + v.Clock
 	}
 	switch e.Phase {
 	case phaseIntroduced:

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 )
@@ -201,6 +202,10 @@ func TestNextAuthorities(t *testing.T) {
 		"ended, without a leader":           {e: first, v: View{}, after: caLife, want: stepBegin},
 		"ended, but another one leads":      {e: first, v: View{Led: true}, after: caLife, why: "look at the clock"},
 		"ended, where it leads":             {e: first, v: View{Leader: true, Led: true}, after: caLife, want: stepBegin},
+		"ended, by a clock that is wrong":   {e: first, v: View{Clock: "until then"}, after: caLife, why: "waiting until then"},
+		"at two thirds, by a wrong clock":   {e: first, v: View{Leader: true, Clock: "until then"}, after: caLife / 3 * 2, why: "until then"},
+		"held until then, by a wrong clock": {e: begun, v: View{Leader: true, Members: trusting, Clock: "until then"}, after: time.Hour + (caLife-time.Hour)/2, why: "until then"},
+		"ordered, with a wrong clock":       {e: first, v: View{Clock: "until then"}, order: Order{Begin: true}, want: stepBegin},
 		"ended, in a pause":                 {e: first, v: View{Paused: true}, after: caLife, want: stepBegin},
 		"ordered at a follower":             {e: first, v: View{Paused: true}, order: Order{Begin: true}, want: stepBegin, why: "operator"},
 		"nothing to drop":                   {e: first, v: leader(), order: Order{DropOld: true}, why: "no old authority"},
@@ -297,7 +302,7 @@ func TestViewOfARotation(t *testing.T) {
 	}
 	want := View{Leader: true, Paused: true, Members: []Stance{
 		stance("a", "x", "x"), stance("b", "z", "y"), {Slot: "c"}, {Slot: "d", Known: true}, {Slot: "e"}}}
-	if got := ViewOf(o); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := ViewOf(o, &health.ClockStatus{}); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 	for name, led := range map[string]struct {
@@ -312,8 +317,31 @@ func TestViewOfARotation(t *testing.T) {
 	} {
 		o := plan.Observation{Peers: []plan.Peer{led.peer}}
 		o.Member = led.own
-		if got := ViewOf(o).Led; got != led.want {
+		if got := ViewOf(o, nil).Led; got != led.want {
 			t.Errorf("%s: led: got %t", name, got)
 		}
+	}
+}
+
+// A node whose clock was not compared with the store's, or differs by more than certificates are backdated, decides
+// nothing by it.
+func TestClockInDoubt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		clock *health.ClockStatus
+		want  string // a part of it; "": no doubt
+	}{
+		"not compared": {nil, "was compared"},
+		"the same":     {&health.ClockStatus{}, ""},
+		"a time zone":  {&health.ClockStatus{Difference: -14 * 3600, Off: true}, ""},
+		"ahead":        {&health.ClockStatus{Difference: 25 * 3600, Off: true}, "differs by 25h0m0s"},
+		"behind":       {&health.ClockStatus{Difference: -25 * 3600, Off: true}, "differs by 25h0m0s"},
+	} {
+		if got := ViewOf(plan.Observation{}, tc.clock).Clock; !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
+			t.Errorf("%s: got %q, want %q in it", name, got, tc.want)
+		}
+	}
+	begun := paperEdition(1, rotationStart).next(stepBegin, paperEdition(2, rotationStart), Order{}, "", rotationStart)
+	if r := begun.Rotation(View{Leader: true, Clock: "until then"}, rotationStart); !strings.Contains(r.Waits, "until then") {
+		t.Errorf("the rotation waits %s", r.Waits)
 	}
 }

@@ -90,5 +90,8 @@ func (e Edition) waits(v View, now time.Time) string {
 	if v.Paused {
 		all = append(all, "until `holdfast resume`")
 	}
+	if v.Leader && v.Clock != "" {
+		all = append(all, v.Clock)
+	}
 	return cmp.Or(strings.Join(all, ", and "), "until the leader looks, within a minute")
 }
