@@ -22,6 +22,10 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestUntold", Says: "doubt: got <nil>"},
 	{Name: "a copy goes by the listing", File: "scan.go", Old: `return c.entries[0], c.entries[0].complete(ctx, store)`, New: `return c.entries[0], nil`,
 		Test: "TestCopyAsksForWhatIsNotListed", Says: "(got|what was there)"},
+	{Name: "the newest backup is listed", File: "mark.go", Old: `if id.Cluster == "" {`, New: `if id.Cluster != "" {`,
+		Test: "TestOutdatedListing", Says: "held most"},
+	{Name: "the last one saved is the newest", File: "mark.go", Old: `m.compare(known) <= 0`, New: `m.Name == known.Name`,
+		Test: "TestNewestMark", Says: "a leader of an older generation"},
 	{Name: "the mark is listed", File: "manager.go", Old: `	if created {`, New: `	if created && len(c.entries) > 0 {`,
 		Test: "TestManagedAsksForTheMark", Says: "got \"\""},
 }
