@@ -229,7 +229,7 @@ func TestCrawl(t *testing.T) {
 			defer server.Close()
 			s := connect(t, "s3://bucket", server.URL)
 			s.Hurry(50 * time.Millisecond)
-			if err := operations[method](t.Context(), s); err == nil || !strings.Contains(err.Error(), "less than 65536 bytes in 150ms") {
+			if err := operations[method](t.Context(), s); err == nil || !strings.Contains(err.Error(), "less than 65536 bytes in 250ms") {
 				t.Errorf("want an error about the crawl, got %v", err)
 			}
 		})

@@ -129,7 +129,7 @@ func (s *Store) noted(dial dialer) dialer {
 const (
 	// step is how much a slow connection must move, or its answer must end, in crawl times the time that it may be silent.
 	step  = 64 << 10
-	crawl = 3
+	crawl = 5
 )
 
 // watched returns a dialer whose connections fail if no byte has moved, in either direction, for stall, or if an answer
