@@ -33,7 +33,7 @@ func TestOutdatedListing(t *testing.T) {
 		real := b.store.Store
 		all := backups(t, real)
 		first, last := all[0], all[1]
-		for name, prefix := range map[string]string{"the newest": last.Name, "all": "", "all but the names": last.Name + "/etcd"} {
+		for name, prefix := range map[string]string{"the newest": last.Name, "all": "", "its data": last.Name + "/etcd"} {
 			list := backups(t, outdated{real, prefix})
 			newest, _ := snapshot.Newest(list, time.Now())
 			most, _ := snapshot.Newest(snapshot.AsSaved(list), time.Now())
@@ -61,7 +61,8 @@ func TestOutdatedListing(t *testing.T) {
 		b.member.leader.Store(false)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if s := b.Status(); s.Newest.Name != first.Name || s.Doubt == nil || !strings.Contains(s.Doubt.Error(), "the store does not list it") {
+		s := b.Status()
+		if s.Newest.Name != first.Name || s.Doubt == nil || !strings.Contains(s.Doubt.Error(), "the store does not list it") {
 			t.Errorf("status: the newest is %q, doubt %v", s.Newest.Name, s.Doubt)
 		}
 		b.store.Store = real
@@ -114,7 +115,8 @@ func TestNewestMark(t *testing.T) {
 			t.Errorf("over another cluster's: want %q, got %q", second, marked())
 		}
 		put(t, dir, newestMark, "<html>")
-		if err := snapshot.Untold(backups(t, dir)); err == nil || !strings.Contains(err.Error(), "is not known until another one is saved") {
+		err := snapshot.Untold(backups(t, dir))
+		if err == nil || !strings.Contains(err.Error(), "is not known until another one is saved") {
 			t.Errorf("one that cannot be read: got %v", err)
 		}
 		last := save()

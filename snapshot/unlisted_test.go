@@ -170,7 +170,8 @@ func TestListedDataIsNotMissing(t *testing.T) {
 		}}, data}, false},
 	} {
 		v, err := snapshot.Verify(t.Context(), c.store, m.Name, snapshot.Options{Scratch: t.TempDir()})
-		if _, proof := snapshot.VerifyProof(v, err, snapshot.Options{}); err == nil || errors.Is(err, snapshot.ErrNotFound) || snapshot.Damaged(err) != c.bad || proof != c.bad {
+		_, proof := snapshot.VerifyProof(v, err, snapshot.Options{})
+		if err == nil || errors.Is(err, snapshot.ErrNotFound) || snapshot.Damaged(err) != c.bad || proof != c.bad {
 			t.Errorf("%s: damaged %t, proof %t, want %t: %v", name, snapshot.Damaged(err), proof, c.bad, err)
 		}
 	}

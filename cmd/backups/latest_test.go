@@ -40,7 +40,8 @@ func TestLatestInAnOutdatedListing(t *testing.T) {
 		b := &Backups{Config: config.Default(), Store: outdated{dir, hidden}, said: &said}
 		b.Config.Cluster.Name = "main"
 		got, err := b.resolve(t.Context(), Latest)
-		if err != nil || got != want.name || (said.Len() > 0) != (want.says != "") || !strings.Contains(said.String(), want.says) {
+		if err != nil || got != want.name || (said.Len() > 0) != (want.says != "") ||
+			!strings.Contains(said.String(), want.says) {
 			t.Errorf("without %s: want %s, got %s, %v; it said %q", hidden, want.name, got, err, said.String())
 		}
 	}

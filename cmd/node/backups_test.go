@@ -68,7 +68,8 @@ func TestNewestBackupThatDoesNotTell(t *testing.T) {
 	}
 	hidden := a
 	hidden.Store = snapshot.NewDir(t.TempDir())
-	saved := snapshottest.Keep(t, hidden.Store, snapshottest.NewDB(t), snapshot.Meta{Cluster: "main", Lineage: "l", Generation: 2})
+	saved := snapshottest.Keep(t, hidden.Store, snapshottest.NewDB(t),
+		snapshot.Meta{Cluster: "main", Lineage: "l", Generation: 2})
 	hidden.Store = outdated{hidden.Store}
 	if got, err := hidden.Newest(t.Context(), "l"); err != nil || got.Name != saved.Name || got.Generation != 2 {
 		t.Errorf("one that is not listed: got %+v, %v", got, err)

@@ -104,7 +104,8 @@ func TestWithdrawTooLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := proposal{p, c}.withdraw(t.Context(), errors.New("no answer"))
-	if err == nil || !strings.Contains(err.Error(), "no answer; too late: ") || strings.Contains(err.Error(), "nothing was changed") {
+	if err == nil || !strings.Contains(err.Error(), "no answer; too late: ") ||
+		strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("got %v", err)
 	}
 }
