@@ -125,6 +125,8 @@
 //	  SaveOtherEtcd        an etcd without holdfast
 //	  EncryptedBackups, ManagerFormat, UnreadableKey
 //	  BucketFails, TwoLeadersSave, SpoolFull, KilledSavesAndPrunes
+//	lying_bucket_test.go
+//	  BucketLies           by a seed, while backups are made; then its listings hide the newest backup from a recovery
 //	status_test.go
 //	  FoundAlone           a node without any configuration
 //	  StatusCodes          0, 1, 2 and 3

@@ -17,6 +17,7 @@
 //   - proof.go records what was proven, order.go orders backups, and prune.go decides which are deleted. keeper.go runs
 //     the schedule.
 //   - store.go is the contract of a store, layout.go has the names of its objects, and scan.go and list.go read them.
+//     mark.go knows the newest backup without a listing.
 //
 // # Layout
 //
@@ -31,6 +32,7 @@
 //	2026-07-01T00:15:03Z-000042/holdfast.meta.json    the sidecar: the commit mark
 //	2026-07-01T00:15:03Z-000042/_etcd_backup.meta     only in etcd-manager's format: its commit mark, written last
 //	holdfast/<cluster>/...                            what nodes tell each other: records, proposals, the last drill
+//	holdfast/<cluster>/newest.json                    a copy of the newest backup's sidecar, for when it is not listed
 //	control/...                                       etcd-manager's: commands ([Commands]), its cluster's specification
 //	holdfast-store-id                                 the store's identity ([StoreID])
 //

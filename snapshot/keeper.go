@@ -303,6 +303,10 @@ func (k *Keeper) attempt(ctx context.Context, start time.Time, waiting string, p
 		k.failed(ctx, start, err)
 		return Meta{}, err
 	}
+	if err := markNewest(ctx, k.stores.Main, k.source.Identity(), m); err != nil && ctx.Err() == nil {
+		// The backup counts all the same, and the next one is recorded again.
+		k.lg.Warn("the newest backup was not recorded", zap.String("backup", m.Name), zap.Error(err))
+	}
 	k.saved(m)
 	k.recovered()
 	k.mu.Lock()

@@ -58,14 +58,17 @@ func (id Identity) foreign(m Meta) bool {
 }
 
 // List returns everything in the store that is or began as a backup, of any cluster, oldest first. Unfinished and
-// damaged backups have a Problem. List reads no data. An error means that the store could not be read, never that it
-// has no backups.
+// damaged backups have a Problem, and so has the newest backup of the cluster if the store does not list it. List reads
+// no data. An error means that the store could not be read, never that it has no backups.
 func List(ctx context.Context, store Store, id Identity) ([]Backup, error) {
 	c, err := scan(ctx, store, "")
 	if err != nil {
 		return nil, err
 	}
 	backups, err := readAll(ctx, store, id, c.entries, c.clock(time.Now()))
+	if err == nil {
+		backups, err = withNewest(ctx, store, id, backups)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -176,7 +176,7 @@ func TestListIsCheap(t *testing.T) {
 			lists++
 		case strings.HasSuffix(l, "/holdfast.meta.json"):
 			gets++
-		default:
+		case l != "get "+newestMark:
 			t.Errorf("List did %s", l)
 		}
 	}

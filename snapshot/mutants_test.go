@@ -22,6 +22,12 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestUntold", Says: "doubt: got <nil>"},
 	{Name: "a copy goes by the listing", File: "scan.go", Old: `return c.entries[0], c.entries[0].complete(ctx, store)`, New: `return c.entries[0], nil`,
 		Test: "TestCopyAsksForWhatIsNotListed", Says: "(got|what was there)"},
+	{Name: "what is not given is not there", File: "verify.go", Old: `case e.has(meta.Stored.dataObject()):`, New: `case e.has("never"):`,
+		Test: "TestListedDataIsNotMissing", Says: "listed: damaged true"},
+	{Name: "the newest backup is listed", File: "mark.go", Old: `if id.Cluster == "" {`, New: `if id.Cluster != "" {`,
+		Test: "TestOutdatedListing", Says: "held most"},
+	{Name: "the last one saved is the newest", File: "mark.go", Old: `m.compare(known) <= 0`, New: `m.Name == known.Name`,
+		Test: "TestNewestMark", Says: "a leader of an older generation"},
 	{Name: "the mark is listed", File: "manager.go", Old: `	if created {`, New: `	if created && len(c.entries) > 0 {`,
 		Test: "TestManagedAsksForTheMark", Says: "got \"\""},
 }

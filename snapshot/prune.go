@@ -204,7 +204,14 @@ func Delete(ctx context.Context, store Store, name string) error {
 	if len(e.files) == 0 {
 		return fmt.Errorf("delete backup %s: %w", name, ErrNotFound)
 	}
-	return e.remove(ctx, store)
+	b, err := e.read(ctx, store, Identity{}, time.Now())
+	if err == nil {
+		err = e.remove(ctx, store)
+	}
+	if err == nil {
+		err = unmarkNewest(ctx, store, b)
+	}
+	return err
 }
 
 // remove removes all objects of a backup.

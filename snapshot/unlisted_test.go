@@ -3,6 +3,7 @@ package snapshot_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -134,5 +135,44 @@ func TestCopyIsNotForgotten(t *testing.T) {
 	}
 	if _, err := snapshot.Copy(t.Context(), from, to, m.Name, snapshot.Options{}); err != nil {
 		t.Errorf("again: %v", err)
+	}
+}
+
+// absent is a store that says of an object that it is not there, and lists it.
+type absent struct {
+	snapshot.Store
+	name string
+}
+
+func (s absent) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	if name == s.name {
+		return nil, snapshot.ErrNotFound
+	}
+	return s.Store.Get(ctx, name)
+}
+
+// Data that the store lists and does not give says nothing against the backup: the verdict would stand when the store
+// gives it again. Data that is not listed either is missing.
+func TestListedDataIsNotMissing(t *testing.T) {
+	_, dir, m := saved(t, smallDB(t))
+	data := m.Name + "/etcd.backup.zst"
+	for name, c := range map[string]struct {
+		store snapshot.Store
+		bad   bool
+	}{
+		"listed":     {absent{dir, data}, false},
+		"not listed": {absent{deceiving{Store: dir, unlisted: data}, data}, true},
+		"nothing can be listed": {absent{&observed{Store: dir, refuse: func(op, _ string) error {
+			if op == "list" {
+				return errors.New("down")
+			}
+			return nil
+		}}, data}, false},
+	} {
+		v, err := snapshot.Verify(t.Context(), c.store, m.Name, snapshot.Options{Scratch: t.TempDir()})
+		_, proof := snapshot.VerifyProof(v, err, snapshot.Options{})
+		if err == nil || errors.Is(err, snapshot.ErrNotFound) || snapshot.Damaged(err) != c.bad || proof != c.bad {
+			t.Errorf("%s: damaged %t, proof %t, want %t: %v", name, snapshot.Damaged(err), proof, c.bad, err)
+		}
 	}
 }

@@ -107,7 +107,7 @@ func (opt Options) examine(ctx context.Context, f *os.File, size int64) (Content
 func unpack(ctx context.Context, store Store, meta *Meta, file *target, opt Options) error {
 	object, err := store.Get(ctx, object(meta.Name, meta.Stored.dataObject()))
 	if errors.Is(err, ErrNotFound) {
-		return fail(reasonMismatch, fmt.Errorf("the data is missing: %v", err)) // ErrNotFound is for the whole backup
+		return missing(ctx, store, meta, err)
 	}
 	if err != nil {
 		return fail(reasonStore, err)
@@ -144,6 +144,18 @@ func unpack(ctx context.Context, store Store, meta *Meta, file *target, opt Opti
 		return err
 	}
 	return decErr
+}
+
+// missing returns the failure to get data that the store says is not there. It speaks against the backup only if the
+// store does not list the data either: such a verdict is recorded, and stands when the store has the data again.
+func missing(ctx context.Context, store Store, meta *Meta, err error) error {
+	switch e, listErr := lookup(ctx, store, meta.Name); {
+	case listErr != nil:
+		return fail(reasonStore, errors.Join(errors.New(err.Error()), listErr)) // ErrNotFound is for the whole backup
+	case e.has(meta.Stored.dataObject()):
+		return fail(reasonStore, fmt.Errorf("the store lists the data, and does not give it: %v", err))
+	}
+	return fail(reasonMismatch, fmt.Errorf("the data is missing: %v", err))
 }
 
 // compareStored compares what was read with what was written, or takes it down for a legacy backup.

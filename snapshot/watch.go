@@ -121,5 +121,5 @@ func (m *memory) list(ctx context.Context, store Store, id Identity) ([]Backup, 
 		}
 	}
 	*m = now
-	return append(backups, read...), nil
+	return withNewest(ctx, store, id, append(backups, read...))
 }

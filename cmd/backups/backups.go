@@ -76,20 +76,25 @@ func (b *Backups) list(ctx context.Context) ([]snapshot.Backup, snapshot.Identit
 // Latest is the name of the newest good backup of our own cluster.
 const Latest = "latest"
 
-// resolve returns name or, for latest, the name of that backup in the store. It prints which backups latest skips.
+// resolve returns name or, for latest, the name of that backup in the store. It prints which backups latest skips, and
+// which one may hold more.
 func (b *Backups) resolve(ctx context.Context, name string) (string, error) {
 	if name != Latest {
 		return name, nil
 	}
-	id, err := b.identity(ctx)
+	all, id, err := b.list(ctx)
 	if err != nil {
 		return "", err
 	}
-	found, skipped, err := snapshot.Latest(ctx, b.Store, id)
+	now := time.Now()
+	if doubt := snapshot.Doubt(all, now); doubt != nil {
+		fmt.Fprintln(b.said, doubt)
+	}
+	found, skipped, err := snapshot.LatestOf(all, id.Cluster, now)
 	if err != nil {
 		return "", fmt.Errorf("find the latest backup in %s: %w", b.Config.Snapshot.Store, err)
 	}
-	for _, text := range show.SkippedTexts(skipped, found, time.Now()) {
+	for _, text := range show.SkippedTexts(skipped, found, now) {
 		fmt.Fprintln(b.said, text)
 	}
 	return found.Name, nil

@@ -126,6 +126,14 @@ func (b Archive) Fresh(ctx context.Context, within time.Duration) error {
 	return err
 }
 
+// Made returns when the newest backup that the node knows of was made, the zero time if it knows none.
+func (b Archive) Made() time.Time {
+	if b.keeper == nil {
+		return time.Time{}
+	}
+	return b.keeper.Status().Newest.Created
+}
+
 // Revision returns the highest revision in any of the cluster's backups, or 0 if there is none.
 func (b Archive) Revision(ctx context.Context, lineage string) (int64, error) {
 	all, err := snapshot.List(ctx, b.Store, snapshot.Identity{Cluster: b.Cluster, Lineage: lineage})

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
+	"holdfast/snapshot/snapshottest"
 )
 
 // Of what no second try can restore the coordinator is told so; a store that does not answer is no such thing.
@@ -43,8 +45,13 @@ func TestBackupThatIsOfNoUse(t *testing.T) {
 	}
 }
 
+// outdated is a store that lists nothing that was put there.
+type outdated struct{ snapshot.Store }
+
+func (outdated) List(context.Context, string) ([]snapshot.Object, error) { return nil, nil }
+
 // A backup whose sidecar is cut short is not taken for none: a recovery without an operator would continue from less
-// than it may hold.
+// than it may hold. Nor is one that an outdated listing lacks.
 func TestNewestBackupThatDoesNotTell(t *testing.T) {
 	dir := t.TempDir()
 	a := Archive{Store: snapshot.NewDir(dir), Cluster: "main"}
@@ -58,6 +65,14 @@ func TestNewestBackupThatDoesNotTell(t *testing.T) {
 	}
 	if got, err := a.Newest(t.Context(), "l"); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("got %+v, %v", got, err)
+	}
+	hidden := a
+	hidden.Store = snapshot.NewDir(t.TempDir())
+	saved := snapshottest.Keep(t, hidden.Store, snapshottest.NewDB(t),
+		snapshot.Meta{Cluster: "main", Lineage: "l", Generation: 2})
+	hidden.Store = outdated{hidden.Store}
+	if got, err := hidden.Newest(t.Context(), "l"); err != nil || got.Name != saved.Name || got.Generation != 2 {
+		t.Errorf("one that is not listed: got %+v, %v", got, err)
 	}
 	var told []string
 	a.Skipped = func(lines []string) { told = lines }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/plan"
 )
 
@@ -41,7 +42,7 @@ func (c *cluster) lives(ctx context.Context, v *view) (*living, error) {
 	if at != nil {
 		return &living{Stand: *at, from: "its nodes"}, nil
 	}
-	b, age, err := c.records.Beacon(ctx, "a command of "+c.Name)
+	b, age, err := c.beacon(ctx)
 	if err != nil || b == nil || age > beaconFresh || slices.Contains(c.Overrule, b.Disk) {
 		return nil, err
 	}
@@ -52,11 +53,18 @@ func (c *cluster) lives(ctx context.Context, v *view) (*living, error) {
 	} else if at != nil {
 		return &living{Stand: *at, from: "its nodes"}, nil
 	}
-	again, _, err := c.records.Beacon(ctx, "a command of "+c.Name)
+	again, _, err := c.beacon(ctx)
 	if err != nil || again == nil || again.At.Equal(b.At) {
 		return nil, err
 	}
 	return &living{again.Stand, "the beacon in the store, which changes", true}, nil
+}
+
+// beacon reads the leader's beacon, nil if there is none, and its age by the store's clock.
+func (c *cluster) beacon(ctx context.Context) (*generations.StoredBeacon, time.Duration, error) {
+	ctx, cancel := inTime(ctx)
+	defer cancel()
+	return c.records.Beacon(ctx, "a command of "+c.Name)
 }
 
 // MayGiveUp returns an error if the cluster in the store has a leader. Such a cluster must not be given up only because

@@ -74,7 +74,7 @@ func (o Operator) Abort(ctx context.Context) error {
 		return show.NothingChanged(o.Out, fmt.Sprintf("would abort the %s, asked for by %s, if it has not passed the point "+
 			"of no return by then", known.Restore.Title(), known.Restore.By))
 	}
-	record, err := c.records.Abort(ctx, *known.Restore, plan.Abort{ID: known.Restore.ID, Why: "aborted by " + o.Name})
+	record, err := c.abort(ctx, *known.Restore, "aborted by "+o.Name)
 	if err != nil {
 		return fmt.Errorf("abort the %s: %w", known.Restore.Title(), err)
 	}
@@ -87,6 +87,13 @@ func (o Operator) Abort(ctx context.Context) error {
 	}
 	fmt.Fprintf(o.Out, "aborted the %s; the cluster continues as it was\n", known.Restore.Title())
 	return nil
+}
+
+// abort aborts an open proposal. If it was concluded before, abort returns its record.
+func (c *cluster) abort(ctx context.Context, p plan.Restore, why string) (*plan.Record, error) {
+	ctx, cancel := inTime(ctx)
+	defer cancel()
+	return c.records.Abort(ctx, p, plan.Abort{ID: p.ID, Why: why})
 }
 
 // tooLate says that a proposal which has begun a generation can no longer be aborted, and what to do instead.

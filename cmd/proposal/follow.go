@@ -17,6 +17,7 @@ import (
 const (
 	followNode  = 250 * time.Millisecond // how often the node on this machine is asked
 	followStore = 2 * time.Second        // how often the store is read
+	followLook  = 10 * time.Second       // for one read: meanwhile nothing is printed
 	followEnd   = 10 * time.Second       // for the abort when the command ends
 	// settled is how long a restored cluster may stay degraded, for the same reasons, before the command gives up.
 	settled = time.Minute
@@ -77,6 +78,8 @@ func (f *follower) follow(ctx context.Context) error {
 
 // look reads the outcome of the proposal from the store. If the store does not answer, the next look tries again.
 func (f *follower) look(ctx context.Context) (done bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, followLook)
+	defer cancel()
 	known, err := f.cluster.records.Known(ctx)
 	doubt := doubted(known, f.Generation-1)
 	switch {
@@ -101,6 +104,8 @@ func (f *follower) look(ctx context.Context) (done bool, err error) {
 // lookForBeacon is for a machine where no node answers. It is done when the leader of the new generation has written
 // its beacon into the store. Without a beacon for the time settled, it is done too, and the end was not seen.
 func (f *follower) lookForBeacon(ctx context.Context) (done bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, followLook)
+	defer cancel()
 	if b, err := f.cluster.records.LastBeacon(ctx); err != nil {
 		return false, nil // the next look tries again
 	} else if b != nil && b.Record == f.record.ID {

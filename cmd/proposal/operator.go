@@ -86,6 +86,14 @@ func (o Operator) fill(p *plan.Restore) {
 // that after some seconds without a leader.
 const mirrorTime = 30 * time.Second
 
+// storeTime limits how long a command waits for the store in each step. A step is a few small requests.
+const storeTime = 30 * time.Second
+
+// inTime returns the context for one step in the store.
+func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, storeTime, fmt.Errorf("no answer within %s", storeTime))
+}
+
 // cluster gives an operator access to a cluster: through the store, and through the node on this machine.
 type cluster struct {
 	Operator
@@ -112,6 +120,8 @@ func doubted(known plan.Store, generation uint64) error {
 // asked returns the store's ID, and what the store has about the cluster. It returns an error if it has no record of
 // it.
 func (c *cluster) asked(ctx context.Context) (id string, known plan.Store, err error) {
+	ctx, cancel := inTime(ctx)
+	defer cancel()
 	if id, err = c.records.ID(ctx); err == nil {
 		known, err = c.records.Known(ctx)
 	}

@@ -20,7 +20,9 @@ type proposal struct {
 
 // propose puts the proposal into the store. If the cluster has a leader and a node answers here, the cluster consents.
 func (p proposal) propose(ctx context.Context) error {
-	if err := p.cluster.records.Propose(ctx, p.Restore); errors.Is(err, plan.ErrConflict) {
+	put, cancel := inTime(ctx)
+	defer cancel()
+	if err := p.cluster.records.Propose(put, p.Restore); errors.Is(err, plan.ErrConflict) {
 		return fmt.Errorf("another one came first; this %s was not proposed: %w", p.Title(), err)
 	} else if errors.Is(err, generations.ErrUnsigned) {
 		return fmt.Errorf("the %s was not proposed, nothing was changed: %w", p.Title(), err)
@@ -47,18 +49,26 @@ func (p proposal) propose(ctx context.Context) error {
 			"Waiting for that, for %s at most; Ctrl-C or --abort withdraws the proposal",
 			p.Led, p.ID, config.FormatDuration(p.cluster.Timeout))
 	default:
-		why := fmt.Errorf("%s leads the cluster, which did not consent: %w", p.Led, err)
-		abort := plan.Abort{ID: p.ID, Why: "the cluster did not consent"}
-		if _, err := p.cluster.records.Abort(ctx, p.Restore, abort); err != nil {
-			return fmt.Errorf("%w; and the proposal could not be withdrawn: %w", why, err)
-		}
-		return fmt.Errorf("%w; the proposal was withdrawn, nothing was changed", why)
+		return p.withdraw(ctx, fmt.Errorf("%s leads the cluster, which did not consent: %w", p.Led, err))
 	}
 	return nil
 }
 
 func (p proposal) consented() {
 	p.cluster.say("the cluster consents: %s; --abort ends it until the point of no return", p.preparing())
+}
+
+// withdraw aborts a proposal to which the cluster did not consent, as far as is known here: the consent may have been
+// given, and its answer lost.
+func (p proposal) withdraw(ctx context.Context, why error) error {
+	record, err := p.cluster.abort(context.WithoutCancel(ctx), p.Restore, "the cluster did not consent")
+	if err != nil {
+		return fmt.Errorf("%w; and the proposal could not be withdrawn: %w", why, err)
+	}
+	if record != nil {
+		return fmt.Errorf("%w; %w", why, tooLate(*record))
+	}
+	return fmt.Errorf("%w; the proposal was withdrawn, nothing was changed", why)
 }
 
 // preparing returns a text about the first step of the proposal.

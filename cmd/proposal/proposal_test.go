@@ -94,6 +94,22 @@ func TestWithdrawFails(t *testing.T) {
 	}
 }
 
+// A proposal whose consent was given, and the answer to that lost, may be concluded by then. Then it is not withdrawn.
+func TestWithdrawTooLate(t *testing.T) {
+	o, founding, _ := restoring(t, nil)
+	p := proposed(founding, 0)
+	c := o.cluster()
+	record := concludedOf(p, founding)
+	if err := errors.Join(c.records.Propose(t.Context(), p), c.records.Conclude(t.Context(), record)); err != nil {
+		t.Fatal(err)
+	}
+	err := proposal{p, c}.withdraw(t.Context(), errors.New("no answer"))
+	if err == nil || !strings.Contains(err.Error(), "no answer; too late: ") ||
+		strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // putsOnce is a store that takes one more object.
 type putsOnce struct {
 	snapshot.Store

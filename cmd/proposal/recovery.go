@@ -56,15 +56,25 @@ func (s *recovery) weigh(ctx context.Context, store snapshot.Store) {
 	ctx, cancel := context.WithTimeout(ctx, weighTime)
 	defer cancel()
 	all, err := snapshot.List(ctx, store, snapshot.Identity{Cluster: s.Record.Cluster, Lineage: s.Record.Lineage()})
+	now := time.Now()
 	if err == nil {
 		err = snapshot.Untold(all)
 	}
+	// One that cannot be restored matters only if it holds more than the survivor.
+	if most, ok := snapshot.Newest(snapshot.AsSaved(all), now); err == nil && ok && most.Ordered() && s.beyond(most) {
+		err = snapshot.Doubt(all, now)
+	}
 	if err != nil {
 		s.NoBackup = err.Error()
-	} else if newest, ok := snapshot.Newest(all, time.Now()); ok {
+	} else if newest, ok := snapshot.Newest(all, now); ok {
 		s.Backup = &newest
 	}
 	s.compare()
+}
+
+// beyond reports whether a backup holds more than the chosen survivor.
+func (s *recovery) beyond(b snapshot.Backup) bool {
+	return node.StandOf(b).Beyond(s.Record.Generation, s.Revisions[s.Chosen.Slot])
 }
 
 // compare sets More. It stays empty if there is no backup, or the backup has no generation.
@@ -74,7 +84,7 @@ func (s *recovery) compare() {
 	case s.NoBackup != "":
 		s.More = moreUnknown
 	case s.Backup == nil || !s.Backup.Ordered():
-	case node.StandOf(*s.Backup).Beyond(s.Record.Generation, s.Revisions[s.Chosen.Slot]):
+	case s.beyond(*s.Backup):
 		s.More = moreBackup
 	default:
 		s.More = moreSurvivor

@@ -111,6 +111,29 @@ func TestRecoverWithoutTheListing(t *testing.T) {
 	}
 }
 
+// outdated is a store that lists nothing that was put there.
+type outdated struct{ snapshot.Store }
+
+func (outdated) List(context.Context, string) ([]snapshot.Object, error) { return nil, nil }
+
+// A listing that lacks the newest backup does not hide that it holds more than the survivor. One that holds no more does
+// not matter.
+func TestRecoverBehindAnOutdatedListing(t *testing.T) {
+	dir := snapshot.NewDir(t.TempDir())
+	db := snapshottest.NewDB(t)
+	for range 9 {
+		db.Put("a", "1")
+	}
+	saved := snapshottest.Keep(t, dir, db, snapshot.Meta{Cluster: "main", Generation: 2})
+	for behind, want := range map[int64]string{1: moreUnknown, 0: ""} {
+		s := survivorOf(nil)
+		s.Revisions["c"] = saved.Content.Revision - behind
+		if s.weigh(t.Context(), outdated{dir}); s.More != want || (s.poorer("c") != nil) != (want != "") {
+			t.Errorf("%d revisions behind: got %q, %s, %v", behind, s.More, s.NoBackup, s.poorer("c"))
+		}
+	}
+}
+
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // made returns a good backup of our cluster that is so old at noon.

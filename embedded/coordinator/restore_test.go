@@ -25,6 +25,7 @@ type backups struct {
 	hang    bool // a fetch lasts until it is cancelled
 	fresh   int  // how often a fresh one was requested
 	freshIn time.Duration
+	made    time.Time
 	stand   plan.BackupStand // the newest
 	newest  int              // how often the newest was requested
 }
@@ -60,6 +61,11 @@ func (b *backups) Fresh(ctx context.Context, _ time.Duration) error {
 	case <-time.After(in):
 		return nil
 	}
+}
+func (b *backups) Made() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.made
 }
 func (b *backups) Revision(context.Context, string) (int64, error) { return 70, nil }
 func (b *backups) Newest(ctx context.Context, _ string) (plan.BackupStand, error) {
@@ -439,14 +445,21 @@ func TestReplaceGoesOnWithoutABackup(t *testing.T) {
 		c := w.coordinator("a", "b", "c")
 		stop := live(t, c)
 		time.Sleep(2 * time.Minute)
+		if got := c.Now().Findings(); len(got) != 1 || !strings.Contains(got[0].Text, "no backup could be made") {
+			t.Errorf("problems: %v", got)
+		}
+		w.backups.mu.Lock()
+		w.backups.made = time.Now() // by the schedule
+		w.backups.mu.Unlock()
+		time.Sleep(time.Minute)
+		if got := c.Now().Findings(); len(got) != 0 {
+			t.Errorf("problems after a backup: %v", got)
+		}
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
 		if len(w.removed) == 0 || w.backups.fresh != 1 {
 			t.Errorf("removed %d, a backup was tried %d times; want some and once", len(w.removed), w.backups.fresh)
-		}
-		if got := c.Now().Findings(); len(got) != 1 || !strings.Contains(got[0].Text, "no backup could be made") {
-			t.Errorf("problems: %v", got)
 		}
 	})
 }

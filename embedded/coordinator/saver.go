@@ -16,19 +16,31 @@ const (
 	saveMember   = 30 * time.Second // and before a change of the members
 )
 
+// The changes of the cluster before which there must be a recent backup.
+const (
+	beforeRestore = "restore"
+	beforeMember  = "change of the members"
+)
+
 // saver makes sure that there is a recent backup before a change of the cluster.
 type saver struct {
 	env
 
 	mu      sync.Mutex
 	unsaved string    // why no backup was made before the last change
+	tried   time.Time // when that was found; zero for a restore, before which no later backup leads back
 	retry   time.Time // when the next attempt may be made
 }
 
-// problem is why no backup could be made before the last change, "" if one was.
+// problem is why no backup could be made before the last change, "" if one was. A later backup makes up for one that is
+// missing before a change of the members.
 func (s *saver) problem() string {
+	made := s.world.Backups.Made()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.tried.IsZero() && made.After(s.tried) {
+		s.unsaved, s.tried = "", time.Time{}
+	}
 	return s.unsaved
 }
 
@@ -48,10 +60,13 @@ func (s *saver) fresh(ctx context.Context, before string, within, wait time.Dura
 		return
 	}
 	s.mu.Lock()
-	s.unsaved = ""
+	s.unsaved, s.tried = "", time.Time{}
 	if err != nil {
-		s.unsaved = fmt.Sprintf("no backup could be made before the last %s: %v", before, err)
-		s.retry = time.Now().Add(freshMember)
+		now := time.Now()
+		s.unsaved, s.retry = fmt.Sprintf("no backup could be made before the last %s: %v", before, err), now.Add(freshMember)
+		if before != beforeRestore {
+			s.tried = now
+		}
 	}
 	s.mu.Unlock()
 	if err != nil {

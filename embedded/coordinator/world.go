@@ -283,6 +283,9 @@ type Backups interface {
 	Fetch(ctx context.Context, name, path string, progress func(Progress)) (Backup, error)
 	// Fresh makes sure that there is a backup that is at most within old.
 	Fresh(ctx context.Context, within time.Duration) error
+	// Made is when the newest backup that this node knows of was made, by the clock of its node; zero if it knows none. It
+	// asks nobody.
+	Made() time.Time
 	// Revision is the highest revision of any backup, 0 if there is none.
 	Revision(ctx context.Context, lineage string) (int64, error)
 	// Newest is what the newest verified backup holds, by generation and revision; the zero value: there is none.

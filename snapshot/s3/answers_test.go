@@ -123,6 +123,36 @@ func TestOtherAnswers(t *testing.T) {
 	}
 }
 
+// TestOtherSuccess has the answers with status 200 of URLs that are not an S3 service. Only a deletion cannot be told
+// from one that was made, because its answer is empty.
+func TestOtherSuccess(t *testing.T) {
+	for name, body := range map[string]string{
+		"nothing": "", "a web page": "<html><body>Welcome</body></html>",
+		"an error": "<Error><Code>InternalError</Code></Error>",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			io.WriteString(w, body)
+		}))
+		defer server.Close()
+		s := hurried(t, "s3://bucket", server.URL)
+		for method, do := range operations {
+			err := do(t.Context(), s)
+			switch {
+			case method == "Delete":
+			case err == nil || err.Error() == "an empty list":
+				t.Errorf("%s, answered with %s: want an error, got %v", method, name, err)
+			case name != "an error" && !strings.Contains(err.Error(), server.URL+": the answer is a success, and not one of"):
+				t.Errorf("%s, answered with %s: got %v", method, name, err)
+			}
+		}
+		// More than one part.
+		if err := s.Put(t.Context(), "a", noise(large)); err == nil {
+			t.Errorf("Put of %d bytes, answered with %s: want an error", large, name)
+		}
+	}
+}
+
 func TestWrongRegion(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -182,6 +212,31 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestCrawl connects to a service that sends its answers byte by byte, and so is never silent.
+func TestCrawl(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"List", "Get"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("ETag", "x")
+				for r.Context().Err() == nil {
+					io.WriteString(w, " ")
+					w.(http.Flusher).Flush()
+					time.Sleep(5 * time.Millisecond) // the fault itself, not a synchronisation
+				}
+			}))
+			defer server.Close()
+			s := connect(t, "s3://bucket", server.URL)
+			s.Hurry(50 * time.Millisecond)
+			err := operations[method](t.Context(), s)
+			if err == nil || !strings.Contains(err.Error(), "less than 65536 bytes in 250ms") {
+				t.Errorf("want an error about the crawl, got %v", err)
+			}
+		})
+	}
+}
+
 // TestContextEndsWaiting ends the context while an operation waits for an answer, or to try again.
 func TestContextEndsWaiting(t *testing.T) {
 	for name, fault := range map[string]gateway.Fault{"answer": gateway.Stall, "retry": gateway.Answer(503, "SlowDown")} {
@@ -211,7 +266,7 @@ func TestContextEndsWaiting(t *testing.T) {
 func TestHalfListing(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, `<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>a</Key><Size>1</Size></Contents></ListBucketResult>`)
+		io.WriteString(w, `<ListBucketResult><Name>bucket</Name><IsTruncated>true</IsTruncated><Contents><Key>a</Key><Size>1</Size></Contents></ListBucketResult>`)
 	}))
 	defer server.Close()
 	if got, err := connect(t, "s3://bucket", server.URL).List(t.Context(), ""); err == nil {
@@ -223,7 +278,7 @@ func TestHalfListing(t *testing.T) {
 func TestPlainListing(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, `<ListBucketResult><Contents><Key>p/b:c</Key></Contents><Contents><Key>p/a</Key></Contents>`+
+		io.WriteString(w, `<ListBucketResult><Name>bucket</Name><Contents><Key>p/b:c</Key></Contents><Contents><Key>p/a</Key></Contents>`+
 			`<Contents><Key>p/x%2Fy</Key></Contents><Contents><Key>q/z</Key></Contents></ListBucketResult>`)
 	}))
 	defer server.Close()
@@ -238,9 +293,9 @@ func TestEncodedListing(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("encoding-type") == "url" {
-			io.WriteString(w, `<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>b%07ell</Key></Contents><Contents><Key>a%3Ab%2Fc</Key></Contents></ListBucketResult>`)
+			io.WriteString(w, `<ListBucketResult><Name>bucket</Name><EncodingType>url</EncodingType><Contents><Key>b%07ell</Key></Contents><Contents><Key>a%3Ab%2Fc</Key></Contents></ListBucketResult>`)
 		} else {
-			io.WriteString(w, `<ListBucketResult><Contents><Key>b&#x7;ell</Key></Contents><Contents><Key>a:b/c</Key></Contents></ListBucketResult>`)
+			io.WriteString(w, `<ListBucketResult><Name>bucket</Name><Contents><Key>b&#x7;ell</Key></Contents><Contents><Key>a:b/c</Key></Contents></ListBucketResult>`)
 		}
 	}))
 	defer server.Close()

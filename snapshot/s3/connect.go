@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +82,7 @@ func (s *Store) connect(ctx context.Context) (*s3.Client, error) {
 	s.client = s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = s.cfg.PathStyle
 		o.DisableLogOutputChecksumValidationSkipped = true
+		o.APIOptions = append(o.APIOptions, checkGenuine)
 		if s.cfg.Endpoint != "" {
 			o.BaseEndpoint = &s.cfg.Endpoint
 		}
@@ -117,7 +119,14 @@ func (s *Store) noted(dial dialer) dialer {
 	}
 }
 
-// watched returns a dialer whose connections fail if no byte has moved, in either direction, for stall.
+const (
+	// step is how much a slow connection must move, or its answer must end, in crawl times the time that it may be silent.
+	step  = 64 << 10
+	crawl = 5
+)
+
+// watched returns a dialer whose connections fail if no byte has moved, in either direction, for stall, or if an answer
+// crawls.
 func watched(dial dialer, stall time.Duration) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
@@ -132,19 +141,39 @@ type watchedConn struct {
 	net.Conn
 	stall   time.Duration
 	stalled atomic.Bool
+
+	mu    sync.Mutex
+	wrote time.Time // the last step that was sent
+	// read and waited are the bytes that came since then, or since the last step, and how long a reader waited for them.
+	read   int
+	waited time.Duration
 }
 
 func (c *watchedConn) Read(p []byte) (int, error) {
-	c.Conn.SetReadDeadline(time.Now().Add(c.stall)) // an error here also shows in Read
+	c.mu.Lock()
+	left := crawl*c.stall - c.waited
+	c.mu.Unlock()
+	began := time.Now()
+	c.Conn.SetReadDeadline(began.Add(min(c.stall, left))) // an error here also shows in Read
 	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wrote.After(began) {
+		began = c.wrote
+	}
+	if c.read, c.waited = c.read+n, c.waited+time.Since(began); c.read >= step {
+		c.read, c.waited = 0, 0
+	}
 	return n, c.name(err)
 }
 
 // Write also extends the time for reading, because the answer cannot come before the request has been sent.
 func (c *watchedConn) Write(p []byte) (n int, err error) {
-	const step = 64 << 10 // so that a slow connection does not look stalled
-	for {
-		c.Conn.SetDeadline(time.Now().Add(c.stall))
+	for { // in steps, so that a slow connection does not look stalled
+		c.mu.Lock()
+		c.wrote, c.read, c.waited = time.Now(), 0, 0
+		c.Conn.SetDeadline(c.wrote.Add(c.stall))
+		c.mu.Unlock()
 		m, err := c.Conn.Write(p[n:min(n+step, len(p))])
 		if n += m; err != nil || n == len(p) {
 			return n, c.name(err)
@@ -158,7 +187,8 @@ func (c *watchedConn) name(err error) error {
 		c.stalled.Store(true)
 	}
 	if err != nil && c.stalled.Load() {
-		return fmt.Errorf("nothing moved on the connection for %s: %w", c.stall, os.ErrDeadlineExceeded)
+		return fmt.Errorf("nothing moved on the connection for %s, or less than %d bytes in %s: %w", c.stall, step,
+			crawl*c.stall, os.ErrDeadlineExceeded)
 	}
 	return err
 }

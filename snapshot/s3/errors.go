@@ -129,6 +129,9 @@ func words(err error) string {
 	if sent, ok := errors.AsType[*url.Error](err); ok {
 		return sent.Err.Error()
 	}
+	if other, ok := errors.AsType[notS3](err); ok {
+		return other.Error()
+	}
 	if op, ok := errors.AsType[*smithy.OperationError](err); ok {
 		return op.Err.Error()
 	}

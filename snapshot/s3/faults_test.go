@@ -128,7 +128,7 @@ func throttling(t *testing.T, g *gateway.Gateway) {
 func slowAnswers(t *testing.T, g *gateway.Gateway) {
 	s, p, _ := behind(t, g)
 	s.Hurry(time.Second)
-	text := strings.Repeat("0123456789", 100)
+	text := strings.Repeat("0123456789", 50)
 	p.Set(func(p *gateway.Proxy, w http.ResponseWriter, r *http.Request) bool {
 		answer := p.Forward(r)
 		defer answer.Body.Close()

@@ -26,7 +26,7 @@ func TestEndlessListing(t *testing.T) {
 		}
 		pages++
 		fmt.Fprintf(&b, "<IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>", pages)
-		io.WriteString(w, "<ListBucketResult>"+b.String()+"</ListBucketResult>")
+		io.WriteString(w, "<ListBucketResult><Name>bucket</Name>"+b.String()+"</ListBucketResult>")
 	}))
 	defer server.Close()
 	got, err := connect(t, "s3://bucket", server.URL).List(t.Context(), "")

@@ -1,7 +1,12 @@
 package snapshottest
 
 import (
+	"context"
+	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"holdfast/snapshot"
 )
@@ -14,3 +19,32 @@ func Backup(name string, created time.Time) snapshot.Backup {
 	b.Stored = snapshot.Stored{Codec: "zstd", Size: 1 << 20}
 	return b
 }
+
+// Keep saves a database as a node does: as a backup of the cluster, lineage and generation of m.
+func Keep(t testing.TB, store snapshot.Store, db *DB, m snapshot.Meta) snapshot.Meta {
+	t.Helper()
+	cfg := snapshot.Default()
+	cfg.Scratch = t.TempDir()
+	k := snapshot.NewKeeper(cfg, m.Cluster, snapshot.Stores{Main: store}, source{db, m}, snapshot.Options{}, nil,
+		zap.NewNop(), prometheus.NewRegistry())
+	saved, err := k.Save(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return saved
+}
+
+// source is a member that serves db.
+type source struct {
+	db *DB
+	m  snapshot.Meta
+}
+
+func (s source) Begin(context.Context) (snapshot.Tx, snapshot.Meta, error) {
+	return s.db.Begin(), s.m, nil
+}
+func (s source) Identity() snapshot.Identity {
+	return snapshot.Identity{Cluster: s.m.Cluster, Lineage: s.m.Lineage}
+}
+func (source) Leader() bool { return true }
+func (source) Hold() string { return "" }

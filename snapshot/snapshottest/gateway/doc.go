@@ -1,7 +1,8 @@
 // Package gateway gives tests a real S3 server: versitygw, on loopback, on a directory of the test. It is built once
 // per machine from the module in versitygw/, which pins it and all its dependencies.
 //
-// [Proxy] is between a client and the gateway, and simulates faults of networks and of overloaded services.
+// [Proxy] is between a client and the gateway, and simulates faults of networks and of overloaded services. [Liar]
+// mixes them with listings that are not what the bucket holds.
 //
 // # How versitygw v1.8.0 differs from S3
 //
