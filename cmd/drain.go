@@ -28,8 +28,9 @@ func newDrainCommand() *cobra.Command {
 			"restart of the process, starts the member again; the lock is released when the member has caught up. If\n" +
 			"the node never comes back, the lock expires after stop.hold.\n\n" +
 			"It is refused while another member is down on purpose, while a learner catches up, while a restore is\n" +
-			"under way, and when no majority of the voters would be left. The exit code is 0 when the member is down\n" +
-			"(with --dry-run: when it could be), and 1 when it was refused.",
+			"under way, and when no majority of the voters would be left. If the others do not serve without the member,\n" +
+			"it is started again. The exit code is 0 when the member is down (with --dry-run: when it could be), and 1\n" +
+			"when it was refused or started again.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := atLeast("wait", 0, wait); err != nil {
