@@ -769,3 +769,17 @@ func TestKeptFromTheQuorum(t *testing.T) {
 		}
 	}
 }
+
+// A majority that runs and is only cut off from each other must not be advised to give up a member.
+func TestCutOffFromEachOther(t *testing.T) {
+	f := sound()
+	f.lose(2)
+	f.leaderless(60)
+	f.node(1).Checkup.Near = []uint64{1} // the connection is cut in one direction only
+	all := f.Judge([]string{"a", "b", "c"})
+	i := slices.IndexFunc(all, func(f Finding) bool { return f.Code == QuorumLost })
+	const want = "No recovery is needed while a, b run (n1 does not reach n2): open the peer port between their nodes, "
+	if i < 0 || !strings.HasPrefix(all[i].Do, want) || strings.Contains(all[i].Do, "`holdfast recover`") {
+		t.Errorf("got %+v, want %q", all, want)
+	}
+}
