@@ -30,7 +30,8 @@ func newTLSRotateCommand() *cobra.Command {
 			"--now and --drop-old first say what will be refused, from when, and which clients are affected.\n" +
 			"`holdfast status` and `holdfast tls show` say what the rotation waits for. Run the command on any node\n" +
 			"of the cluster.",
-		Args: cobra.NoArgs,
+		Args: notBoth("now", "drop-old",
+			"the old authorities can be dropped only after the new ones sign and every node has renewed its certificates"),
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			rotate := func(dry bool) (a node.Rotated, err error) {
 				q := url.Values{"now": {fmt.Sprint(now)}, "drop-old": {fmt.Sprint(dropOld)}, "dry": {fmt.Sprint(dry)}}
@@ -65,7 +66,6 @@ func newTLSRotateCommand() *cobra.Command {
 		"let the new authorities sign as soon as all members trust them, whatever clients do")
 	c.Flags().BoolVar(&dropOld, "drop-old", false, "after a rotation: refuse clients' certificates of the old authorities")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	c.MarkFlagsMutuallyExclusive("now", "drop-old")
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }

@@ -27,7 +27,7 @@ func newTLSBundleCommand() *cobra.Command {
 			"With tls.mode auto they are read from the backup store or, if it does not answer, from this node's copy;\n" +
 			"with ca and files, from the configured files. With control.remote.address, a node on another machine\n" +
 			"gives the clients' authorities to anyone with a client's certificate.",
-		Args: cobra.NoArgs,
+		Args: notBoth("out", "peers", "with --out both bundles are written"),
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
 			a, problem, err := certificates.Trusted(c.Context(), loaded.Config)
 			if err != nil {
@@ -73,7 +73,6 @@ func newTLSBundleCommand() *cobra.Command {
 	addClientFlags(c.Flags(), shownForStores...)
 	c.Flags().StringVar(&out, "out", "", "write both bundles to this `directory` instead of standard output")
 	c.Flags().BoolVar(&peers, "peers", false, "write the peers' authorities, which no client needs, instead of the clients'")
-	c.MarkFlagsMutuallyExclusive("out", "peers")
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }
