@@ -58,7 +58,7 @@ func (f *Facts) Judge(wanted []string) []Finding {
 		all.judgeOperator(&found)
 	}
 	if f.Store != nil {
-		f.Store.judge(&found, f.elsewhere())
+		f.Store.judge(&found, f.elsewhere(), f.doubted())
 	}
 	f.kubernetes(&found)
 	return ordered(found)
@@ -100,6 +100,15 @@ func (f *Facts) elsewhere() string {
 		}
 	}
 	return strings.Join(others, ", ")
+}
+
+// doubted reports whether the node that saves has found a backup in the asked node's store that is in doubt. Such a
+// backup is damaged, and has a finding of its own.
+func (f *Facts) doubted() bool {
+	self := f.Status.Self()
+	return self != nil && slices.ContainsFunc(f.Status.Nodes, func(n NodeStatus) bool {
+		return n.Reached && n.Store == self.Store && n.Backup != nil && n.Backup.Leading && n.Backup.Doubt != ""
+	})
 }
 
 // offline reports that no node answers on this machine. That is no problem unless a process is there and hangs.
