@@ -253,8 +253,8 @@ func PauseText(p plan.Pause, now time.Time) string {
 	return text + "; `holdfast resume` ends it"
 }
 
-// judge reports what is wrong with the content of a store. elsewhere names other nodes' backups in other stores. doubted
-// says that one of the damaged backups has a finding already.
+// judge reports what is wrong with the content of a store. elsewhere names other nodes' backups in other stores.
+// doubted says that one of the damaged backups has a finding already.
 func (h *Holdings) judge(out *findings, elsewhere string, doubted bool) {
 	if h.Err != "" {
 		out.unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).
