@@ -120,3 +120,16 @@ var shownForStores = []string{
 // providerFlags are the keys that matter to a command on volumes.
 var providerFlags = []string{"volume.provider", "volume.local.root", "volume.local.directory", "volume.ebs.tags",
 	"volume.ebs.kubernetes-cluster", "volume.ebs.region", "volume.ebs.endpoint"}
+
+// notBoth accepts no arguments, and not both of two flags. cobra's own check of that is no usage error.
+func notBoth(one, other, why string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := cobra.NoArgs(c, args); err != nil {
+			return err
+		}
+		if c.Flags().Changed(one) && c.Flags().Changed(other) {
+			return fmt.Errorf("say --%s or --%s, not both: %s", one, other, why)
+		}
+		return nil
+	}
+}

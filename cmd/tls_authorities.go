@@ -22,7 +22,8 @@ func newTLSRotateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rotate-ca [--now | --drop-old]",
 		Short: "Replace the certificate authorities of tls.mode auto",
-		Args:  cobra.NoArgs,
+		Args: notBoth("now", "drop-old",
+			"the old authorities can be dropped only after the new ones sign and every node has renewed its certificates"),
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			rotate := func(dry bool) (a node.Rotated, err error) {
 				q := url.Values{"now": {fmt.Sprint(now)}, "drop-old": {fmt.Sprint(dropOld)}, "dry": {fmt.Sprint(dry)}}
@@ -57,7 +58,6 @@ func newTLSRotateCommand() *cobra.Command {
 		"let the new authorities sign as soon as all members trust them, whatever clients do")
 	c.Flags().BoolVar(&dropOld, "drop-old", false, "after a rotation: refuse clients' certificates of the old authorities")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	c.MarkFlagsMutuallyExclusive("now", "drop-old")
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }
@@ -106,7 +106,7 @@ func newTLSBundleCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bundle",
 		Short: "Write the authorities' certificates, without keys, to hand out to clients",
-		Args:  cobra.NoArgs,
+		Args:  notBoth("out", "peers", "with --out both bundles are written"),
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
 			a, problem, err := certificates.Trusted(c.Context(), loaded.Config)
 			if err != nil {
@@ -152,7 +152,6 @@ func newTLSBundleCommand() *cobra.Command {
 	addClientFlags(c.Flags(), shownForStores...)
 	c.Flags().StringVar(&out, "out", "", "write both bundles to this `directory` instead of standard output")
 	c.Flags().BoolVar(&peers, "peers", false, "write the peers' authorities, which no client needs, instead of the clients'")
-	c.MarkFlagsMutuallyExclusive("out", "peers")
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }

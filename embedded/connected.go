@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"reflect"
 	"sync"
 	"time"
@@ -28,11 +29,52 @@ func (c Cluster) Connected(id uint64) (since time.Time, ok bool) {
 		l.answers.forget()
 		return since, ok
 	}
-	election := time.Duration(srv.Cfg.ElectionTicks) * time.Duration(srv.Cfg.TickMs) * time.Millisecond
-	if l.answers.missing(of, received(of), election) {
+	if l.answers.missing(of, received(of), electionTimeout(srv)) {
 		return time.Time{}, false
 	}
 	return since, ok
+}
+
+// Heard returns the members that have answered this leader since the call, nil unless it leads. It waits for those that
+// count as connected, for less than the one election timeout for which raft itself still counts a silent member.
+// Connected takes longer to tell, because there a slow member must not lose its place.
+func (c Cluster) Heard(ctx context.Context) (ids []uint64) {
+	l, err := c.running()
+	if err != nil {
+		return nil
+	}
+	srv := l.etcd.Server
+	marks := map[types.ID]float64{}
+	for _, m := range c.list() {
+		if _, ok := c.Connected(uint64(m.ID)); ok {
+			marks[m.ID] = received(m.ID)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, electionTimeout(srv)*3/4)
+	defer cancel()
+	for srv.Leader() == srv.MemberID() {
+		for id, mark := range marks {
+			if received(id) != mark {
+				ids = append(ids, uint64(id))
+				delete(marks, id)
+			}
+		}
+		if len(marks) == 0 || ctx.Err() != nil {
+			return ids
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(heardPoll):
+		}
+	}
+	return nil
+}
+
+// heardPoll is how often Heard looks. Heartbeats are 100 ms apart by default.
+const heardPoll = 10 * time.Millisecond
+
+func electionTimeout(srv *etcdserver.EtcdServer) time.Duration {
+	return time.Duration(srv.Cfg.ElectionTicks) * time.Duration(srv.Cfg.TickMs) * time.Millisecond
 }
 
 // answers tracks for how long each member has not answered the leader's heartbeats. It looks at the counter of the

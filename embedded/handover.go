@@ -49,8 +49,7 @@ func transferLeadership(ctx context.Context, srv *etcdserver.EtcdServer) error {
 // moveLeader tries one heir as long as the heir and a quorum are connected, no other member leads, and raft tries. Raft
 // gives a hand-over up after an election timeout and reports that to nobody.
 func moveLeader(ctx context.Context, srv *etcdserver.EtcdServer, heir types.ID) error {
-	election := time.Duration(srv.Cfg.ElectionTicks) * time.Duration(srv.Cfg.TickMs) * time.Millisecond
-	ctx, cancel := context.WithTimeout(ctx, 2*election)
+	ctx, cancel := context.WithTimeout(ctx, 2*electionTimeout(srv))
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel()

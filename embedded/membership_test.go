@@ -261,8 +261,19 @@ func TestConnectedAnswers(t *testing.T) {
 	for _, n := range []*node{leader, other} {
 		await(t, "all are connected", func() bool { return connected(n) })
 	}
+	all := []uint64{id, other.Status().ID}
+	slices.Sort(all)
+	if got := slices.Sorted(slices.Values(leader.Heard(soon(t)))); !slices.Equal(got, all) {
+		t.Errorf("heard: got %v, want %v", got, all)
+	}
+	if got := other.Heard(soon(t)); got != nil {
+		t.Errorf("a follower heard %v", got)
+	}
 	transport := raftTransport(mute.current().etcd.Server).(rafthttp.Pausable)
 	transport.Pause()
+	if got := leader.Heard(soon(t)); !connected(leader) || !slices.Equal(got, []uint64{other.Status().ID}) {
+		t.Errorf("just muted: connected %t, heard %v", connected(leader), got)
+	}
 	await(t, "the leader counts it no more", func() bool {
 		if !connected(other) {
 			t.Fatal("connected: a follower wants to be answered")

@@ -94,8 +94,10 @@ var mutants = []mutanttest.Mutant{
 	id = 1
 	if a.of == nil {`, Test: "TestAnswers", Says: "answers: after 0s with 4 missing is false"},
 	{Name: "count the connections of a suspended process", File: "connected.go",
-		Old: `if l.answers.missing(of, received(of), election) {`, New: `if l.answers.missing(of, unknown, election) {`,
+		Old: `missing(of, received(of), electionTimeout(srv))`, New: `missing(of, unknown, electionTimeout(srv))`,
 		Test: "TestConnectedAnswers", Says: "timed out waiting: the leader counts it no more"},
+	{Name: "what was heard before the question counts", File: "connected.go", Old: `= received(m.ID)`, New: `= -7`,
+		Test: "TestConnectedAnswers", Says: "just muted: connected true"},
 	{Name: "a follower wants to be answered", File: "connected.go", Old: `if srv.Leader() != srv.MemberID() {`,
 		New: `if srv.Leader() == 0 {`, Test: "TestConnectedAnswers", Says: "connected: a follower wants to be answered"},
 	{Name: "another leader's silence", File: "campaign.go", Old: `if of != p.of {`, New: `if p.of == 0 {`,

@@ -124,8 +124,8 @@ func TestTwoStopsAtOnce(t *testing.T) {
 }
 
 // The leader is drained under load, with authentication enabled. The others continue, the node stays in the gossip, no
-// other member can be drained meanwhile, and undrain brings it back. With a member dead, a drain is refused unless it
-// is forced.
+// other member can be drained meanwhile, and undrain brings it back. With a member suspended a moment ago, a drain is
+// refused; with a member dead, too, unless it is forced.
 func TestDrain(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -162,6 +162,16 @@ func TestDrain(t *testing.T) {
 	if out := other.Command("undrain"); out.Code != 0 {
 		t.Fatalf("undrain: %+v", out)
 	}
+	c.Healthy()
+	unlocked(c)
+
+	mute, leader := c.Nodes[0], c.Leader()
+	if mute == leader {
+		mute = c.Nodes[1]
+	}
+	mute.Signal(syscall.SIGSTOP) // its connections stay open
+	drain(t, leader, 1, "is not connected: without")
+	mute.Signal(syscall.SIGCONT)
 	c.Healthy()
 	unlocked(c)
 

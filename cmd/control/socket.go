@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -94,8 +95,31 @@ func (s *socket) Close() error {
 	return s.listen.Close()
 }
 
+// lockWait bounds the wait for another process that makes its socket, which takes a moment.
+const lockWait = 5 * time.Second
+
+// lock takes the lock on a directory, which its closing releases.
+func lock(dir *os.File) error {
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) || time.Since(begin) > lockWait {
+			return err
+		}
+	}
+}
+
 // listenUnix listens on a socket. It replaces a socket that no process uses any more. The file outlives the listener.
+// The directory is locked meanwhile: of two processes that find the same stale socket, the second would otherwise
+// replace the one that the first has just made.
 func listenUnix(path string) (*net.UnixListener, fs.FileInfo, error) {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, nil, fmt.Errorf("control.socket: %w", err)
+	}
+	defer dir.Close()
+	if err := lock(dir); err != nil {
+		return nil, nil, fmt.Errorf("control.socket: lock the directory of %s: %w", path, err)
+	}
 	at := &net.UnixAddr{Name: path, Net: "unix"}
 	l, err := net.ListenUnix("unix", at)
 	if errors.Is(err, syscall.EADDRINUSE) {

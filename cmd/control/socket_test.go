@@ -145,3 +145,44 @@ func TestSocketOfASuspendedProcess(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Of processes that start at once on one stale socket, exactly one gets it, and the others say so.
+func TestStaleSocketHasOneHeir(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.sock")
+	for round := range 50 {
+		stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stale.SetUnlinkOnClose(false)
+		if err := stale.Close(); err != nil {
+			t.Fatal(err)
+		}
+		const processes = 4
+		got := make(chan *socket, processes)
+		errs := make(chan error, processes)
+		for range processes {
+			go func() {
+				s, err := listenAt(path, zap.NewNop())
+				got <- s
+				errs <- err
+			}()
+		}
+		won := 0
+		var heir *socket
+		for range processes {
+			if s := <-got; s != nil {
+				won, heir = won+1, s
+			}
+			if err := <-errs; err != nil && !strings.Contains(err.Error(), "another process serves") {
+				t.Errorf("round %d: %v", round, err)
+			}
+		}
+		if won != 1 {
+			t.Fatalf("round %d: %d of %d serve", round, won, processes)
+		}
+		if err := heir.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

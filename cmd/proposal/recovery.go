@@ -202,6 +202,9 @@ func (s recovery) text(survivor string, act bool) string {
 	if len(s.Declare) > 0 {
 		fmt.Fprintf(&b, "%s must be declared lost: if one of them is alive after all, what it acknowledges alone is not in "+
 			"the cluster\n", strings.Join(s.Declare, ", "))
+		if s.Majority() {
+			b.WriteString("but a majority of the voters is here: if their nodes reach each other, nothing has to be lost\n")
+		}
 	}
 	if !act {
 		fmt.Fprintf(&b, "\nnothing was changed; to do it: %s\n", s.command(survivor))

@@ -24,6 +24,8 @@ func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byt
 		o, _ := c.observer.observe()
 		o.Member.Defragging = o.Member.Defragging || c.upkeep.asks()
 		answer, err = c.announcer.encode(o, false)
+	case askWhoAnswers:
+		answer, err = c.announcer.encode(c.observer.hear(ctx), false)
 	default:
 		return nil, false, nil
 	}

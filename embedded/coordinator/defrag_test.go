@@ -67,7 +67,14 @@ func (w *world) Disarm(context.Context) error {
 	return nil
 }
 
-func (w *world) TransferLeadership(context.Context) error { return nil }
+func (w *world) TransferLeadership(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.heir != nil {
+		w.heir()
+	}
+	return nil
+}
 
 // caring runs a node for an hour, as the only member, after it serves and change has set up its database.
 func caring(t *testing.T, change func(w *world)) (w *world, now Situation) {

@@ -33,9 +33,14 @@ type drained struct {
 	value []byte // of the disruption lock that is kept meanwhile; nil: none
 }
 
+// drainProof bounds how long a drain waits for the others to show that they serve without this member. A leader that
+// stays shows it with its next heartbeats; an election takes a second or two.
+const drainProof = 10 * time.Second
+
 // Drain stops etcd on this node until Undrain or a restart of the process; the node stays in the gossip and keeps its
 // volume. It takes the disruption lock, hands the leadership over, and keeps the lock while the member is down. If that
-// would put the cluster at risk, it does nothing and reports why, unless it is forced.
+// would put the cluster at risk, it stops nothing and reports why; if the others then do not serve without the member,
+// it lets etcd start again. Neither holds if it is forced.
 func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport, error) {
 	if err := c.beginDrain(ctx); err != nil {
 		return DrainReport{}, err
@@ -48,6 +53,9 @@ func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport,
 		return report, nil
 	}
 	value, risk := c.turn.ask(ctx, "drain")
+	if risk == "" {
+		risk = c.turn.cede(ctx)
+	}
 	report.Risk = risk
 	if report.Risk != "" && !how.Force {
 		c.turn.unlock(ctx, value)
@@ -55,7 +63,8 @@ func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport,
 	}
 	c.lg.Warn("draining, as an operator has ordered", zap.String("slot", report.Slot), zap.Bool("force", how.Force),
 		zap.String("risk", report.Risk))
-	if o, _ := c.turn.observer.observe(); o.Returning() { // the next process must not take the cluster for wholly ours
+	o, _ := c.turn.observer.observe()
+	if o.Returning() { // the next process must not take the cluster for wholly ours
 		if err := c.holding.record(plan.Action{Kind: plan.Note, Return: true}); err != nil {
 			c.turn.unlock(ctx, value)
 			return report, fmt.Errorf("note that the cluster goes back: %w", err)
@@ -66,8 +75,28 @@ func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport,
 		c.holding.setDrained(drained{})
 		return report, fmt.Errorf("stop etcd: %w", err)
 	}
+	if lacks := c.turn.lacks(context.WithoutCancel(ctx), o); lacks != "" && !how.Force {
+		c.holding.setDrained(drained{})
+		c.lg.Error("starting etcd again: the others do not serve without it", zap.String("risk", lacks))
+		return report, fmt.Errorf("the others did not serve without this member, so etcd starts again here: %s", lacks)
+	}
 	report.Drained = true
 	return report, nil
+}
+
+// lacks returns "" as soon as a leader reports that it hears enough voters without this member, which has stopped. o is
+// from before that. Otherwise it says what is missing, after drainProof. Where another program runs voters, any of them
+// may lead, and nobody reports it.
+func (t *turn) lacks(ctx context.Context, o plan.Observation) (risk string) {
+	ctx, cancel := context.WithTimeout(ctx, drainProof)
+	defer cancel()
+	for len(o.Foreign()) == 0 && !t.observer.ends() {
+		risk = o.Disruption(t.leaderSees(ctx, o))
+		if risk == "" || !every(ctx, drainProof/50) {
+			return risk
+		}
+	}
+	return ""
 }
 
 // Undrain lets etcd start again; dry only checks whether it would. The disruption lock is returned when the member

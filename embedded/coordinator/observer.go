@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -80,6 +81,14 @@ func (ob *observer) observe() (o plan.Observation, ended error) {
 		o, ended = ob.gather(ob.world.Mesh.Nodes(false))
 	}
 	return o, ended
+}
+
+// hear observes as the leader, for whom only members that have answered since the call count as connected.
+func (ob *observer) hear(ctx context.Context) plan.Observation {
+	answered := ob.world.Etcd.Heard(ctx)
+	o, _ := ob.observe()
+	o.Member = o.Member.Heard(answered)
+	return o
 }
 
 func (ob *observer) gather(nodes []Node) (o plan.Observation, ended error) {

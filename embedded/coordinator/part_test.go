@@ -39,6 +39,29 @@ func (w *world) company(t *testing.T, tell func(f *plan.Facts)) {
 	}
 }
 
+// heirLeads makes b on n2 lead after a hand-over, and say which other members are connected to it. Its facts are of the
+// generation that is running here.
+func (w *world) heirLeads(t *testing.T, connected ...uint64) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, err := ReadFacts(w.nodes[0].State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Leader, f.CID, f.Members = true, 77, nil
+	for i, slot := range []string{"a", "b", "c"} {
+		id := uint64(i + 1)
+		f.Members = append(f.Members, plan.MemberInfo{ID: id, Slot: slot, Connected: slices.Contains(connected, id)})
+	}
+	state, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.says = map[string][]byte{"n2": state}
+	w.heir = func() { w.member.Leader = false }
+}
+
 func (w *world) change(f func(m *plan.Member)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,6 +203,20 @@ func TestDrainAndUndrain(t *testing.T) {
 		if r, err := drain(DrainOptions{Dry: true}); err != nil || r.Drained || r.Risk != "" || w.holder() != nil {
 			t.Errorf("dry run: got %+v, %v; lock %v", r, err, w.holder())
 		}
+		const away = "slot c on n3 is not connected"
+		w.set(func() { w.silent = []uint64{3} })
+		if r, err := drain(DrainOptions{}); err != nil || r.Drained || !strings.HasPrefix(r.Risk, away) {
+			t.Errorf("one that no longer answers: got %+v, %v", r, err)
+		}
+		w.set(func() { w.silent = nil })
+		if r, err := drain(DrainOptions{}); err != nil || r.Drained || !strings.Contains(r.Risk, "still leads") {
+			t.Errorf("no hand-over: got %+v, %v", r, err)
+		}
+		w.heirLeads(t, 1)
+		if r, err := drain(DrainOptions{}); err != nil || r.Drained || !strings.HasPrefix(r.Risk, away) {
+			t.Errorf("the heir does not hear it: got %+v, %v", r, err)
+		}
+		w.heirLeads(t, 1, 3)
 		starts := len(w.starts)
 		if r, err := drain(DrainOptions{}); err != nil || !r.Drained || r.Risk != "" {
 			t.Fatalf("got %+v, %v", r, err)
@@ -214,6 +251,34 @@ func TestDrainAndUndrain(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// If the others do not serve without the drained member, it comes back by itself, unless the operator insisted.
+func TestDrainThatCostsTheQuorum(t *testing.T) {
+	for _, force := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.coordinator("a")
+			stop := live(t, c)
+			time.Sleep(5 * time.Second)
+			w.company(t, nil)
+			w.heirLeads(t, 1, 3)
+			w.stopped = func() { w.says = nil }
+			synctest.Wait()
+			begin := time.Now()
+			r, err := c.Drain(t.Context(), DrainOptions{Force: force})
+			took := time.Since(begin)
+			time.Sleep(5 * time.Second)
+			now := c.Now()
+			if force && (err != nil || !r.Drained || now.State() != "drained") ||
+				!force && (err == nil || r.Drained || took > drainProof || now.State() != "leader" || w.holder() != nil) {
+				t.Errorf("force %t: got %+v, %v after %s; then %s, lock %v", force, r, err, took, now.State(), w.holder())
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // Another process has the name of the leading node, and the gossip takes it for the node. The leader's report on

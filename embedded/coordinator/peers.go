@@ -8,8 +8,12 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// askForFacts asks a node for its facts.
-const askForFacts = "facts"
+const (
+	// askForFacts asks a node for its facts.
+	askForFacts = "facts"
+	// askWhoAnswers asks a leader for its facts, in which only members that have just answered it count as connected.
+	askWhoAnswers = "who answers"
+)
 
 // peers asks other nodes directly, because the gossip may be out of date.
 type peers struct{ mesh Mesh }
@@ -22,7 +26,11 @@ func (ps peers) ask(ctx context.Context, node string, question []byte) ([]byte, 
 }
 
 func (ps peers) facts(ctx context.Context, node string) (f plan.Facts, err error) {
-	data, err := ps.ask(ctx, node, []byte(askForFacts))
+	return ps.tell(ctx, node, askForFacts)
+}
+
+func (ps peers) tell(ctx context.Context, node, question string) (f plan.Facts, err error) {
+	data, err := ps.ask(ctx, node, []byte(question))
 	if err != nil {
 		return f, err
 	}
@@ -31,20 +39,6 @@ func (ps peers) facts(ctx context.Context, node string) (f plan.Facts, err error
 		return f, fmt.Errorf("facts of node %s: %w", node, err)
 	}
 	return *told, nil
-}
-
-// leaderSees returns the member list as the leader reports it; nil if no leader answers.
-func (ps peers) leaderSees(ctx context.Context, o plan.Observation) []plan.MemberInfo {
-	if o.Member.Leader {
-		return o.Facts(nil).Seen()
-	}
-	for _, node := range ps.running(o) {
-		// The member that leads by now may not have announced it yet.
-		if f, err := ps.facts(ctx, node); err == nil && f.Leader && f.CID == o.Disk.ClusterID {
-			return f.Seen()
-		}
-	}
-	return nil
 }
 
 // anyLed returns a node whose member says right now that it has a leader, in the generation of a record; "" for none.

@@ -101,7 +101,7 @@ func (t *turn) inTurn(ctx context.Context, purpose string, ttl time.Duration,
 	}
 	release = func() { t.unlock(ctx, value) }
 	now, _ := t.observer.observe()
-	why := obstacle(now, t.peers.leaderSees(ctx, now))
+	why := obstacle(now, t.leaderSees(ctx, now))
 	if now.Member.Leader {
 		err = t.peers.others(ctx, now, done)
 	}
@@ -151,7 +151,35 @@ func (t *turn) ask(ctx context.Context, purpose string) (value []byte, risk stri
 // risk returns what is at risk without this member, by the leader's current report.
 func (t *turn) risk(ctx context.Context) string {
 	o, _ := t.observer.observe()
-	return o.Disruption(t.peers.leaderSees(ctx, o))
+	return o.Disruption(t.leaderSees(ctx, o))
+}
+
+// leaderSees returns the member list as the leader reports it now, with those connected that have answered it since it
+// was asked; nil if no leader answers.
+func (t *turn) leaderSees(ctx context.Context, o plan.Observation) []plan.MemberInfo {
+	if o.Member.Leader {
+		return t.observer.hear(ctx).Facts(nil).Seen()
+	}
+	for _, node := range t.peers.running(o) {
+		// The member that leads by now may not have announced it yet.
+		if f, err := t.peers.tell(ctx, node, askWhoAnswers); err == nil && f.Leader && f.CID == o.Disk.ClusterID {
+			return f.Seen()
+		}
+	}
+	return nil
+}
+
+// cede hands the leadership over if this member has it, and returns the risk as the new leader reports it: that the old
+// one hears the others does not show that they hear each other.
+func (t *turn) cede(ctx context.Context) (risk string) {
+	o, _ := t.observer.observe()
+	if !o.Member.Leader {
+		return ""
+	}
+	if err := t.stepDown(ctx, o); err != nil {
+		return err.Error()
+	}
+	return t.risk(ctx)
 }
 
 // keepLock refreshes the lock of a drained node until ctx ends. etcd does not run here, so a running member does it.

@@ -191,6 +191,9 @@ type Elections interface {
 	// see before rest is over.
 	Glance() (g plan.Glance, rest time.Duration)
 	Standing() plan.Standing
+	// Heard returns the members that have answered this leader since the call, nil unless it leads. It waits for less
+	// than an election timeout.
+	Heard(ctx context.Context) []uint64
 	// Refused dials a member's peer port, and reports whether the connection is definitely refused.
 	Refused(ctx context.Context, id uint64) bool
 	// Campaign makes the member start an election, unless its term is no longer the standing's.

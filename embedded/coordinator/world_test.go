@@ -93,6 +93,9 @@ type world struct {
 	looks      int               // at the standing
 	glances    int
 	rest       time.Duration // after a glance
+	silent     []uint64      // members that look connected and do not answer
+	heir       func()        // called when the leadership is handed over, if set
+	stopped    func()        // called when etcd has stopped, if set
 }
 
 func newWorld(t *testing.T) *world {
@@ -175,7 +178,7 @@ func (w *world) Ask(ctx context.Context, node string, question []byte) ([]byte, 
 	if w.asking != nil {
 		w.asking()
 	}
-	if said := w.says[node]; said != nil && string(question) == askForStanding {
+	if said := w.says[node]; said != nil && (string(question) == askForStanding || string(question) == askWhoAnswers) {
 		return said, nil
 	}
 	switch starts := strings.HasPrefix(string(question), askToStart); {
@@ -270,6 +273,16 @@ func (w *world) Standing() plan.Standing {
 	w.looks++
 	return w.standing
 }
+func (w *world) Heard(context.Context) (ids []uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.member.Members {
+		if w.member.Leader && m.Connected && !slices.Contains(w.silent, m.ID) {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
 func (w *world) Refused(context.Context, uint64) bool { return w.refuses } // no lock: it would hide data races between questions
 func (w *world) Campaign(_ context.Context, s plan.Standing) error {
 	w.mu.Lock()
@@ -356,6 +369,9 @@ func (w *world) Stop(_ context.Context, handOver time.Duration) error {
 	w.left, w.handed = append(w.left, string(w.locked)), append(w.handed, handOver)
 	if w.stopErr == nil {
 		w.member = plan.Member{}
+		if w.stopped != nil {
+			w.stopped()
+		}
 	}
 	return w.stopErr
 }

@@ -254,7 +254,8 @@ func PauseText(p plan.Pause, now time.Time) string {
 }
 
 // judge reports what is wrong with the content of a store. elsewhere names other nodes' backups in other stores.
-func (h *Holdings) judge(out *findings, elsewhere string) {
+// doubted says that one of the damaged backups has a finding already.
+func (h *Holdings) judge(out *findings, elsewhere string, doubted bool) {
 	if h.Err != "" {
 		out.unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).
 			then("`holdfast snapshot list` shows whether it can be read now; check snapshot.store and the access to it.")
@@ -272,7 +273,7 @@ func (h *Holdings) judge(out *findings, elsewhere string) {
 	if len(h.Skipped) > 0 {
 		out.add(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; "))
 	}
-	if h.Broken.Count > 0 {
+	if h.Broken.Count > 1 || h.Broken.Count > 0 && !doubted {
 		out.add(BackupBroken, "", "the store holds %s that cannot be used, damaged or never verified, such as %s",
 			Count(int64(h.Broken.Count), "backup"), h.Broken.Example)
 	}

@@ -58,7 +58,7 @@ func (f *Facts) Judge(wanted []string) []Finding {
 		all.judgeOperator(&found)
 	}
 	if f.Store != nil {
-		f.Store.judge(&found, f.elsewhere())
+		f.Store.judge(&found, f.elsewhere(), f.doubted())
 	}
 	f.kubernetes(&found)
 	return ordered(found)
@@ -100,6 +100,15 @@ func (f *Facts) elsewhere() string {
 		}
 	}
 	return strings.Join(others, ", ")
+}
+
+// doubted reports whether the node that saves has found a backup in the asked node's store that is in doubt. Such a
+// backup is damaged, and has a finding of its own.
+func (f *Facts) doubted() bool {
+	self := f.Status.Self()
+	return self != nil && slices.ContainsFunc(f.Status.Nodes, func(n NodeStatus) bool {
+		return n.Reached && n.Store == self.Store && n.Backup != nil && n.Backup.Leading && n.Backup.Doubt != ""
+	})
 }
 
 // offline reports that no node answers on this machine. That is no problem unless a process is there and hangs.
@@ -244,7 +253,12 @@ func (s judged) quorum(out *findings) {
 		electing = electing || n.Stall == nil && n.Etcd.Leaderless != nil && *n.Etcd.Leaderless < longElection
 	}
 	lost := func(format string, args ...any) {
-		if f := out.add(QuorumLost, "", format, args...); kept != nil {
+		f := out.add(QuorumLost, "", format, args...)
+		switch {
+		case len(running) > len(s.slots)/2: // nothing is lost that a leader needs
+			f.then("No recovery is needed while %s run%s: open the peer port between their nodes, and look for a disk that "+
+				"hangs.", strings.Join(running, ", "), s.severed())
+		case kept != nil:
 			f.then("Mend what keeps %s: the findings about that, or `holdfast status --why`, name it.",
 				strings.Join(kept, " and "))
 		}
@@ -265,6 +279,25 @@ func (s judged) quorum(out *findings) {
 		lost("%d of %d members run (%s), and none has a leader; missing: %s", len(running), len(s.slots),
 			strings.Join(running, ", "), strings.Join(away, ", "))
 	}
+}
+
+// severed names the running members that raft does not connect, in brackets; "" if none are known.
+func (s judged) severed() string {
+	var apart []string
+	for _, n := range s.Nodes {
+		for _, to := range s.Nodes {
+			c, other := n.Checkup, to.Checkup
+			if !n.Reached || !to.Reached || c == nil || other == nil || c.Member == 0 || other.Member == 0 ||
+				c.Member == other.Member || c.reaches(plan.MemberInfo{ID: other.Member}) {
+				continue
+			}
+			apart = append(apart, fmt.Sprintf("%s does not reach %s", n.Node, to.Node))
+		}
+	}
+	if apart == nil {
+		return ""
+	}
+	return " (" + strings.Join(apart, ", ") + ")"
 }
 
 // begins reports whether the asked node has just started. A node of which it has not heard may still be there.

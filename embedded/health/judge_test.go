@@ -770,3 +770,51 @@ func TestKeptFromTheQuorum(t *testing.T) {
 		}
 	}
 }
+
+// A majority that runs and is only cut off from each other must not be advised to give up a member.
+func TestCutOffFromEachOther(t *testing.T) {
+	f := sound()
+	f.lose(2)
+	f.leaderless(60)
+	f.node(1).Checkup.Near = []uint64{1} // the connection is cut in one direction only
+	all := f.Judge([]string{"a", "b", "c"})
+	i := slices.IndexFunc(all, func(f Finding) bool { return f.Code == QuorumLost })
+	const want = "No recovery is needed while a, b run (n1 does not reach n2): open the peer port between their nodes, "
+	if i < 0 || !strings.HasPrefix(all[i].Do, want) || strings.Contains(all[i].Do, "`holdfast recover`") {
+		t.Errorf("got %+v, want %q", all, want)
+	}
+}
+
+// A damaged backup that the saving node has in doubt is reported once; further ones, and those of other stores, still
+// are.
+func TestDoubtIsSaidOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(*Facts)
+		want []Code
+	}{
+		"the same":        {func(*Facts) {}, []Code{BackupDoubt}},
+		"another as well": {func(f *Facts) { f.Store.Broken.Count = 2 }, []Code{BackupDoubt, BackupBroken}},
+		"another store":   {func(f *Facts) { f.node(0).Store = "y" }, []Code{BackupDoubt, BackupBroken}},
+		"no doubt now":    {func(f *Facts) { f.node(0).Backup.Doubt = "" }, []Code{BackupBroken}},
+	} {
+		f := sound()
+		f.Status.Asked = "n2"
+		f.Store.Broken = Sample{1, "b2: torn"}
+		f.node(0).Backup.Doubt = "backup b2 does not tell what it holds: torn"
+		for i := range f.Status.Nodes {
+			f.node(i).Store = "x"
+		}
+		c.make(f)
+		var got []Code
+		for _, found := range f.Judge([]string{"a", "b", "c"}) {
+			if found.Code == BackupDoubt || found.Code == BackupBroken {
+				got = append(got, found.Code)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(c.want)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}

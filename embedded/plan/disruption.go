@@ -21,10 +21,19 @@ func (f Facts) Seen() []MemberInfo {
 	return seen
 }
 
+// Heard returns the facts of a leader for which only the members that have just answered it count as connected.
+func (m Member) Heard(ids []uint64) Member {
+	m.Members = slices.Clone(m.Members)
+	for i := range m.Members {
+		m.Members[i].Connected = m.Members[i].Connected && slices.Contains(ids, m.Members[i].ID)
+	}
+	return m
+}
+
 // Disruption says what would be at risk if this member went down on purpose now (R14), "" if nothing would. A majority
 // of all voters must stay connected without it, and no other change may be in progress. seen is what the leader has
-// just reported ([Facts.Seen]), nil if no report came. Only an answer given while this member has the lock stays valid:
-// without the lock, another member may go down on purpose at any time.
+// just reported ([Facts.Seen]), nil if no report came. It must be newer than the lock ([Member.Heard]): without the
+// lock, another member may go down on purpose at any time, and one that has just vanished still looks connected.
 func (obs Observation) Disruption(seen []MemberInfo) (risk string) {
 	o := disruption(look(&obs))
 	m := o.Member

@@ -50,6 +50,9 @@ func (o founding) begin() Action {
 			return wait("the cluster %s exists; hosts may still be taking other slots, so this blank disk does not join it "+
 				"for a moment", known.Token())
 		}
+		if why := resuming(o).noRoom(); why != "" { // a learner that cannot start would be in everyone's way
+			return wait("%s", why)
+		}
 		return Action{Kind: Vacate, Record: known,
 			Why: fmt.Sprintf("the cluster %s exists: this blank disk must be admitted to it, it founds nothing", known.Token())}
 	case me.Promise != nil && o.complete(*me.Promise):
@@ -221,6 +224,9 @@ func (o founding) found() Action {
 	if o.taking() {
 		return wait("every slot has a live, blank disk; hosts may still be taking other slots, " +
 			"so nothing is promised for a moment")
+	}
+	if why := resuming(o).noRoom(); why != "" && mine == nil {
+		return wait("%s", why)
 	}
 	target := o.target(holders)
 	if mine == nil {

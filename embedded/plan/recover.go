@@ -155,6 +155,11 @@ func (o proposals) recovery(a Action) Action {
 	if refusal != "" || len(lost) == 0 {
 		return a
 	}
+	if survey.Majority() { // they only lack each other, and giving up the rest would not change that
+		return a.but(say("a majority of the voters (%s) runs here, and has no leader: no recovery is needed while they run; "+
+			"open the peer port between their nodes, and look for a disk that hangs there: %s shows it", survey.runs(),
+			Command("status")))
+	}
 	way := say("if the disks of %s are gone for good, run %s, which continues from slot %s", strings.Join(lost, ", "),
 		command("recover --lost %s", strings.Join(lost, ",")), chosen.Slot)
 	unproven := survey.Missing(survey.gone())
@@ -165,8 +170,6 @@ func (o proposals) recovery(a Action) Action {
 	switch {
 	case !o.Config.Recovery:
 		return a.but(way)
-	case survey.majority():
-		return a.but("recovery is automatic, and waits: a majority of the voters is here, and has no leader", way)
 	case len(unproven) > 0:
 		return a.but(fmt.Sprintf("recovery is automatic, and waits: it is not proven that what %s held is gone",
 			strings.Join(unproven, ", ")), way)

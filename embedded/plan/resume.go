@@ -203,15 +203,16 @@ func (o resuming) enter() Action {
 	}
 }
 
-// noRoom says that a blank volume has no room for the first file of etcd's log, "" if it has. Without that room, etcd
-// ends the process.
+// noRoom says that the volume has no room for a new member, "" if it has. Without room for its log etcd ends the
+// process, and without its reserve the cluster would take no writes from the start.
 func (o resuming) noRoom() string {
 	r := o.Claim.Room
-	if r.Size == 0 || r.Free >= segment {
+	if r.Size == 0 || r.Free >= r.Begin() {
 		return ""
 	}
-	return fmt.Sprintf("slot %s does not start: its volume has %s, which etcd's log takes at once: make room there, or "+
-		"make it larger", o.Claim.Slot, r.needs(segment))
+	return fmt.Sprintf("slot %s does not start: its volume of %d MiB has less than %d MiB free, which etcd's log "+
+		"(%d MiB), a database and the reserve (%d MiB) need: make room there, or make it larger", o.Claim.Slot,
+		r.Size>>20, r.Begin()>>20, 2*segment>>20, r.Enough()>>20)
 }
 
 // replacedAs says why the founder that this disk was to be is no longer a member, "" if it still is.

@@ -27,6 +27,10 @@ func (r Room) Reserve() int64 { return min(max(r.Size/50, 2*segment), mostReserv
 // stop again at once. On a small volume, etcd itself leaves little more than that.
 func (r Room) Enough() int64 { return r.Reserve() + r.Reserve()/2 }
 
+// Begin is how many bytes must be free on a volume without a member: the two files that etcd's log takes at once, and
+// what must be free for writes after that, which leaves half a reserve for the database: 205 MiB at least.
+func (r Room) Begin() int64 { return 2*segment + r.Enough() }
+
 // Short reports whether the reserve is not free. before is the last answer: a short volume stays short until there is
 // enough, and while the space is unknown.
 func (r Room) Short(before bool) bool {

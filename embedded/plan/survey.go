@@ -185,15 +185,26 @@ func (s Survey) gone() []string {
 	return gone
 }
 
-// majority reports whether more than half of the listed voters are here with their data: they may elect a leader at any
+// Majority reports whether more than half of the listed voters are here with their data: they may elect a leader at any
 // moment.
-func (s Survey) majority() bool {
+func (s Survey) Majority() bool {
 	voters, here := 0, 0
 	for _, v := range s.Slots {
 		listed := v.Voter && v.Member != 0
 		voters, here = voters+boolean(listed), here+boolean(listed && v.Here)
 	}
 	return here > voters/2
+}
+
+// runs names the voters that run here with their data.
+func (s Survey) runs() string {
+	var all []string
+	for _, v := range s.Slots {
+		if v.Voter && v.Here && v.Runs {
+			all = append(all, fmt.Sprintf("slot %s on %s", v.Slot, v.Node))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // Missing returns the slots whose voters are neither here with their data nor declared lost.
@@ -304,7 +315,7 @@ func (s Survey) idle() string {
 			idle = append(idle, fmt.Sprintf("slot %s on %s", v.Slot, v.Node))
 		}
 	}
-	if !s.majority() || idle == nil {
+	if !s.Majority() || idle == nil {
 		return ""
 	}
 	return fmt.Sprintf("a majority is here, and %s does not run: %s says what keeps etcd there (%s if it is drained)",
