@@ -42,8 +42,9 @@ func (a *audience) Observers() []Meta {
 	return slices.SortedFunc(maps.Values(a.there), func(a, b Meta) int { return cmp.Compare(a.process(), b.process()) })
 }
 
-// serve tells an observer until its connection or this node ends. The error says why the observer is refused.
-func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
+// serve tells an observer until its connection or this node ends. The error says why the observer is refused; it is told
+// that, too, once it has said who it is.
+func (a *audience) serve(conn *tls.Conn, enter func() error, done <-chan struct{}) error {
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
 	msg, err := readMessage(conn, maxAround)
 	who, ok := msg.(hello)
@@ -53,7 +54,13 @@ func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 	case !ok:
 		return errHello
 	case who.Label != a.label:
-		return fmt.Errorf("%w (%q)", errCluster, who.Label)
+		err = fmt.Errorf("%w (%q)", errCluster, who.Label)
+	default:
+		err = enter()
+	}
+	if err != nil {
+		_ = write(conn, framed(encode(answer{Failed: true, Body: []byte(err.Error())})), streamTimeout)
+		return err
 	}
 	_ = conn.SetReadDeadline(time.Time{})
 	a.mu.Lock()

@@ -40,7 +40,7 @@
 // # On the wire
 //
 // With TLS every byte goes over TLS 1.3 with certificates of the mesh on both sides, which are checked again every
-// minute. A stream has a connection of its own; the packets to one address share one, and are lost rather than waited
+// minute. A stream has a connection of its own; the packets to one process share one, and are lost rather than waited
 // for. Without TLS packets go over UDP and streams over TCP, in the clear or under the keys of Config.KeyFile. All that
 // we send begins with a version. What has another version, trailing bytes or too large a size is refused whole,
 // counted, and shown by Problems; unknown fields are passed over. memberlist trusts bytes before it has authenticated
@@ -52,8 +52,10 @@
 // from its node, so it also tries the nodes that this one does not hear, and goes to one that hears more.
 //
 // Memory is bounded: 256 nodes with 64 KiB of state and 8 KiB of proof each; 512 observers, 8 at one address; 64
-// problems; 64 questions; 32 handshakes (without TLS: streams) of each address of the mesh, 8 of any other, and 32 of
-// all others; 1,024 admitted connections, and 512 that we dialled for packets; 8 invalid proofs in a message.
+// problems; 64 questions; 8 invalid proofs in a message; 512 connections that have not said what they are for, 32 from
+// one address; 1,024 admitted ones, 64 of one node; without TLS 32 streams from addresses outside the mesh, 8 from one;
+// 512 connections that we dialled for packets. What comes in beyond these bounds has the oldest one closed, so that
+// nobody is kept out by what others hold open; only observers are refused.
 //
 // # Timings, for a LAN
 //
