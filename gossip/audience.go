@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -44,7 +45,7 @@ func (a *audience) Observers() []Meta {
 
 // serve tells an observer until its connection or this node ends. The error says why the observer is refused; it is told
 // that, too, once it has said who it is.
-func (a *audience) serve(conn *tls.Conn, enter func() error, done <-chan struct{}) error {
+func (a *audience) serve(ctx context.Context, conn *tls.Conn, enter func() error) error {
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
 	msg, err := readMessage(conn, maxAround)
 	who, ok := msg.(hello)
@@ -59,7 +60,7 @@ func (a *audience) serve(conn *tls.Conn, enter func() error, done <-chan struct{
 		err = enter()
 	}
 	if err != nil {
-		_ = write(conn, framed(encode(answer{Failed: true, Body: []byte(err.Error())})), streamTimeout)
+		refuse(conn, err)
 		return err
 	}
 	_ = conn.SetReadDeadline(time.Time{})
@@ -87,7 +88,7 @@ func (a *audience) serve(conn *tls.Conn, enter func() error, done <-chan struct{
 		select {
 		case <-gone:
 			return nil
-		case <-done:
+		case <-ctx.Done():
 			return nil
 		case <-stale:
 			time.Sleep(gossipInterval) // combine changes that come together

@@ -19,6 +19,7 @@ const (
 	maxFew       = 8   // of which those of one address
 	maxObservers = 512 // observers; a larger fleet asks a few of them by DNS
 	maxOfAddress = 8   // of which those of one address
+	maxQuestions = 64  // that are answered at once
 )
 
 var (
@@ -28,7 +29,7 @@ var (
 )
 
 // doors are where connections come in, each through unproven first.
-type doors struct{ unproven, inside, strangers, observers door }
+type doors struct{ unproven, inside, strangers, observers, questions door }
 
 // newDoors has refused hear of the connections that had to yield.
 func newDoors(refused func(from net.Addr, err error)) *doors {
@@ -39,7 +40,8 @@ func newDoors(refused func(from net.Addr, err error)) *doors {
 	return &doors{unproven: door{each: maxOfOne / 2, all: maxUnproven, yield: yield},
 		inside:    door{each: maxOfOne, all: maxConns, yield: yield},
 		strangers: door{each: maxFew, all: maxStrangers, yield: yield},
-		observers: door{each: maxOfAddress, all: maxObservers}}
+		observers: door{each: maxOfAddress, all: maxObservers, full: errObservers},
+		questions: door{each: maxQuestions / 4, all: maxQuestions, full: errBusy}}
 }
 
 // door bounds open connections. At a door where they yield, the oldest one is closed for a new one: what a genuine peer
@@ -47,6 +49,7 @@ func newDoors(refused func(from net.Addr, err error)) *doors {
 type door struct {
 	each, all int // how many may be open, of one peer and together
 	yield     func(conn net.Conn)
+	full      error // why one more is refused, where none yields
 
 	mu   sync.Mutex
 	open []guest // the oldest first
@@ -58,8 +61,8 @@ type guest struct {
 	conn net.Conn
 }
 
-// enter lets a connection in, unless there is no room.
-func (d *door) enter(of string, conn net.Conn) bool {
+// enter lets a connection in, or returns why it is refused.
+func (d *door) enter(of string, conn net.Conn) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	its := func(g guest) bool { return g.of == of }
@@ -74,13 +77,13 @@ func (d *door) enter(of string, conn net.Conn) bool {
 	}
 	if n >= d.each || len(d.open) >= d.all {
 		if d.yield == nil {
-			return false
+			return d.full
 		}
 		d.yield(d.open[oldest].conn)
 		d.open = slices.Delete(d.open, oldest, oldest+1)
 	}
 	d.open = append(d.open, guest{of, conn})
-	return true
+	return nil
 }
 
 func (d *door) leave(conn net.Conn) {

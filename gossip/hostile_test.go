@@ -128,7 +128,7 @@ func TestAlteredRecordingsDoNoHarm(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
 	r, list := tapped(t, a, node("b"), 'x')
-	if err := list.SendReliable(destination(a.self, a.Address()), encode(answer{ID: 1, Body: bytes.Repeat([]byte{0xff}, 20)})); err != nil {
+	if err := list.SendReliable(destination(a.self, a.Address()), encode(answer{Body: bytes.Repeat([]byte{0xff}, 20)})); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "b has acknowledged probes", 10*time.Second, func() bool { p, _ := r.all(); return len(p) > 8 })
@@ -424,15 +424,15 @@ func TestDoor(t *testing.T) {
 	}
 	for i, c := range []struct{ of, want string }{{"a", "a0 "}, {"a", "a0 a1 "}, {"a", "a1 a2 "}, {"b", "a1 a2 b3 "}, {"a", "a2 b3 a4 "},
 		{"c", "a2 b3 a4 c5 "}, {"d", "a2 b3 a4 c5 d6 "}, {"e", "b3 a4 c5 d6 e7 "}, {"d", "a4 c5 d6 e7 d8 "}, {"d", "a4 c5 e7 d8 d9 "}} {
-		if ok := d.enter(c.of, named{name: fmt.Sprint(c.of, i)}); !ok || in() != c.want {
-			t.Errorf("%d: %v, %s are in, want %s", i, ok, in(), c.want)
+		if err := d.enter(c.of, named{name: fmt.Sprint(c.of, i)}); err != nil || in() != c.want {
+			t.Errorf("%d: %v, %s are in, want %s", i, err, in(), c.want)
 		}
 	}
-	d.yield = nil
-	if d.enter("d", named{name: "d"}) || d.enter("f", named{name: "f"}) || closed != 5 {
+	d.yield, d.full = nil, errBusy
+	if d.enter("d", named{name: "d"}) == nil || d.enter("f", named{name: "f"}) == nil || closed != 5 {
 		t.Errorf("one more was let in, or %d had to yield", closed)
 	}
-	if d.leave(named{name: "e7"}); !d.enter("f", named{name: "f"}) || in() != "a4 c5 d8 d9 f " {
+	if d.leave(named{name: "e7"}); d.enter("f", named{name: "f"}) != nil || in() != "a4 c5 d8 d9 f " {
 		t.Errorf("after one has left: %s are in", in())
 	}
 }

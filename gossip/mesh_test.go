@@ -398,7 +398,7 @@ func TestAsk(t *testing.T) {
 	if _, err := a.Ask(t.Context(), "b", []byte(long+"abc")); err == nil || !strings.Contains(err.Error(), "answer has") {
 		t.Errorf("too long an answer: got %v", err)
 	}
-	a.waiting.Range(func(id, _ any) bool { t.Errorf("question %v is left waiting", id); return true })
+	await(t, "no question is left", 5*time.Second, func() bool { return open(&a.streams.questions)+open(&b.streams.questions) == 0 })
 	b.stop()
 	if _, err := b.Ask(t.Context(), "a", nil); !errors.Is(err, errNotRunning) {
 		t.Errorf("asking after Run: got %v, want %v", err, errNotRunning)

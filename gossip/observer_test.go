@@ -229,7 +229,7 @@ func TestObserversAreBounded(t *testing.T) {
 	}
 	d := &newDoors(nil).observers
 	for i := range maxObservers + 1 {
-		if d.enter(fmt.Sprint(i), nil) != (i < maxObservers) {
+		if (d.enter(fmt.Sprint(i), nil) == nil) != (i < maxObservers) {
 			t.Errorf("observer %d: in or out?", i)
 		}
 	}

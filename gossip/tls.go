@@ -61,6 +61,7 @@ const (
 	forPackets  = "holdfast-gossip-packets/1"
 	forStream   = "holdfast-gossip-stream/1"
 	forObserver = "holdfast-gossip-observer/1"
+	forQuestion = "holdfast-gossip-question/1"
 )
 
 var (

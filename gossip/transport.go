@@ -43,6 +43,7 @@ type transport struct {
 	links
 	stream  func(to memberlist.Address, limit time.Duration) (net.Conn, error)
 	connect func(to memberlist.Address) (*tls.Conn, error) // for packets
+	ask     func(ctx context.Context, to memberlist.Address, question []byte) ([]byte, error)
 	work    sync.WaitGroup
 	stop    context.CancelFunc
 	done    <-chan struct{} // closed at Shutdown
@@ -56,9 +57,10 @@ type rules struct {
 	known func(netip.Addr) bool
 	// refused hears of what was refused, and why.
 	refused func(from net.Addr, err error)
-	// observed serves an observer that enter lets in until its connection, or this node, ends. papers are what both show.
-	observed func(conn *tls.Conn, enter func() error, done <-chan struct{}) error
-	papers   TLS
+	// papers are what is shown to others, and what they must show. observed and asked serve an observer, and a node that
+	// has a question, if enter lets them in.
+	papers          TLS
+	observed, asked func(ctx context.Context, conn *tls.Conn, enter func() error) error
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
@@ -78,6 +80,15 @@ func listen(ctx context.Context, at netip.AddrPort, r rules, over *TLS) (*transp
 	t.connect = func(to memberlist.Address) (*tls.Conn, error) {
 		conn, _, err := t.dial(open, to, forPackets, streamTimeout)
 		return conn, err
+	}
+	t.ask = func(ctx context.Context, to memberlist.Address, question []byte) ([]byte, error) {
+		if open.Err() != nil {
+			return nil, errNotRunning
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(open, cancel)()
+		return t.question(ctx, to, question)
 	}
 	t.work.Go(func() { t.accept(open) })
 	if t.udp != nil {
@@ -117,7 +128,7 @@ func localAddr(at netip.AddrPort) net.Addr {
 // dial opens a connection to a node over TLS. No other one may answer. Of a seed memberlist does not know the name.
 func (t *transport) dial(ctx context.Context, to memberlist.Address, protocol string, limit time.Duration) (*tls.Conn,
 	Speaker, error) {
-	conn, from, err := t.tls.dial(ctx, t.dialer, to.Addr, protocol, limit)
+	conn, from, err := t.papers.dial(ctx, t.dialer, to.Addr, protocol, limit)
 	node, _, known := strings.Cut(to.Name, "#")
 	if err == nil && (from.Role != RoleNode || known && !from.speaksFor(node)) {
 		err = errors.Join(errOther, conn.Close())
@@ -153,7 +164,7 @@ func (t *transport) open(ctx context.Context, to memberlist.Address, limit time.
 
 // accept takes connections until the listener is closed.
 func (t *transport) accept(ctx context.Context) {
-	protocols := []string{forObserver}
+	protocols := []string{forObserver, forQuestion}
 	if t.tls != nil {
 		protocols = append(protocols, forPackets, forStream)
 	}
@@ -166,7 +177,7 @@ func (t *transport) accept(ctx context.Context) {
 			}
 			continue
 		}
-		t.unproven.enter(hostOf(raw.RemoteAddr()).String(), raw)
+		_ = t.unproven.enter(hostOf(raw.RemoteAddr()).String(), raw) // it is let in
 		t.work.Go(func() { t.admit(ctx, raw, server) })
 	}
 }
@@ -185,10 +196,7 @@ func (t *transport) admit(ctx context.Context, raw net.Conn, server *tls.Config)
 	}
 	enter := func() error {
 		t.unproven.leave(raw)
-		if !room.enter(cmp.Or(speaker.Node, from.String()), raw) {
-			return errObservers
-		}
-		return nil
+		return room.enter(cmp.Or(speaker.Node, from.String()), raw)
 	}
 	leave := func() {
 		end()
@@ -199,9 +207,12 @@ func (t *transport) admit(ctx context.Context, raw net.Conn, server *tls.Config)
 	case err != nil:
 	case protocol == forObserver:
 		room = &t.observers
-		err = t.observed(over, enter, t.done)
+		err = t.observed(ctx, over, enter)
 	case secure && speaker.Role != RoleNode:
 		err = errSpeaks
+	case protocol == forQuestion:
+		room = &t.questions
+		err = t.asked(ctx, over, enter)
 	case protocol == forPackets:
 		_ = enter() // it is let in
 		err = t.receive(over)
