@@ -39,7 +39,6 @@ type Mesh struct {
 	*seeker   // seeds and lost nodes
 	*audience // observers
 
-	cfg     Config
 	self    Meta
 	answer  func(ctx context.Context, question []byte) ([]byte, error)
 	started chan struct{} // closed once bound; what follows is there then
@@ -54,7 +53,6 @@ type parts struct {
 	here     *endpoint
 	*notices // what is wrong
 	series   *series
-	lg       *zap.Logger
 }
 
 // New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
@@ -65,7 +63,7 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	m := &Mesh{parts: p, knowledge: p.known, endpoint: p.here, cfg: cfg, self: self, started: make(chan struct{})}
+	m := &Mesh{parts: p, knowledge: p.known, endpoint: p.here, self: self, started: make(chan struct{})}
 	m.prover = &prover{parts: m.parts, keys: keyring{path: cfg.KeyFile}}
 	m.audience = &audience{prover: m.prover, there: map[*tls.Conn]Meta{}}
 	m.answer = func(ctx context.Context, question []byte) ([]byte, error) {
@@ -96,8 +94,8 @@ func newParts(cfg Config, cluster string, self Meta, known *knowledge, lg *zap.L
 		return p, fmt.Errorf("describe this node: %w", err)
 	}
 	s := newSeries(reg, known.count)
-	return parts{label: label, known: known, here: &endpoint{}, notices: newNotices(lg, time.Now, s.rejected), series: s,
-		lg: lg}, nil
+	return parts{label: label, known: known, here: &endpoint{}, notices: newNotices(lg, time.Now, s.rejected),
+		series: s}, nil
 }
 
 // Run listens, finds the other nodes and keeps finding them, until ctx ends; then it tells them so, for
