@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -51,7 +52,7 @@ func (m *Mesh) Ask(ctx context.Context, node string, question []byte) (body []by
 func (t *transport) question(ctx context.Context, to memberlist.Address, question []byte) ([]byte, error) {
 	conn, _, err := t.dial(ctx, to, forQuestion, streamTimeout)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(ctx.Err(), err)
 	}
 	defer conn.NetConn().Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/memberlist"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
@@ -418,6 +420,17 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	if _, err := a.Ask(ctx, "b", []byte("wait")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	to := memberlist.Address{Addr: mute.Addr().String()}
+	if _, err := a.streams.ask(ctx, to, []byte("who")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("in the handshake: got %v, want %v", err, context.DeadlineExceeded)
 	}
 }
 
