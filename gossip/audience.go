@@ -43,8 +43,8 @@ func (a *audience) Observers() []Meta {
 	return slices.SortedFunc(maps.Values(a.there), func(a, b Meta) int { return cmp.Compare(a.process(), b.process()) })
 }
 
-// serve tells an observer until its connection or this node ends. The error says why the observer is refused; it is told
-// that, too, once it has said who it is.
+// serve tells an observer until its connection or this node ends. The error says why the observer is refused, which it
+// is told, too, once it has said who it is.
 func (a *audience) serve(ctx context.Context, conn *tls.Conn, enter func() error) error {
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
 	msg, err := readMessage(conn, maxAround)

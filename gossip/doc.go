@@ -46,16 +46,17 @@
 // counted, and shown by Problems; unknown fields are passed over. memberlist trusts bytes before it has authenticated
 // them, so guard.go looks at all of them first. No key is ever shown.
 //
-// A question has a connection of its own. An observer dials one node. Both go over TLS in every mode; where the mesh has
-// none, with a certificate that is derived from the keys, or from nothing. The node sends all words at once, whenever one changes, and a beat every second. An
-// observer that hears nothing for 3 s goes to another node, and after 5 s takes all for lost. Who is live it has only
-// from its node, so it also tries the nodes that this one does not hear, and goes to one that hears more.
+// A question has a connection of its own. An observer dials one node. Both go over TLS in every mode; where the mesh
+// has none, with a certificate that is derived from the keys, or from nothing. The node sends all words at once,
+// whenever one changes, and a beat every second. An observer that hears nothing for 3 s goes to another node, and after
+// 5 s takes all for lost. Who is live it has only from its node, so it also tries the nodes that this one does not
+// hear, and goes to one that hears more.
 //
 // Memory is bounded: 256 nodes with 64 KiB of state and 8 KiB of proof each; 512 observers, 8 at one address; 64
-// problems; 64 questions, 16 of one node; 8 invalid proofs in a message; 512 connections that have not said what they are for, 32 from
-// one address; 1,024 admitted ones, 64 of one node; without TLS 32 streams from addresses outside the mesh, 8 from one;
-// 512 connections that we dialled for packets. What comes in beyond these bounds has the oldest one closed, so that
-// nobody is kept out by what others hold open; only observers and questions are refused.
+// problems; 64 questions, 16 of one node; 8 invalid proofs in a message; 512 connections that have not said what they
+// are for, 32 from one address; 1,024 admitted ones, 64 of one node; without TLS 32 streams from addresses outside the
+// mesh, 8 from one; 512 connections that we dialled for packets. What comes in beyond these bounds has the oldest one
+// closed, so that nobody is kept out by what others hold open; only observers and questions are refused.
 //
 // # Timings, for a LAN
 //
