@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -42,8 +43,9 @@ func (a *audience) Observers() []Meta {
 	return slices.SortedFunc(maps.Values(a.there), func(a, b Meta) int { return cmp.Compare(a.process(), b.process()) })
 }
 
-// serve tells an observer until its connection or this node ends. The error says why the observer is refused.
-func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
+// serve tells an observer until its connection or this node ends. The error says why the observer is refused, which it
+// is told, too, once it has said who it is.
+func (a *audience) serve(ctx context.Context, conn *tls.Conn, enter func() error) error {
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
 	msg, err := readMessage(conn, maxAround)
 	who, ok := msg.(hello)
@@ -53,7 +55,13 @@ func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 	case !ok:
 		return errHello
 	case who.Label != a.label:
-		return fmt.Errorf("%w (%q)", errCluster, who.Label)
+		err = fmt.Errorf("%w (%q)", errCluster, who.Label)
+	default:
+		err = enter()
+	}
+	if err != nil {
+		refuse(conn, err)
+		return err
 	}
 	_ = conn.SetReadDeadline(time.Time{})
 	a.mu.Lock()
@@ -80,7 +88,7 @@ func (a *audience) serve(conn *tls.Conn, done <-chan struct{}) error {
 		select {
 		case <-gone:
 			return nil
-		case <-done:
+		case <-ctx.Done():
 			return nil
 		case <-stale:
 			time.Sleep(gossipInterval) // combine changes that come together

@@ -3,79 +3,93 @@ package gossip
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 )
 
-// Limits of inbound streams and TLS handshakes in progress. memberlist ends a stream after some seconds.
+// Limits of inbound connections. Those that have not said what they are for end after handshakeTime, and memberlist
+// ends a stream after some seconds.
 const (
-	maxStreams   = 32 // of each address of the mesh
-	maxFew       = 8  // of each other address
-	maxStrangers = 32 // of all other addresses together
-)
-
-// Limits of inbound connections after the handshake.
-const (
+	maxUnproven  = 512 // connections of which nothing is known yet
+	maxOfOne     = 64  // connections of one node, or of one address
 	maxConns     = 4 * maxNodes
-	maxOfOne     = 2 * maxStreams // of which those of one address
-	maxObservers = 512            // observers; a larger fleet asks a few of them by DNS
-	maxOfAddress = 8              // of which those of one address
+	maxStrangers = 32  // without TLS: streams from addresses outside the mesh
+	maxFew       = 8   // of which those of one address
+	maxObservers = 512 // observers; a larger fleet asks a few of them by DNS
+	maxOfAddress = 8   // of which those of one address
+	maxQuestions = 64  // that are answered at once
 )
 
 var (
-	errStreams   = errors.New("it, or all that are not of this mesh together, have too many streams open")
+	errStreams = errors.New("it, or all together, have opened more connections than they may have: the oldest one was " +
+		"closed")
 	errObservers = fmt.Errorf("a node tells %d observers, %d of them at one address", maxObservers, maxOfAddress)
 )
 
-// doors are where connections come in.
-type doors struct{ mesh, strangers, inside, observers *door }
+// doors are where connections come in, each through unproven first.
+type doors struct{ unproven, inside, strangers, observers, questions door }
 
-func newDoors() doors {
-	new := func(each, all int, full error) *door {
-		return &door{each: each, all: all, full: full, open: map[netip.Addr]int{}}
+// newDoors has refused hear of the connections that had to yield.
+func newDoors(refused func(from net.Addr, err error)) *doors {
+	yield := func(conn net.Conn) {
+		_ = conn.Close()
+		refused(conn.RemoteAddr(), errStreams)
 	}
-	return doors{new(maxStreams, math.MaxInt, errStreams), new(maxFew, maxStrangers, errStreams),
-		new(maxOfOne, maxConns, errStreams), new(maxOfAddress, maxObservers, errObservers)}
+	return &doors{unproven: door{each: maxOfOne / 2, all: maxUnproven, yield: yield},
+		inside:    door{each: maxOfOne, all: maxConns, yield: yield},
+		strangers: door{each: maxFew, all: maxStrangers, yield: yield},
+		observers: door{each: maxOfAddress, all: maxObservers, full: errObservers},
+		questions: door{each: maxQuestions / 4, all: maxQuestions, full: errBusy}}
 }
 
-// door returns the door for an address of the mesh or for any other, and how many bytes a stream from there may have.
-func (d doors) door(known bool) (at *door, limit int) {
-	if known {
-		return d.mesh, maxStream
-	}
-	return d.strangers, maxStranger
-}
-
-// door counts open connections, by address.
+// door bounds open connections. At a door where they yield, the oldest one is closed for a new one: what a genuine peer
+// has to say takes milliseconds, so anyone who only holds connections open keeps nobody out.
 type door struct {
-	each, all int   // how many may be open, from one address and together
-	full      error // for one more
+	each, all int // how many may be open, of one peer and together
+	yield     func(conn net.Conn)
+	full      error // why one more is refused, where none yields
 
-	mu    sync.Mutex
-	open  map[netip.Addr]int
-	count int
+	mu   sync.Mutex
+	open []guest // the oldest first
 }
 
-func (d *door) enter(ip netip.Addr) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.open[ip] >= d.each || d.count >= d.all {
-		return false
-	}
-	d.open[ip]++
-	d.count++
-	return true
+// guest is a connection, and whose it is: the node's that its certificate names, else its address's.
+type guest struct {
+	of   string
+	conn net.Conn
 }
 
-func (d *door) leave(ip netip.Addr) {
+// enter lets a connection in, or returns why it is refused.
+func (d *door) enter(of string, conn net.Conn) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.count--
-	if d.open[ip]--; d.open[ip] <= 0 {
-		delete(d.open, ip)
+	its := func(g guest) bool { return g.of == of }
+	n, oldest := 0, 0
+	for _, g := range d.open {
+		if its(g) {
+			n++
+		}
 	}
+	if n >= d.each {
+		oldest = slices.IndexFunc(d.open, its)
+	}
+	if n >= d.each || len(d.open) >= d.all {
+		if d.yield == nil {
+			return d.full
+		}
+		d.yield(d.open[oldest].conn)
+		d.open = slices.Delete(d.open, oldest, oldest+1)
+	}
+	d.open = append(d.open, guest{of, conn})
+	return nil
+}
+
+func (d *door) leave(conn net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open = slices.DeleteFunc(d.open, func(g guest) bool { return g.conn == conn })
 }
 
 // hostOf is the address of a connection, without its port.

@@ -12,8 +12,7 @@ import (
 
 // endpoint is where this process gossips. There is nothing before Run.
 type endpoint struct {
-	at   atomic.Pointer[netip.AddrPort]
-	list atomic.Pointer[memberlist.Memberlist]
+	at atomic.Pointer[netip.AddrPort]
 }
 
 // Address is where the others reach our gossip. It is the zero value before Started.

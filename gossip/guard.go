@@ -47,11 +47,11 @@ const (
 
 // Sizes of what a stream may announce.
 const (
-	maxStream    = 20 << 20           // bytes; maxNodes states fit (wire.go)
-	maxStranger  = 2 << 20            // bytes from an address outside the mesh
-	maxUserBytes = maxMessage + 4<<10 // the largest question with what is around it
-	maxListed    = 16 * maxNodes      // processes in a push/pull, with those that are gone
-	maxListing   = 2 << 10            // bytes of one of them: its name and Meta have less than 700
+	maxStream    = 20 << 20                          // bytes; maxNodes states fit (wire.go)
+	maxStranger  = 2 << 20                           // bytes from an address outside the mesh
+	maxUserBytes = maxState + maxProof + 2*maxAround // a word with what is around it
+	maxListed    = 16 * maxNodes                     // processes in a push/pull, with those that are gone
+	maxListing   = 2 << 10                           // bytes of one of them: its name and Meta have less than 700
 )
 
 var (
@@ -70,7 +70,7 @@ func reasonOf(err error) string {
 		return reasonKey
 	case errors.Is(err, errCluster):
 		return reasonCluster
-	case errors.Is(err, errStreams), errors.Is(err, errObservers):
+	case errors.Is(err, errStreams), errors.Is(err, errObservers), errors.Is(err, errBusy):
 		return reasonFull
 	case errors.Is(err, errCertificate), errors.Is(err, errRefusesUs), errors.Is(err, errSpeaks), errors.Is(err, errProof):
 		return reasonCertificate

@@ -3,6 +3,7 @@ package gossip
 import (
 	"bytes"
 	"compress/lzw"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -127,7 +128,7 @@ func TestAlteredRecordingsDoNoHarm(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
 	r, list := tapped(t, a, node("b"), 'x')
-	if err := list.SendReliable(destination(a.self, a.Address()), encode(answer{ID: 1, Body: bytes.Repeat([]byte{0xff}, 20)})); err != nil {
+	if err := list.SendReliable(destination(a.self, a.Address()), encode(answer{Body: bytes.Repeat([]byte{0xff}, 20)})); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "b has acknowledged probes", 10*time.Second, func() bool { p, _ := r.all(); return len(p) > 8 })
@@ -352,7 +353,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	b := start(t, "main", node("b"), keyed(t, []*member{a}, 'x'))
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
 	await(t, "memberlist ends those that say nothing", 10*time.Second, func() bool {
-		return open(a.streams.strangers) == 0
+		return open(&a.streams.strangers) == 0
 	})
 	conn, err := net.Dial("tcp", a.Address().String())
 	if err != nil {
@@ -365,32 +366,74 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
+// Who opens connections from some addresses, says nothing, and opens another for each that ends, keeps no newcomer out.
+func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	for name, prepare := range map[string]func(*Mesh){
+		"in the clear": func(*Mesh) {}, "over TLS": func(m *Mesh) { m.UseTLS(papersOf(t, ca, nodeName).tls()) }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := launch(t, "main", node("a"), nil, prepare)
+			ctx, stop := context.WithCancel(t.Context())
+			var flood sync.WaitGroup
+			defer flood.Wait()
+			defer stop()
+			for i := range 4 * (maxOfOne/2 + 8) {
+				by := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 5, byte(i%4+1))}}
+				flood.Go(func() {
+					for ctx.Err() == nil {
+						if conn, err := by.DialContext(ctx, "tcp", a.Address().String()); err == nil {
+							end := context.AfterFunc(ctx, func() { _ = conn.Close() })
+							_, _ = conn.Read(make([]byte, 1))
+							end()
+							_ = conn.Close()
+						}
+						time.Sleep(10 * time.Millisecond) // the pace of the attack
+					}
+				})
+			}
+			await(t, "all places are taken", 5*time.Second, func() bool { return rejected(t, a, reasonFull) > 0 })
+			b := launch(t, "main", node("b"), func(c *Config) { c.Listen = "127.0.5.99:0"; seeded(a)(c) }, prepare)
+			await(t, "b sees a", 5*time.Second, sees(b, "a"))
+		})
+	}
+}
+
 // open is how many are in.
 func open(d *door) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.count + len(d.open)
+	return len(d.open)
 }
 
+// At a door that yields the newest are in: of one peer, and of all. At the observers' those that came first are.
 func TestDoor(t *testing.T) {
 	t.Parallel()
-	d := newDoors()
-	in := func(last byte, known bool) int {
-		n := 0
-		for range 2 * maxStreams {
-			if at, _ := d.door(known); at.enter(netip.AddrFrom4([4]byte{10, 0, 0, last})) {
-				n++
-			}
+	closed := 0
+	d := door{each: 2, all: 5, yield: func(conn net.Conn) { closed++ }}
+	type named struct {
+		net.Conn
+		name string
+	}
+	in := func() (names string) {
+		for _, g := range d.open {
+			names += g.conn.(named).name + " "
 		}
-		return n
+		return names
 	}
-	got := [...]int{in(1, false), in(2, false), in(3, false), in(4, false), in(5, false), in(6, true)}
-	if want := [...]int{maxFew, maxFew, maxFew, maxFew, 0, maxStreams}; got != want {
-		t.Errorf("streams let in: got %v, want %v", got, want)
+	for i, c := range []struct{ of, want string }{{"a", "a0 "}, {"a", "a0 a1 "}, {"a", "a1 a2 "}, {"b", "a1 a2 b3 "}, {"a", "a2 b3 a4 "},
+		{"c", "a2 b3 a4 c5 "}, {"d", "a2 b3 a4 c5 d6 "}, {"e", "b3 a4 c5 d6 e7 "}, {"d", "a4 c5 d6 e7 d8 "}, {"d", "a4 c5 e7 d8 d9 "}} {
+		if err := d.enter(c.of, named{name: fmt.Sprint(c.of, i)}); err != nil || in() != c.want {
+			t.Errorf("%d: %v, %s are in, want %s", i, err, in(), c.want)
+		}
 	}
-	d.strangers.leave(netip.AddrFrom4([4]byte{10, 0, 0, 1}))
-	if got := in(5, false); got != 1 {
-		t.Errorf("after one has left: got %d, want 1", got)
+	d.yield, d.full = nil, errBusy
+	if d.enter("d", named{name: "d"}) == nil || d.enter("f", named{name: "f"}) == nil || closed != 5 {
+		t.Errorf("one more was let in, or %d had to yield", closed)
+	}
+	if d.leave(named{name: "e7"}); d.enter("f", named{name: "f"}) != nil || in() != "a4 c5 d8 d9 f " {
+		t.Errorf("after one has left: %s are in", in())
 	}
 }
 

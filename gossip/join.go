@@ -184,7 +184,7 @@ func (s *seeker) unjoined(t target, err error) {
 		strings.HasSuffix(text, syscall.EPIPE.Error()):
 		// A memberlist that does not like our label says nothing and hangs up.
 		s.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, TLS on one "+
-			"side alone, too many observers, or not holdfast)", t.seed, t.at))
+			"side alone, or not holdfast)", t.seed, t.at))
 	default:
 		s.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, text))
 	}

@@ -191,19 +191,6 @@ func (k *knowledge) locate(node string) (Meta, netip.AddrPort, error) {
 	return rec.Meta, rec.gossip, nil
 }
 
-// last returns where a process gossips, or gossiped last: it may be lost, or not the one that counts for its node.
-func (k *knowledge) last(process Meta) (netip.AddrPort, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var at netip.AddrPort
-	if p := k.view.peers[process.process()]; p != nil {
-		at = p.gossip
-	} else if rec := k.view.nodes[process.Node]; rec != nil && rec.Boot == process.Boot {
-		at = rec.gossip
-	}
-	return at, at.IsValid()
-}
-
 // count returns how many nodes are live, or are not.
 func (k *knowledge) count(live bool) float64 {
 	return float64(len(look(k, func(v *view) []Node {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 )
 
 const (
@@ -17,17 +19,17 @@ const (
 	dialPause = 200 * time.Millisecond // after a connection that failed
 )
 
-// links are the connections for packets, by address.
+// links are the connections for packets, by process.
 type links struct {
 	mu sync.Mutex
-	to map[string]*link
+	to map[memberlist.Address]*link
 }
 
-// link is the connection for the packets to one address. It is dialled when the first of them is due, and a sender
+// link is the connection for the packets to one process. It is dialled when the first of them is due, and a sender
 // never waits for it.
 type link struct {
-	address string
-	queue   chan []byte
+	to    memberlist.Address
+	queue chan []byte
 
 	// The present connection belongs to carry.
 	conn    *tls.Conn     // nil while there is none
@@ -36,13 +38,13 @@ type link struct {
 }
 
 // post queues a packet for a link. What finds no room is lost, as it would be over UDP.
-func (t *transport) post(packet []byte, address string) error {
+func (t *transport) post(packet []byte, to memberlist.Address) error {
 	if len(packet) > maxPacket {
 		return fmt.Errorf("send a packet of %d bytes: at most %d are allowed", len(packet), maxPacket)
 	}
 	t.links.mu.Lock()
 	defer t.links.mu.Unlock()
-	l := t.to[address]
+	l := t.to[to]
 	if l == nil {
 		select {
 		case <-t.done:
@@ -52,8 +54,8 @@ func (t *transport) post(packet []byte, address string) error {
 		if len(t.to) >= maxLinks {
 			return nil
 		}
-		l = &link{address: address, queue: make(chan []byte, maxQueued)}
-		t.to[address] = l
+		l = &link{to: to, queue: make(chan []byte, maxQueued)}
+		t.to[to] = l
 		t.work.Go(func() { t.carry(l) })
 	}
 	select {
@@ -70,11 +72,11 @@ func (s *links) unused(l *link) bool {
 	if len(l.queue) > 0 {
 		return false
 	}
-	delete(s.to, l.address)
+	delete(s.to, l.to)
 	return true
 }
 
-// carry writes the packets of a link until none has come for linkIdle, or Shutdown.
+// carry writes the packets of a link until none has come for linkIdle, or for dialPause after a failure, or Shutdown.
 func (t *transport) carry(l *link) {
 	defer l.close()
 	idle := time.NewTimer(linkIdle)
@@ -92,6 +94,9 @@ func (t *transport) carry(l *link) {
 			select {
 			case <-time.After(dialPause):
 			case <-t.done:
+				return
+			}
+			if t.unused(l) { // nobody answers there who may
 				return
 			}
 		case <-l.gone:
@@ -120,7 +125,7 @@ func (t *transport) write(l *link, packet []byte) bool {
 		l.checked = now
 	}
 	if l.conn == nil {
-		conn, err := t.connect(l.address)
+		conn, err := t.connect(l.to)
 		if err != nil {
 			return false // join reports why
 		}

@@ -144,7 +144,8 @@ func diagnose(line string) (symptom, bool) {
 	if strings.Contains(line, `discarding stream with unacceptable label ""`) {
 		return symptom{}, false // a connection that ended before its first byte: a node that just stopped, or a port check
 	}
-	for _, err := range []error{errPadding, errCompressed, errHeader, errNoTLS, errCertificate, errRefusesUs, errKeys} {
+	for _, err := range []error{errPadding, errCompressed, errHeader, errNoTLS, errCertificate, errRefusesUs, errKeys,
+		errCluster} {
 		if strings.Contains(line, err.Error()) {
 			return symptom{err.Error(), reasonOf(err), err.Error()}, true
 		}

@@ -36,24 +36,23 @@ type Mesh struct {
 	*knowledge
 	*endpoint
 	*prover   // whose word counts
-	*asking   // questions and answers
 	*seeker   // seeds and lost nodes
 	*audience // observers
 
-	cfg     Config
 	self    Meta
+	answer  func(ctx context.Context, question []byte) ([]byte, error)
 	started chan struct{} // closed once bound; what follows is there then
 	streams *transport
+	list    *memberlist.Memberlist
 }
 
 // parts are what all others need.
 type parts struct {
 	label    string     // of the cluster, as memberlist has it before all it says
 	known    *knowledge // what is known of the mesh
-	here     *endpoint  // memberlist, and what carries its messages
-	*notices            // what is wrong
+	here     *endpoint
+	*notices // what is wrong
 	series   *series
-	lg       *zap.Logger
 }
 
 // New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
@@ -64,15 +63,15 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	m := &Mesh{parts: p, knowledge: p.known, endpoint: p.here, cfg: cfg, self: self, started: make(chan struct{})}
+	m := &Mesh{parts: p, knowledge: p.known, endpoint: p.here, self: self, started: make(chan struct{})}
 	m.prover = &prover{parts: m.parts, keys: keyring{path: cfg.KeyFile}}
 	m.audience = &audience{prover: m.prover, there: map[*tls.Conn]Meta{}}
-	m.asking = newAsking(m.parts, self, func(ctx context.Context, question []byte) ([]byte, error) {
+	m.answer = func(ctx context.Context, question []byte) ([]byte, error) {
 		if a, ok, err := m.ordered(question); ok {
 			return a, err
 		}
 		return answer(ctx, question)
-	})
+	}
 	m.seeker = &seeker{parts: m.parts, cfg: cfg}
 	return m, nil
 }
@@ -95,15 +94,14 @@ func newParts(cfg Config, cluster string, self Meta, known *knowledge, lg *zap.L
 		return p, fmt.Errorf("describe this node: %w", err)
 	}
 	s := newSeries(reg, known.count)
-	return parts{label: label, known: known, here: &endpoint{}, notices: newNotices(lg, time.Now, s.rejected), series: s,
-		lg: lg}, nil
+	return parts{label: label, known: known, here: &endpoint{}, notices: newNotices(lg, time.Now, s.rejected),
+		series: s}, nil
 }
 
 // Run listens, finds the other nodes and keeps finding them, until ctx ends; then it tells them so, for
 // at most 1 s, and returns nil. It returns an error only if it cannot begin: the key file is not
 // usable, or the address is taken. Run may be called once.
 func (m *Mesh) Run(ctx context.Context) error {
-	defer close(m.ended)
 	if ready, err := m.ready(ctx); !ready {
 		return err
 	}
@@ -111,29 +109,25 @@ func (m *Mesh) Run(ctx context.Context) error {
 	if err := m.bind(ctx); err != nil {
 		return err
 	}
-	list, err := memberlist.Create(m.configure())
-	if err != nil {
+	var err error
+	if m.list, err = memberlist.Create(m.configure()); err != nil {
 		return fmt.Errorf("start gossip: %w", errors.Join(err, m.streams.Shutdown()))
 	}
-	m.list.Store(list)
 	close(m.started)
 	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label),
 		zap.Bool("tls", m.tls != nil), zap.Bool("encrypted", m.tls != nil || m.keyed()))
 
 	var work sync.WaitGroup
-	work.Go(func() { m.disseminate(ctx, list) })
-	work.Go(func() { m.rejoin(ctx, list) })
+	work.Go(func() { m.disseminate(ctx) })
+	work.Go(func() { m.rejoin(ctx, m.list) })
 	if m.keyed() {
 		work.Go(func() { m.keys.follow(ctx, m.notices, m.lg) })
-	}
-	for range callWorkers {
-		work.Go(func() { m.work(ctx) })
 	}
 	m.watch(ctx)
 	work.Wait()
 
-	leave(list, m.lg)
-	if err := list.Shutdown(); err != nil {
+	leave(m.list, m.lg)
+	if err := m.list.Shutdown(); err != nil {
 		return fmt.Errorf("stop gossip: %w", err)
 	}
 	m.lg.Info("gossip stopped")
@@ -144,7 +138,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 func (m *Mesh) bind(ctx context.Context) (err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
 	r := rules{label: m.label, keyed: m.keyed(), known: m.knows, refused: m.refused,
-		papers: m.papers(), observed: m.serve}
+		papers: m.papers(), observed: m.serve, asked: m.asked}
 	if m.streams, err = listen(ctx, at, r, m.tls); err != nil {
 		return fmt.Errorf("listen for gossip on %s: %w", at, err)
 	}
@@ -211,7 +205,7 @@ func (m *Mesh) Started() <-chan struct{} { return m.started }
 // disseminate sends our newest state to anyone who lacks it, until ctx ends. One send at most is under way to a peer,
 // so a slow peer delays nobody else, and what was published meanwhile goes out as one. A failed send is not repeated:
 // push/pull brings the state within seconds.
-func (m *Mesh) disseminate(ctx context.Context, list *memberlist.Memberlist) {
+func (m *Mesh) disseminate(ctx context.Context) {
 	var sends sync.WaitGroup
 	defer sends.Wait()
 	for {
@@ -219,7 +213,7 @@ func (m *Mesh) disseminate(ctx context.Context, list *memberlist.Memberlist) {
 		word, deliveries := m.due()
 		for _, d := range deliveries {
 			sends.Go(func() {
-				if err := list.SendReliable(d.to, word); err != nil {
+				if err := m.list.SendReliable(d.to, word); err != nil {
 					m.lg.Debug("state not sent", zap.String("process", d.to.Name), zap.Error(err))
 				}
 				m.sent(d)

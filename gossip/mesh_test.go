@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/memberlist"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
@@ -398,7 +400,7 @@ func TestAsk(t *testing.T) {
 	if _, err := a.Ask(t.Context(), "b", []byte(long+"abc")); err == nil || !strings.Contains(err.Error(), "answer has") {
 		t.Errorf("too long an answer: got %v", err)
 	}
-	a.waiting.Range(func(id, _ any) bool { t.Errorf("question %v is left waiting", id); return true })
+	await(t, "no question is left", 5*time.Second, func() bool { return open(&a.streams.questions)+open(&b.streams.questions) == 0 })
 	b.stop()
 	if _, err := b.Ask(t.Context(), "a", nil); !errors.Is(err, errNotRunning) {
 		t.Errorf("asking after Run: got %v, want %v", err, errNotRunning)
@@ -418,6 +420,17 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	if _, err := a.Ask(ctx, "b", []byte("wait")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	to := memberlist.Address{Addr: mute.Addr().String()}
+	if _, err := a.streams.ask(ctx, to, []byte("who")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("in the handshake: got %v, want %v", err, context.DeadlineExceeded)
 	}
 }
 

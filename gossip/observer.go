@@ -7,7 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -25,6 +25,9 @@ const (
 	unheardFor = 5 * time.Second        // the time without a connection after which an observer takes all nodes for lost
 	dialEvery  = 200 * time.Millisecond // between dials to nodes that are tried together
 )
+
+// errEnded is no news for the log: an observer tries again, and other nodes meanwhile.
+var errEnded = errors.New("it ended the connection: it stops, or has too much to do")
 
 // Observer hears what the nodes of a cluster say, and says nothing. It is connected to one node, which tells it
 // everything that it knows. When that connection ends, it connects to another node. With TLS, a node's words count only
@@ -115,11 +118,13 @@ func (l *line) Read(p []byte) (int, error) {
 func (l *line) next() error {
 	for {
 		msg, err := readMessage(l, maxStream)
-		told, ok := msg.(words)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case ok:
+		}
+		switch told := msg.(type) {
+		case answer:
+			return fmt.Errorf("it refuses this observer: %.200s", told.Body)
+		case words:
 			live := int32(0)
 			for i, e := range told.entries {
 				if e.Lost > 0 {
@@ -161,6 +166,9 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 				_ = l.NetConn().Close()
 			case ctx.Err() == nil:
 				o.series.joins.WithLabelValues("failed").Inc()
+				if hungUp(err) {
+					err = errEnded
+				}
 				o.unjoined(t, err)
 			}
 		})
@@ -193,11 +201,9 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 		_ = write(conn, framed(encode(hello{o.self, o.label})), streamTimeout) // if it fails so does what follows
 		err = l.next()
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = o.papers().whyNot(cmp.Or(ctx.Err(), err))
-	}
 	if err != nil {
-		return nil, errors.Join(err, conn.NetConn().Close())
+		_ = conn.NetConn().Close()
+		return nil, o.papers().whyNot(cmp.Or(ctx.Err(), err))
 	}
 	o.settle(t.key())
 	return l, nil

@@ -6,30 +6,39 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/memberlist"
 )
 
-func TestCallsAreBounded(t *testing.T) {
+// Questions under way are bounded, and anyone who asks too much is told so.
+func TestQuestionsAreBounded(t *testing.T) {
 	t.Parallel()
-	c := newAsking(parts{}, node("a"), echo)
-	for range callQueue {
-		if err := c.queue(func(context.Context) {}); err != nil {
-			t.Fatal(err)
-		}
+	ca := newAuthority(t)
+	a := startBound(t, ca, node("a"))
+	b := startBound(t, ca, node("b"), a)
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	ctx, end := context.WithCancel(t.Context())
+	var under sync.WaitGroup
+	defer under.Wait()
+	defer end()
+	for range maxQuestions / 4 {
+		under.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = b.Ask(ctx, "a", []byte("wait"))
+			}
+		})
 	}
-	if err := c.queue(func(context.Context) {}); !errors.Is(err, errBusy) {
-		t.Errorf("one more: got %v, want %v", err, errBusy)
-	}
-	reply := make(chan answer, 1)
-	c.waiting.Store(uint64(1), reply)
-	for range 3 { // an answer repeated must not hold its sender up
-		c.answered(answer{ID: 1, Body: []byte("yes")})
-	}
-	if a := <-reply; string(a.Body) != "yes" {
-		t.Errorf("got %q, want yes", a.Body)
+	await(t, "they are under way", 20*time.Second, func() bool { return open(&a.streams.questions) == maxQuestions/4 })
+	await(t, "one more is refused", 20*time.Second, func() bool {
+		_, err := b.Ask(ctx, "a", []byte("who"))
+		return err != nil && strings.Contains(err.Error(), errBusy.Error())
+	})
+	if err := attack(t, a, papersOf(t, ca, watcherName), forQuestion, framed(encode(ask{[]byte("who")}))); err == nil {
+		t.Error("an observer was answered")
 	}
 }
 

@@ -100,9 +100,9 @@ func TestHalfOpenConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
 	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
-	const tried = 100
+	const from, tried = 5, 300
 	for i := range tried {
-		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i%10+1))}}).Dial("tcp", a.Address().String())
+		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i%from+1))}}).Dial("tcp", a.Address().String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,11 +111,11 @@ func TestHalfOpenConnectionsAreBounded(t *testing.T) {
 			_, _ = conn.Write([]byte{0x16, 0x03, 0x01, 0x02}) // the beginning of a ClientHello
 		}
 	}
-	await(t, "the rest is refused", 5*time.Second, func() bool { return rejected(t, a, reasonFull) >= tried-maxStrangers })
+	await(t, "the rest is refused", 5*time.Second, func() bool { return rejected(t, a, reasonFull) >= tried-from*maxOfOne/2 })
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
 	await(t, "those that say nothing are gone", 10*time.Second, func() bool {
-		return open(a.streams.strangers) == 0
+		return open(&a.streams.unproven) == 0
 	})
 	if !complains(a, errSlow.Error())() {
 		t.Errorf("problems: %q", a.Problems())
@@ -155,7 +155,7 @@ func TestFramesAreBounded(t *testing.T) {
 		raw.Close()
 	}
 	await(t, "no connection is left", 5*time.Second, func() bool {
-		return open(a.streams.inside) == 0
+		return open(&a.streams.inside) == 0
 	})
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
@@ -238,7 +238,7 @@ func TestStolenObserverCertificate(t *testing.T) {
 	await(t, "words instead of a greeting are refused", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before })
 	_ = attack(t, a, thief, forObserver)
 	await(t, "who never greets is reported", 5*time.Second, complains(a, errSlow.Error()))
-	await(t, "and leaves its room", 5*time.Second, func() bool { return open(a.streams.observers) == 0 })
+	await(t, "and leaves its room", 5*time.Second, func() bool { return open(&a.streams.observers) == 0 })
 
 	// What is believed shows within a probe and a suspicion.
 	began := time.Now()
@@ -254,6 +254,51 @@ func TestStolenObserverCertificate(t *testing.T) {
 	if got, _ := find(a, "b"); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+}
+
+// Anyone who has stolen the certificate of a node takes only that node's room, from however many addresses it comes.
+func TestOneCertificateTakesItsOwnRoom(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a := startBound(t, ca, node("a"))
+	thief := papersOf(t, ca, bound("thief")).tls()
+	for i := range maxOfOne + 10 {
+		by := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 7, byte(1+i%8))}}
+		conn, _, err := thief.dial(t.Context(), by, a.Address().String(), forPackets, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.NetConn().Close() })
+	}
+	await(t, "one more has to yield", 5*time.Second, func() bool { return rejected(t, a, reasonFull) >= 10 })
+	if n := open(&a.streams.inside); n > maxOfOne {
+		t.Errorf("%d connections are open", n)
+	}
+	b := startBound(t, ca, node("b"), a)
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+}
+
+// Packets to a node go to nobody who has another one's certificate, and a link to which nobody answers takes no room.
+func TestPacketsOnlyToTheNode(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a, thief := startBound(t, ca, node("a")), startBound(t, ca, node("thief"))
+	await(t, "both listen", 5*time.Second, func() bool { return a.Address().IsValid() && thief.Address().IsValid() })
+	to := func(m *member, name string) {
+		t.Helper()
+		at := memberlist.Address{Addr: m.Address().String(), Name: name}
+		if _, err := a.streams.WriteToAddress([]byte("packet"), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to(thief, node("ghost").process())
+	links := func() int { a.streams.links.mu.Lock(); defer a.streams.links.mu.Unlock(); return len(a.streams.to) }
+	await(t, "the link ends", 5*time.Second, func() bool { return links() == 0 })
+	if n := open(&thief.streams.inside); n > 0 {
+		t.Errorf("%d packets were sent to the thief", n)
+	}
+	to(thief, thief.self.process())
+	await(t, "its own packet comes", 5*time.Second, func() bool { return open(&thief.streams.inside) == 1 && links() == 1 })
 }
 
 // A certificate that is renewed, and an authority that is replaced, count while the mesh runs, and nobody is lost.

@@ -61,6 +61,7 @@ const (
 	forPackets  = "holdfast-gossip-packets/1"
 	forStream   = "holdfast-gossip-stream/1"
 	forObserver = "holdfast-gossip-observer/1"
+	forQuestion = "holdfast-gossip-question/1"
 )
 
 var (
@@ -70,7 +71,7 @@ var (
 	errRefusesUs = errors.New("it refuses the certificate of this node (which has expired or is of other authorities, " +
 		"or a clock is wrong)")
 	errSpeaks = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")
-	errOther  = errors.New("its certificate is for another node than the one that is known at its address")
+	errOther  = errors.New("its certificate is not that of the node that is known at its address")
 	errSlow   = errors.New("it connected and completed no handshake in time")
 )
 

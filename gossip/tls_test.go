@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 )
 
 // authority is a test's authority of peers.
@@ -170,7 +172,7 @@ func startTLS(t *testing.T, self Meta, p *papers, seeds ...*member) *member {
 	return launch(t, "main", self, seeded(seeds...), func(m *Mesh) { m.UseTLS(p.tls()) })
 }
 
-// Where nobody listens any more, who sends there is told so: the lock on a volume needs it as a proof.
+// Where nobody listens any more, who asks there is told so: the lock on a volume needs it as a proof.
 func TestRefusedConnectionIsTold(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -184,8 +186,8 @@ func TestRefusedConnectionIsTold(t *testing.T) {
 	for name, m := range map[string]*member{
 		"plain": start(t, "main", node("a"), nil), "TLS": startTLS(t, node("a"), papersOf(t, newAuthority(t), bound("a"))),
 	} {
-		await(t, name+" runs", 5*time.Second, func() bool { return m.list.Load() != nil })
-		if err := m.list.Load().SendReliable(destination(node("b"), gone), []byte("word")); !errors.Is(err, syscall.ECONNREFUSED) {
+		to := memberlist.Address{Addr: gone.String(), Name: node("b").process()}
+		if _, err := m.streams.ask(t.Context(), to, []byte("who")); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%s: got %v, want ECONNREFUSED", name, err)
 		}
 	}

@@ -3,6 +3,7 @@ package gossip
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,7 +29,7 @@ const (
 // connections (door.go), and a stream that we open ends with its timeout and with ctx: memberlist sets no deadline when
 // it sends a message, so a stopped peer could hold the sender forever.
 //
-// With TLS each stream is a connection of its own, and the packets to one address share one (link.go), in one
+// With TLS each stream is a connection of its own, and the packets to one process share one (link.go), in one
 // direction, each behind its length. Without TLS packets go over UDP.
 type transport struct {
 	rules
@@ -38,10 +39,11 @@ type transport struct {
 	dialer   net.Dialer
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
-	doors
+	*doors
 	links
 	stream  func(to memberlist.Address, limit time.Duration) (net.Conn, error)
-	connect func(address string) (*tls.Conn, error) // for packets
+	connect func(to memberlist.Address) (*tls.Conn, error) // for packets
+	ask     func(ctx context.Context, to memberlist.Address, question []byte) ([]byte, error)
 	work    sync.WaitGroup
 	stop    context.CancelFunc
 	done    <-chan struct{} // closed at Shutdown
@@ -55,9 +57,10 @@ type rules struct {
 	known func(netip.Addr) bool
 	// refused hears of what was refused, and why.
 	refused func(from net.Addr, err error)
-	// observed serves an observer until its connection, or this node, ends. papers are what both show.
-	observed func(conn *tls.Conn, done <-chan struct{}) error
-	papers   TLS
+	// papers are what is shown to others, and what they must show. observed and asked serve an observer, and a node that
+	// has a question, if enter lets them in.
+	papers          TLS
+	observed, asked func(ctx context.Context, conn *tls.Conn, enter func() error) error
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
@@ -67,16 +70,25 @@ var _ memberlist.NodeAwareTransport = (*transport)(nil)
 func listen(ctx context.Context, at netip.AddrPort, r rules, over *TLS) (*transport, error) {
 	open, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t := &transport{rules: r, tls: over, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
-		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}, doors: newDoors(),
-		links: links{to: map[string]*link{}}, stop: stop, done: open.Done()}
+		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}, doors: newDoors(r.refused),
+		links: links{to: map[memberlist.Address]*link{}}, stop: stop, done: open.Done()}
 	if err := t.bind(at); err != nil {
 		stop()
 		return nil, err
 	}
 	t.stream = func(to memberlist.Address, limit time.Duration) (net.Conn, error) { return t.open(ctx, to, limit) }
-	t.connect = func(address string) (*tls.Conn, error) {
-		conn, _, err := t.tls.dial(open, t.dialer, address, forPackets, streamTimeout)
+	t.connect = func(to memberlist.Address) (*tls.Conn, error) {
+		conn, _, err := t.dial(open, to, forPackets, streamTimeout)
 		return conn, err
+	}
+	t.ask = func(ctx context.Context, to memberlist.Address, question []byte) ([]byte, error) {
+		if open.Err() != nil {
+			return nil, errNotRunning
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(open, cancel)()
+		return t.question(ctx, to, question)
 	}
 	t.work.Go(func() { t.accept(open) })
 	if t.udp != nil {
@@ -113,29 +125,35 @@ func localAddr(at netip.AddrPort) net.Addr {
 	return nil
 }
 
-// open opens a stream, which ends with its timeout and with ctx. If it is meant for a node no other may answer.
+// dial opens a connection to a node over TLS. No other one may answer. Of a seed memberlist does not know the name.
+func (t *transport) dial(ctx context.Context, to memberlist.Address, protocol string, limit time.Duration) (*tls.Conn,
+	Speaker, error) {
+	conn, from, err := t.papers.dial(ctx, t.dialer, to.Addr, protocol, limit)
+	node, _, known := strings.Cut(to.Name, "#")
+	if err == nil && (from.Role != RoleNode || known && !from.speaksFor(node)) {
+		err = errors.Join(errOther, conn.Close())
+	}
+	return conn, from, err
+}
+
+// open opens a stream, which ends with its timeout and with ctx.
 func (t *transport) open(ctx context.Context, to memberlist.Address, limit time.Duration) (net.Conn, error) {
 	end := time.Now().Add(limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	var conn, raw net.Conn
 	var from Speaker
+	var err error
 	if t.tls == nil {
-		limited, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		var err error
-		if raw, err = t.dialer.DialContext(limited, "tcp", to.Addr); err != nil {
-			return nil, err
-		}
+		raw, err = t.dialer.DialContext(limited, "tcp", to.Addr)
 		conn = raw
+	} else if over, speaker, wrong := t.dial(limited, to, forStream, limit); wrong != nil {
+		err = wrong
 	} else {
-		over, speaker, err := t.tls.dial(ctx, t.dialer, to.Addr, forStream, limit)
-		if err != nil {
-			return nil, err
-		}
-		node, _, known := strings.Cut(to.Name, "#") // the name of a process; of a seed there is none
-		if known && !speaker.speaksFor(node) {
-			return nil, errors.Join(errOther, over.Close())
-		}
 		conn, raw, from = over, over.NetConn(), speaker
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := conn.SetDeadline(end); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -146,7 +164,7 @@ func (t *transport) open(ctx context.Context, to memberlist.Address, limit time.
 
 // accept takes connections until the listener is closed.
 func (t *transport) accept(ctx context.Context) {
-	protocols := []string{forObserver}
+	protocols := []string{forObserver, forQuestion}
 	if t.tls != nil {
 		protocols = append(protocols, forPackets, forStream)
 	}
@@ -159,74 +177,75 @@ func (t *transport) accept(ctx context.Context) {
 			}
 			continue
 		}
-		from := hostOf(raw.RemoteAddr())
-		entrance, limit := t.door(t.known(from))
-		if !entrance.enter(from) {
-			t.refused(raw.RemoteAddr(), errStreams)
-			_ = raw.Close()
-			continue
-		}
-		t.work.Go(func() { t.admit(ctx, raw, server, entrance, limit) })
+		_ = t.unproven.enter(hostOf(raw.RemoteAddr()).String(), raw) // it is let in
+		t.work.Go(func() { t.admit(ctx, raw, server) })
 	}
 }
 
 // admit waits until it is known what a connection is for, and serves it.
-func (t *transport) admit(ctx context.Context, raw net.Conn, server *tls.Config, entrance *door, limit int) {
-	from := hostOf(raw.RemoteAddr())
+func (t *transport) admit(ctx context.Context, raw net.Conn, server *tls.Config) {
 	end := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	leave := func(d *door) func() { return sync.OnceFunc(func() { end(); d.leave(from) }) }
-	begun, over := t.begun(raw)
-	if !over {
-		t.handOn(t.rules.stream(begun, Speaker{}, t.head(), limit, leave(entrance)))
-		return
+	conn, speaker, protocol, err := t.begin(ctx, raw, server)
+	over, secure := conn.(*tls.Conn)
+	from, limit, room := hostOf(raw.RemoteAddr()), maxStream, &t.inside
+	if !t.known(from) {
+		limit = maxStranger
+		if !secure {
+			room = &t.strangers
+		}
 	}
-	conn := tls.Server(begun, server)
-	speaker, err := t.papers.shake(ctx, conn, handshakeTime)
-	entrance.leave(from)
-	protocol, inside := conn.ConnectionState().NegotiatedProtocol, t.inside
+	enter := func() error {
+		t.unproven.leave(raw)
+		return room.enter(cmp.Or(speaker.Node, from.String()), raw)
+	}
+	leave := func() {
+		end()
+		t.unproven.leave(raw)
+		room.leave(raw)
+	}
 	switch {
 	case err != nil:
 	case protocol == forObserver:
-		inside = t.observers
-	case speaker.Role != RoleNode:
+		room = &t.observers
+		err = t.observed(ctx, over, enter)
+	case secure && speaker.Role != RoleNode:
 		err = errSpeaks
-	}
-	if err == nil && !inside.enter(from) {
-		err = inside.full
-	}
-	if err != nil {
-		end()
-		_ = raw.Close()
-		t.told(raw.RemoteAddr(), err)
-		return
-	}
-	switch protocol {
-	case forStream:
-		t.handOn(t.rules.stream(conn, speaker, t.head(), limit, leave(inside)))
-		return
-	case forObserver:
-		err = t.observed(conn, t.done)
+	case protocol == forQuestion:
+		room = &t.questions
+		err = t.asked(ctx, over, enter)
+	case protocol == forPackets:
+		_ = enter() // it is let in
+		err = t.receive(over)
 	default:
-		err = t.receive(conn)
+		_ = enter()
+		t.handOn(t.rules.stream(conn, speaker, t.head(), limit, leave))
+		return
 	}
-	t.told(raw.RemoteAddr(), err)
-	leave(inside)()
+	leave()
 	_ = raw.Close()
+	t.told(raw.RemoteAddr(), err)
 }
 
-// begun waits for the first byte of a connection, and reports whether it is TLS's. With TLS nothing else is read.
-func (t *transport) begun(raw net.Conn) (conn net.Conn, over bool) {
-	if t.tls != nil {
-		return raw, true
+// begin waits until it is known who speaks on a connection, and for what. With TLS nothing is read before that.
+func (t *transport) begin(ctx context.Context, raw net.Conn, server *tls.Config) (conn net.Conn, from Speaker,
+	protocol string, err error) {
+	conn = raw
+	if t.tls == nil {
+		in := bufio.NewReader(raw)
+		conn = buffered{raw, in}
+		_ = raw.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
+		first, err := in.Peek(1)
+		_ = raw.SetReadDeadline(time.Time{})
+		if err != nil {
+			return conn, from, "", t.papers.whyNot(err)
+		}
+		if first[0] != recordTLS {
+			return conn, from, forStream, nil
+		}
 	}
-	in := bufio.NewReader(raw)
-	_ = raw.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
-	first, err := in.Peek(1)
-	if err != nil {
-		_ = raw.Close() // memberlist would wait again
-	}
-	_ = raw.SetReadDeadline(time.Time{})
-	return buffered{raw, in}, err == nil && first[0] == recordTLS
+	over := tls.Server(conn, server)
+	from, err = t.papers.shake(ctx, over, handshakeTime)
+	return over, from, over.ConnectionState().NegotiatedProtocol, err
 }
 
 // recordTLS is the first byte of TLS, and of nothing that memberlist says.
@@ -319,20 +338,20 @@ func (t *transport) take(packet []byte, from net.Addr) {
 
 // WriteTo implements memberlist.Transport.
 func (t *transport) WriteTo(packet []byte, address string) (time.Time, error) {
-	now := time.Now()
-	if t.tls != nil {
-		return now, t.post(packet, address)
-	}
-	to, err := net.ResolveUDPAddr("udp", address)
-	if err == nil {
-		_, err = t.udp.WriteTo(packet, to)
-	}
-	return now, err
+	return t.WriteToAddress(packet, memberlist.Address{Addr: address})
 }
 
 // WriteToAddress implements memberlist.NodeAwareTransport.
-func (t *transport) WriteToAddress(packet []byte, a memberlist.Address) (time.Time, error) {
-	return t.WriteTo(packet, a.Addr)
+func (t *transport) WriteToAddress(packet []byte, to memberlist.Address) (time.Time, error) {
+	now := time.Now()
+	if t.tls != nil {
+		return now, t.post(packet, to)
+	}
+	at, err := net.ResolveUDPAddr("udp", to.Addr)
+	if err == nil {
+		_, err = t.udp.WriteTo(packet, at)
+	}
+	return now, err
 }
 
 // Shutdown implements memberlist.Transport. Packets that wait are written if that takes no time.

@@ -79,17 +79,11 @@ type hello struct {
 	Label string
 }
 
-// ask is a question. Node and Boot name the process that waits for the answer.
-type ask struct {
-	ID       uint64
-	Node     string
-	Boot     uint64
-	Question []byte
-}
+// ask is a question.
+type ask struct{ Question []byte }
 
-// answer carries the body, or if Failed the text of the error.
+// answer carries the body, or if Failed the text of the error: an observer is told no more than that.
 type answer struct {
-	ID     uint64
 	Failed bool
 	Body   []byte
 }
@@ -139,8 +133,7 @@ func decode(b []byte) (msg any, err error) {
 	case kindWords:
 		msg, err = readWords(&rest)
 	case kindAsk:
-		msg, err = read(&rest, maxMessage+maxAround,
-			func(a ask) error { return fits("question", a.Question, maxMessage, a.Node) })
+		msg, err = read(&rest, maxMessage+maxAround, func(a ask) error { return fits("question", a.Question, maxMessage) })
 	case kindAnswer:
 		msg, err = read(&rest, maxMessage+maxAround, func(a answer) error { return fits("answer", a.Body, maxMessage) })
 	case kindHello:

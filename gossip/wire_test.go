@@ -81,9 +81,9 @@ func messages() map[string]any {
 	return map[string]any{
 		"entry":     words{entries: []entry{{Meta: a, Seq: 3, State: []byte("state"), Proof: []byte("proof")}}},
 		"largest":   words{entries: []entry{{Meta: a, Seq: 1<<64 - 1, State: make([]byte, maxState), Proof: make([]byte, maxProof)}}},
-		"ask":       ask{ID: 1, Node: "a", Boot: 5, Question: []byte("?")},
-		"no answer": answer{ID: 2, Failed: true, Body: []byte("no")},
-		"answer":    answer{ID: 1 << 63, Body: []byte{}},
+		"ask":       ask{Question: []byte("?")},
+		"no answer": answer{Failed: true, Body: []byte("no")},
+		"answer":    answer{Body: []byte{}},
 		"nothing":   words{},
 		"all": words{[]entry{{Meta: a, Seq: 3, State: []byte("state"), Lost: time.Hour, Gossip: netip.MustParseAddrPort("[::1]:7946")}, {Meta: b, State: []byte{}}},
 			[]forgetting{{lastWord{"c", 7, 8}, time.Minute}}},
@@ -124,7 +124,6 @@ func TestMessageLimits(t *testing.T) {
 		"state":    words{entries: []entry{{Meta: a, Seq: 1, State: make([]byte, maxState+1)}}},
 		"proof":    words{entries: []entry{{Meta: a, Seq: 1, Proof: make([]byte, maxProof+1)}}},
 		"name":     words{forgotten: []forgetting{{lastWord{strings.Repeat("n", maxNode+1), 1, 1}, 1}}},
-		"asker":    ask{Node: strings.Repeat("n", maxNode+1)},
 		"question": ask{Question: make([]byte, maxMessage+1)},
 		"answer":   answer{Body: make([]byte, maxMessage+1)},
 		"entries":  words{entries: make([]entry, maxNodes+1)},
@@ -160,8 +159,8 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 			t.Errorf("%s: got %+v", name, msg)
 		}
 	}
-	later := message(t, byte(kindAsk), map[string]any{"ID": 7, "Since": []any{1, map[string]any{"x": "y"}}})
-	if msg, err := decode(append([]byte{codecVersion}, later...)); err != nil || msg.(ask).ID != 7 {
+	later := message(t, byte(kindAsk), map[string]any{"Question": "?", "Since": []any{1, map[string]any{"x": "y"}}})
+	if msg, err := decode(append([]byte{codecVersion}, later...)); err != nil || string(msg.(ask).Question) != "?" {
 		t.Errorf("a field of a later version: got %+v, %v", msg, err)
 	}
 }

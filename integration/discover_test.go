@@ -315,7 +315,7 @@ func TestDiscoverOnce(t *testing.T) {
 	if code := wrong.Exit(20 * time.Second); code != 1 {
 		t.Errorf("of another cluster: got exit code %d, want 1", code)
 	}
-	if text := "it hung up (another cluster, TLS on one side alone, too many observers, or not holdfast)"; !strings.Contains(wrong.Log(), text) {
+	if text := "it belongs to another cluster"; !strings.Contains(wrong.Log(), text) {
 		t.Errorf("it says %q, want %q in it", wrong.Log(), text)
 	}
 	if _, err := os.Stat(filepath.Join(wrong.Dir, "endpoints")); err == nil {
