@@ -18,6 +18,7 @@ import (
 	"holdfast/cmd/backups"
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
+	"holdfast/cmd/node"
 	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
@@ -35,22 +36,22 @@ func newSaveCommand() *cobra.Command {
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
 			of, err := remote.choose(c, loaded)
 			if dryRun {
-				return wouldSave(c, loaded, of, err, format)
+				return wouldSave(c, of, err, format)
 			}
 			start := time.Now()
 			bar := show.NewProgress(c.ErrOrStderr())
-			var meta snapshot.Meta
+			var saved node.Saved
 			if err == nil {
-				meta, err = of.Save(c.Context(), bar.Show)
+				saved, err = of.Save(c.Context(), bar.Show)
 			}
 			bar.End()
 			if err != nil {
 				return fmt.Errorf("NOT saved: %w", err)
 			}
-			return format.write(c, meta, fmt.Sprintf(
+			return format.write(c, saved, fmt.Sprintf(
 				"saved %s in %s: revision %d, %d records, %s stored as %s, read back and verified in %s\n",
-				meta.Name, loaded.Config.Snapshot.Store, meta.Content.Revision, meta.Content.Keys,
-				health.Bytes(meta.Content.Size), health.Bytes(meta.Stored.Size), time.Since(start).Round(time.Millisecond)))
+				saved.Name, saved.Store, saved.Content.Revision, saved.Content.Keys,
+				health.Bytes(saved.Content.Size), health.Bytes(saved.Stored.Size), time.Since(start).Round(time.Millisecond)))
 		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
@@ -62,21 +63,21 @@ func newSaveCommand() *cobra.Command {
 
 // saver saves a backup: of any etcd at --endpoints, or of the node's own member.
 type saver interface {
-	Save(ctx context.Context, progress func(snapshot.Progress)) (snapshot.Meta, error)
-	Would(ctx context.Context) (snapshot.Meta, error)
+	Save(ctx context.Context, progress func(snapshot.Progress)) (node.Saved, error)
+	Would(ctx context.Context) (node.Saved, error)
 }
 
 // wouldSave prints which member would be saved. It returns an error if the store does not answer.
-func wouldSave(c *cobra.Command, loaded *config.Loaded, of saver, err error, format output) error {
-	var meta snapshot.Meta
+func wouldSave(c *cobra.Command, of saver, err error, format output) error {
+	var would node.Saved
 	if err == nil {
-		meta, err = of.Would(c.Context())
+		would, err = of.Would(c.Context())
 	}
 	if err != nil {
 		return fmt.Errorf("nothing would be saved: %w", err)
 	}
-	return format.write(c, meta, show.DryRun(fmt.Sprintf("would save the member of slot %s, as %s, to %s", meta.Slot,
-		meta.Cluster, loaded.Config.Snapshot.Store)))
+	return format.write(c, would, show.DryRun(fmt.Sprintf("would save the member of slot %s, as %s, to %s", would.Slot,
+		would.Cluster, would.Store)))
 }
 
 // remoteFlags are the flags for reaching any etcd. Their names are etcdctl's.

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -71,5 +72,21 @@ func TestLines(t *testing.T) {
 	got := lines("# a\n\n  b # c\r\n\td\n#")
 	if want := []string{"b", "d"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A node whose port is taken says which program may have it: etcd-manager still runs where it is taken over.
+func TestPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	m, err := New(Config{Listen: taken.Addr().String()}, "main", node("a"), echo, zap.NewNop(), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "stop the program that uses this port") {
+		t.Errorf("got %v", err)
 	}
 }

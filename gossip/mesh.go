@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -139,7 +140,11 @@ func (m *Mesh) bind(ctx context.Context) (err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
 	r := rules{label: m.label, keyed: m.keyed(), known: m.knows, refused: m.refused,
 		papers: m.papers(), observed: m.serve, asked: m.asked}
-	if m.streams, err = listen(ctx, at, r, m.tls); err != nil {
+	switch m.streams, err = listen(ctx, at, r, m.tls); {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("listen for gossip on %s: %w: stop the program that uses this port, such as etcd-manager, or set "+
+			"gossip.listen", at, err)
+	case err != nil:
 		return fmt.Errorf("listen for gossip on %s: %w", at, err)
 	}
 	ip := at.Addr().Unmap()

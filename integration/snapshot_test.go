@@ -33,6 +33,10 @@ func TestSaveUnderLoad(t *testing.T) {
 		before := w.Snapshot()
 		var saved snapshot.Meta
 		ask(t, n, &saved, "snapshot", "save", "-o", "json")
+		// A command without the node's configuration names the node's store, too.
+		if o := n.Holdfast("snapshot", "save", "--dry-run", "--control.socket", n.Socket()); !strings.Contains(o.Out, "to "+c.Store) {
+			t.Errorf("save to %s, says %+v", c.Store, o)
+		}
 		dir := filepath.Join(c.Dir, fmt.Sprintf("restored-%d", i))
 		restoreByHand(t, n, filepath.Join(c.Store, saved.Name, "etcd.backup.zst"), dir, "zstd", "-dq", "-o")
 		found, entries := keysIn(t, filepath.Join(dir, "member", "snap", "db"))

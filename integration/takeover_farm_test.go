@@ -160,7 +160,7 @@ func (f *farm) prepare() {
 func (f *farm) begin() {
 	f.t.Helper()
 	f.found(func(urls ...string) *traffic {
-		f.answer(2*time.Minute, urls...)
+		f.answer(5*time.Minute, urls...)
 		return newTraffic(f.t, f.user, urls...)
 	})
 	f.agreed("3.6") // otherwise an operator would not take the cluster over yet

@@ -70,7 +70,7 @@ func TestTakeoverOfWhatTwoFounded(t *testing.T) {
 	for _, s := range f.seats[:2] {
 		s.start()
 	}
-	f.answer(2*time.Minute, f.seats[0].url, f.seats[1].url)
+	f.answer(5*time.Minute, f.seats[0].url, f.seats[1].url)
 	f.begin()
 	s := f.seats[slices.DeleteFunc(f.leaderLast(), func(i int) bool { return i == 2 })[0]]
 	s.cut()

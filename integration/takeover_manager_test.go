@@ -147,7 +147,7 @@ func TestTakeoverAfterRestoreOfEtcdManager(t *testing.T) {
 		s.start()
 	}
 	t.Logf("etcd-manager restores %s", backup)
-	until(t, 5*time.Minute, "etcd-manager has made another cluster", func() error {
+	until(t, 10*time.Minute, "etcd-manager has made another cluster", func() error {
 		for _, url := range f.urls {
 			if err := answers(f.over, url); err != nil {
 				return err

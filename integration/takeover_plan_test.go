@@ -126,12 +126,12 @@ func TestPlanOfEtcdManager(t *testing.T) {
 	text, err := flagged("--plan")
 	t.Logf("%v\n%s", err, text)
 	for _, want := range []string{"which etcd-manager has made", "data/", "etcd-a", "etcd-b", "etcd-c", "cluster version 3.6.0",
-		"this machine", "backup"} {
+		"this machine", "backup-missing: no verified backup"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q", want)
 		}
 	}
-	for _, never := range []string{"leads nowhere", "does not answer", "would not trust", "another program listens", "not tell"} {
+	for _, never := range []string{"has no address", "does not answer", "would not trust", "another program listens", "not tell"} {
 		if strings.Contains(text, never) {
 			t.Errorf("it says %q", never)
 		}

@@ -21,17 +21,17 @@ import (
 // Node is a node that saves its own member.
 type Node struct{ *control.Client }
 
-// Would returns the metadata of the backup that Save would make.
-func (n Node) Would(ctx context.Context) (meta snapshot.Meta, err error) {
-	err = n.Get(ctx, http.MethodPost, "/snapshot?dry=true", &meta)
-	return meta, err
+// Would returns the backup that Save would make.
+func (n Node) Would(ctx context.Context) (would node.Saved, err error) {
+	err = n.Get(ctx, http.MethodPost, "/snapshot?dry=true", &would)
+	return would, err
 }
 
 // Save asks the node to save a backup, and reports its progress.
-func (n Node) Save(ctx context.Context, progress func(snapshot.Progress)) (snapshot.Meta, error) {
+func (n Node) Save(ctx context.Context, progress func(snapshot.Progress)) (node.Saved, error) {
 	body, err := n.Call(ctx, http.MethodPost, "/snapshot")
 	if err != nil {
-		return snapshot.Meta{}, err
+		return node.Saved{}, err
 	}
 	defer body.Close()
 	lines := bufio.NewScanner(body)
@@ -39,7 +39,7 @@ func (n Node) Save(ctx context.Context, progress func(snapshot.Progress)) (snaps
 	for lines.Scan() {
 		var e node.SaveEvent
 		if err := json.NewDecoder(bytes.NewReader(lines.Bytes())).Decode(&e); err != nil {
-			return snapshot.Meta{}, fmt.Errorf("decode the answer of %s: %w", n.At, err)
+			return node.Saved{}, fmt.Errorf("decode the answer of %s: %w", n.At, err)
 		}
 		switch {
 		case e.Progress != nil:
@@ -47,10 +47,10 @@ func (n Node) Save(ctx context.Context, progress func(snapshot.Progress)) (snaps
 		case e.Saved != nil:
 			return *e.Saved, nil
 		default:
-			return snapshot.Meta{}, errors.New(e.Error)
+			return node.Saved{}, errors.New(e.Error)
 		}
 	}
-	return snapshot.Meta{}, fmt.Errorf("the node ended while it saved: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
+	return node.Saved{}, fmt.Errorf("the node ended while it saved: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
 }
 
 // Remote is a member of any etcd, chosen to be saved.
@@ -70,21 +70,26 @@ func (b *Backups) Remote(ctx context.Context, client clientv3.Config, version st
 	return &Remote{b, client, source, version}, err
 }
 
-// Would returns the metadata of the backup that Save would make, and an error if the store does not answer.
-func (r *Remote) Would(ctx context.Context) (snapshot.Meta, error) {
+// Would returns the backup that Save would make, and an error if the store does not answer.
+func (r *Remote) Would(ctx context.Context) (node.Saved, error) {
 	_, _, err := r.backups.list(ctx)
-	return r.meta(), err
+	return r.saved(r.meta()), err
 }
 
 // Save saves a backup of the chosen member to the store.
-func (r *Remote) Save(ctx context.Context, progress func(snapshot.Progress)) (snapshot.Meta, error) {
+func (r *Remote) Save(ctx context.Context, progress func(snapshot.Progress)) (node.Saved, error) {
 	opt := r.backups.opt
 	opt.Progress = progress
 	tx, err := r.source.Fetch(ctx, r.client, opt)
 	if err != nil {
-		return snapshot.Meta{}, fmt.Errorf("fetch a snapshot of %s: %w", r.source.Endpoint, err)
+		return node.Saved{}, fmt.Errorf("fetch a snapshot of %s: %w", r.source.Endpoint, err)
 	}
-	return snapshot.Save(ctx, r.backups.Store, tx, r.meta(), opt)
+	meta, err := snapshot.Save(ctx, r.backups.Store, tx, r.meta(), opt)
+	return r.saved(meta), err
+}
+
+func (r *Remote) saved(m snapshot.Meta) node.Saved {
+	return node.Saved{Meta: m, Store: r.backups.Config.Snapshot.Store}
 }
 
 // meta describes the backup. Its lineage is made from the cluster's ID, so that nobody takes it for the backup of a

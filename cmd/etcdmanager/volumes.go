@@ -133,7 +133,7 @@ func (t *translation) external() {
 	if t.staticConfig == "" {
 		if !t.decided("cluster.slots") && !t.decided("cluster.size") {
 			t.wrong("--static-config", "must be given with --volume-provider=external, for it names the members; "+
-				"or set HOLDFAST_CLUSTER_SLOTS, as to %q", slot)
+				"or set HOLDFAST_CLUSTER_SLOTS to the slots of all members, as to \"a,b,c\"")
 		}
 		if len(t.Seeds) > 0 {
 			t.set("gossip.seeds", strings.Join(t.gossiping(t.Seeds), ","), "the directory "+t.seedsDir())

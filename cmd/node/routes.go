@@ -164,29 +164,37 @@ const releaseTime = 3 * time.Minute
 // SaveEvent is one line of the answer to POST /snapshot: progress, then a result or an error.
 type SaveEvent struct {
 	Progress *snapshot.Progress `json:"progress,omitempty"`
-	Saved    *snapshot.Meta     `json:"saved,omitempty"`
+	Saved    *Saved             `json:"saved,omitempty"`
 	Error    string             `json:"error,omitempty"`
 }
 
-// wouldSave returns the metadata of the backup that would be saved now, and an error if none could be saved.
-func (n routes) wouldSave(ctx context.Context) (snapshot.Meta, error) {
+// Saved is a backup and the store that has it, or would have it. A node uses its own store, which may not be that of
+// the command's configuration.
+type Saved struct {
+	snapshot.Meta
+	Store string `json:"store"`
+}
+
+// wouldSave returns the backup that would be saved now, and an error if none could be saved.
+func (n routes) wouldSave(ctx context.Context) (Saved, error) {
 	tx, meta, err := source(n).Begin(ctx)
+	saved := Saved{Meta: meta, Store: n.cfg.Snapshot.Store}
 	if err != nil {
-		return meta, err
+		return saved, err
 	}
 	if err := tx.Close(); err != nil {
-		return meta, err
+		return saved, err
 	}
 	if _, err := generations.Identity(ctx, n.store, n.cfg.Cluster.Name); err != nil {
-		return meta, fmt.Errorf("read %s: %w", n.cfg.Snapshot.Store, err)
+		return saved, fmt.Errorf("read %s: %w", saved.Store, err)
 	}
-	return meta, nil
+	return saved, nil
 }
 
 func (n routes) controlSave(w http.ResponseWriter, r *http.Request) {
 	if control.Dry(r) {
-		meta, err := n.wouldSave(r.Context())
-		control.Reply(w, meta, err)
+		saved, err := n.wouldSave(r.Context())
+		control.Reply(w, saved, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -203,7 +211,7 @@ func (n routes) controlSave(w http.ResponseWriter, r *http.Request) {
 		send(SaveEvent{Error: err.Error()})
 		return
 	}
-	send(SaveEvent{Saved: &meta})
+	send(SaveEvent{Saved: &Saved{Meta: meta, Store: n.cfg.Snapshot.Store}})
 }
 
 // rejoin sets aside the data of this node, because the cluster has continued without it, or because it differs from the

@@ -52,12 +52,18 @@ func ours(t health.Takeover) (n int) {
 
 func whoRuns(m health.TakeoverMember) string {
 	leads := map[bool]string{true: ", leads"}[m.Leader]
-	reached := map[bool]string{true: "raft is connected to it", false: "raft is not connected to it"}[m.Connected] + leads
+	reached := map[bool]string{true: "raft is connected to it", false: "raft is not connected to it"}[m.Connected]
+	if m.Unknown {
+		reached = "not known whether raft is connected to it"
+	}
+	reached += leads
 	switch {
 	case m.Ours:
 		return fmt.Sprintf("holdfast on %s, etcd %s%s", m.Node, m.Version, leads)
 	case m.Connected:
 		return "another program; " + reached
+	case m.Why != "":
+		return fmt.Sprintf("down on %s: %s", m.Node, m.Why)
 	case m.Released:
 		return fmt.Sprintf("not run by %s, which held its disk last; %s", m.Node, reached)
 	}
@@ -88,7 +94,7 @@ func Release(r health.Release, dry bool) string {
 	}
 	fmt.Fprintf(&b, "backup: %s; the cluster is paused until `holdfast resume`\n", cmp.Or(r.Backup, "none"))
 	fmt.Fprintln(&b, "next:")
-	fmt.Fprintln(&b, "  1. stop holdfast on this machine, and see that nothing starts it again")
+	fmt.Fprintln(&b, "  1. stop holdfast on this machine, and make sure that nothing starts it again")
 	if r.Program == plan.EtcdManager {
 		fmt.Fprintln(&b, "  2. start etcd-manager here, and wait until its member serves")
 	} else {

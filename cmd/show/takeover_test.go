@@ -31,11 +31,13 @@ func TestReleaseIsTheLast(t *testing.T) {
 // Who runs a member is said only as far as it is known: what raft is connected to and no node runs, another program runs.
 func TestWhoRuns(t *testing.T) {
 	for want, m := range map[string]health.TakeoverMember{
-		"holdfast on n1, etcd 3.7.3, leads":                                    {Node: "n1", Version: "3.7.3", Ours: true, Connected: true, Leader: true},
-		"another program; raft is connected to it, leads":                      {Connected: true, Leader: true},
-		"another program; raft is connected to it":                             {Node: "n1", Released: true, Connected: true},
-		"not run by n1, which held its disk last; raft is not connected to it": {Node: "n1", Released: true},
-		"no node of holdfast runs it; raft is not connected to it":             {},
+		"holdfast on n1, etcd 3.7.3, leads":                                      {Node: "n1", Version: "3.7.3", Ours: true, Connected: true, Leader: true},
+		"another program; raft is connected to it, leads":                        {Connected: true, Leader: true},
+		"another program; raft is connected to it":                               {Node: "n1", Released: true, Connected: true},
+		"not run by n1, which held its disk last; raft is not connected to it":   {Node: "n1", Released: true},
+		"no node of holdfast runs it; raft is not connected to it":               {},
+		"no node of holdfast runs it; not known whether raft is connected to it": {Unknown: true},
+		"down on n1: slot a resumes with its data":                               {Node: "n1", Released: true, Why: "slot a resumes with its data"},
 	} {
 		if got := whoRuns(m); got != want {
 			t.Errorf("%+v: got %q, want %q", m, got, want)

@@ -27,9 +27,8 @@ func (p *Plan) members(s Seen, o plan.Origin) {
 	slices.Sort(theirs)
 	ours := slices.Sorted(slices.Values(s.Config.Cluster.Slots))
 	if len(theirs) == len(o.Members) && len(theirs) > 0 && !slices.Equal(theirs, ours) && s.Slots == nil {
-		p.block(codeSlots, fmt.Sprintf("the members have the slots %s, and cluster.slots is %s: "+
-			"holdfast would add and remove "+
-			"members once the takeover is over", strings.Join(theirs, ","), strings.Join(ours, ",")),
+		p.block(codeSlots, fmt.Sprintf("the members have the slots %s, and cluster.slots is %s: holdfast would add and "+
+			"remove members once the takeover is over", strings.Join(theirs, ","), strings.Join(ours, ",")),
 			"set cluster.slots to "+strings.Join(theirs, ","))
 	}
 	if s.Told != nil && s.Told.Leader == o.Member && len(o.Members) > 1 {
@@ -40,11 +39,11 @@ func (p *Plan) members(s Seen, o plan.Origin) {
 		who := fmt.Sprintf("the member of slot %s (%s)", r.Slot, r.URL)
 		switch {
 		case r.Unknown != nil:
-			p.block(codeName, fmt.Sprintf("the name of %s leads nowhere: %v", who, r.Unknown),
+			p.block(codeName, fmt.Sprintf("the name of %s has no address: %v", who, r.Unknown),
 				fmt.Sprintf("add %s=ADDRESS to cluster.adopt-addresses, or a line to /etc/hosts", r.Slot))
 		case r.Silent != nil:
 			p.block(codeSilent, fmt.Sprintf("%s does not answer: %v", who, r.Silent),
-				"start it, or let this machine through to it: while it is away, this one cannot be missed")
+				"start it, or open the way to it from this machine: while it is away, this member must not stop")
 		case r.Distrust != nil:
 			p.block(codeCertificate, fmt.Sprintf("this node would not trust the certificate of %s: %v", who, r.Distrust),
 				"give this node the authorities of that cluster: tls.mode ca with tls.ca-dir, or etcd.peer-trusted-ca-file")
@@ -64,14 +63,14 @@ func (p *Plan) manager(s Seen, o plan.Origin) {
 		p.block(codeMark, "the store has etcd-manager's spec and not its mark control/etcd-cluster-created: an etcd-manager "+
 			"that leads founds an empty cluster over this one", cure)
 	case !c.Created:
-		p.warn(codeMark, "the store has neither etcd-manager's mark nor its spec: see that it is the store of this cluster",
+		p.warn(codeMark, "the store has neither etcd-manager's mark nor its spec: check that it is the store of this cluster",
 			"with the provider external etcd-manager needs none; `holdfast takeover release` writes both")
 	}
 	voters := len(slices.DeleteFunc(slices.Clone(o.Members), func(m plan.Elder) bool { return m.Learner }))
 	if c.Spec != nil && voters > 0 && c.Spec.Members != voters {
-		p.block(codeSpec, fmt.Sprintf("etcd-manager's spec in the store says %d members, and there are "+
-			"%d: it adds or removes some",
-			c.Spec.Members, voters), "correct it with `etcd-manager-ctl configure-cluster`, or let etcd-manager finish")
+		p.block(codeSpec, fmt.Sprintf("etcd-manager's spec in the store says %d members, and there are %d: it adds or "+
+			"removes some", c.Spec.Members, voters),
+			"correct it with `etcd-manager-ctl configure-cluster`, or let etcd-manager finish")
 	}
 }
 
@@ -88,7 +87,7 @@ func (p *Plan) ports(s Seen, v *Volume) {
 				"stop that program, or set "+e.Key+" to a port that is free")
 		case v.Running != "" && strings.HasPrefix(e.Key, "etcd.listen-client-urls"):
 			p.warn(codeClients, fmt.Sprintf("nobody listens at %s now, where clients will find etcd (%s)", at, e.Key),
-				"see that it is the address that the clients know")
+				"check that it is the address that the clients use")
 		}
 	}
 }
@@ -105,14 +104,15 @@ func recent(every time.Duration) time.Duration {
 func (p *Plan) store(s Seen) {
 	if s.Store.Err != nil {
 		p.block(codeStore, fmt.Sprintf("the backup store does not answer: %v", s.Store.Err),
-			"see that snapshot.store is right and can be reached from here; a node waits for its answer")
+			"check that snapshot.store is right and can be reached from here; a node waits for its answer")
 		return
 	}
 	save := "`holdfast snapshot save --config FILE --endpoints " + cmp.Or(p.Endpoint, "URL")
 	if p.Endpoint == "" || strings.HasPrefix(p.Endpoint, "https:") {
 		save += " --cacert CA --cert CERT --key KEY"
 	}
-	save += "` saves and verifies one now; FILE is this configuration: of etcd-manager's flags --print-config prints it"
+	save += "` saves and verifies one now; FILE is this configuration (`holdfast etcd-manager FLAGS --print-config` " +
+		"prints it for etcd-manager's flags)"
 	b := s.Store.Newest
 	switch most := recent(s.Config.Snapshot.Every); {
 	case b == nil:
@@ -130,7 +130,8 @@ func (p *Plan) steps(s Seen, o plan.Origin) {
 	add := func(format string, args ...any) { p.Steps = append(p.Steps, fmt.Sprintf(format, args...)) }
 	p.Steps = []string{}
 	if p.Running != "" {
-		add("you stop %s on this machine, and see that nothing starts it again; while etcd has %s locked, holdfast waits",
+		add("you stop %s on this machine, and make sure that nothing starts it again; holdfast waits while etcd has %s "+
+			"locked",
 			program, p.Running)
 	}
 	add("holdfast claims the volume %s as slot %s and writes its identity.json there", p.Volume, p.Slot)
@@ -142,27 +143,24 @@ func (p *Plan) steps(s Seen, o plan.Origin) {
 	p.Steps = append(p.Steps, decision...)
 	switch o.Program {
 	case plan.EtcdManager:
-		add("%s becomes etcd, and a link to it takes its place in the same instant: etcd-manager "+
-			"finds its data there as before",
+		add("%s becomes etcd, and a link takes its place in the same instant: etcd-manager finds its data there as before",
 			o.Path)
 	case plan.PlainEtcd:
-		add("the directory member becomes etcd/member, and a link to it takes its place in the " +
-			"same instant: etcd finds its " +
+		add("the directory member becomes etcd/member, and a link takes its place in the same instant: etcd finds its " +
 			"data there as before")
 	}
-	add("it starts etcd %s as the same member, %s of cluster %s, with the same "+
-		"peer URL and the same data", etcdversion.Version,
-		dash(p.Member), dash(p.Cluster))
+	add("it starts etcd %s as the same member, %s of cluster %s, with the same peer URL and the same data",
+		etcdversion.Version, dash(p.Member), dash(p.Cluster))
 	if rest := p.rest(); len(rest) > 0 {
 		add("you do the same on the machine of each other member, one at a time, and wait until it serves: slot %s",
 			strings.Join(rest, ", then "))
 	}
-	add("when every member was seen to run under holdfast, the freeze ends")
+	add("when every member has been seen running under holdfast, the freeze ends")
 	if plan.Older(p.Version, etcdversion.Version) {
-		add("the cluster version rises from %s to %s by itself; an older etcd needs `holdfast downgrade` before it can "+
+		add("the cluster version then rises from %s to %s by itself; an older etcd needs `holdfast downgrade` before it can "+
 			"come back", p.Version, etcdversion.Cluster(etcdversion.Version))
 	}
-	add("until then, and after it, `holdfast takeover release` gives a member back")
+	add("you can give a member back at any time: `holdfast takeover release`")
 }
 
 // rest returns the slots of the other members, the leader's last.

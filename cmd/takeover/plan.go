@@ -246,7 +246,8 @@ func (p *Plan) decide(s Seen, v *Volume, o plan.Origin) {
 			why = s.Silent.Error()
 		}
 		p.warn(codeUnknown, "the etcd that runs here does not tell its members and its version: "+why,
-			"see that the configuration has its client URLs and certificates; else the node finds out when etcd has stopped")
+			"check that the configuration has its client URLs and certificates; otherwise the node learns them only when "+
+				"etcd has stopped")
 	}
 	if !whole || p.has(codeData) { // the members are not known, or what is wrong with them is a finding already
 		o.Obstacle, o.Version = "", ""

@@ -32,6 +32,9 @@ func writeFinding(b *strings.Builder, f Finding) {
 	if f.Blocks {
 		mark = "[-]"
 	}
+	if f.Code != "" {
+		mark += " " + string(f.Code) + ":"
+	}
 	fmt.Fprintln(b, mark, f.Text)
 	for _, line := range append(f.Means, f.Cure) {
 		if line != "" {
@@ -122,7 +125,7 @@ func (r Rehearsal) Text() string {
 	if r.Stopped != "" {
 		fmt.Fprintf(&b, "stopped: %s\n", r.Stopped)
 	} else {
-		fmt.Fprintf(&b, "it went through, with etcd %s on both sides\n", r.Etcd)
+		fmt.Fprintf(&b, "the rehearsal succeeded, with etcd %s on both sides\n", r.Etcd)
 	}
 	return b.String()
 }

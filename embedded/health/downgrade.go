@@ -28,13 +28,14 @@ type Downgrade struct {
 	Target  string         `json:"target,omitempty"`
 	Why     []string       `json:"why,omitempty"`     // why it is refused, or what it waits for
 	Replace []string       `json:"replace,omitempty"` // nodes whose etcd must be replaced, in that order
+	Adopted bool           `json:"adopted,omitempty"` // the cluster was taken over, so it may go back to the other program
 }
 
 // AssessDowngrade judges a downgrade by what the nodes say and by the asked node's own member list. cluster is the
 // version that the cluster has agreed on. under is the version that it is being downgraded to, "" if none.
 func AssessDowngrade(s ClusterStatus, members []plan.MemberInfo, names map[uint64]string, cluster, under,
 	to string) (Downgrade, error) {
-	d := Downgrade{Cluster: cluster, Target: under}
+	d := Downgrade{Cluster: cluster, Target: under, Adopted: s.Record != nil && s.Record.Adopted != nil}
 	target, known := plan.MinorOf(to)
 	if !known {
 		return d, fmt.Errorf("--to: %q is no version of etcd; say it as 3.6", to)

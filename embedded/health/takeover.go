@@ -40,6 +40,8 @@ type TakeoverMember struct {
 	Leader    bool    `json:"leader,omitempty"`   // according to the node whose member has the newest term
 	Version   string  `json:"version,omitempty"`  // of its etcd, if a node runs it
 	Released  bool    `json:"released,omitempty"` // a node holds its disk and does not run it
+	Why       string  `json:"why,omitempty"`      // the reason, if that node is live
+	Unknown   bool    `json:"unknown,omitempty"`  // no member that runs here says yet what raft is connected to
 }
 
 // AssessTakeover judges how far a takeover is. record is the asked node's, and foreign and frozen come from its plan.
@@ -59,9 +61,9 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 		return t
 	}
 	t.Cluster = plan.ID(record.Adopted.Cluster)
-	leader := s.leaderID()
+	leader, links := s.leaderID(), s.Links()
 	for _, v := range votersSeen(s, record) {
-		m := s.runs(v)
+		m := s.runs(v, links)
 		m.Leader = m.Member == leader
 		t.Members = append(t.Members, m)
 	}
@@ -79,11 +81,21 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 }
 
 // takingOver says what an operator should do next in a takeover. A disconnected member comes first, whichever program
-// runs it, because stopping another one may lose the majority.
+// runs it, because stopping another one may lose the majority. While a live node holds its disk, or nothing is known of
+// the connections, its removal is not suggested.
 func takingOver(members []TakeoverMember, foreign []string) string {
 	for _, m := range members {
-		if m.Connected {
+		if m.Why != "" && !m.Connected {
+			return fmt.Sprintf("stop no other member until that of slot %s serves; it is down on %s: %s", m.Slot, m.Node,
+				m.Why)
+		}
+	}
+	for _, m := range members {
+		switch {
+		case m.Connected:
 			continue
+		case m.Unknown:
+			return "stop no member: none that runs under holdfast has said yet which others it is connected to"
 		}
 		cure := "start holdfast there, or its etcd again"
 		if m.Node != "" {
@@ -158,19 +170,22 @@ func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo)
 }
 
 // runs says which node runs a voter.
-func (s ClusterStatus) runs(v plan.MemberInfo) TakeoverMember {
-	m := TakeoverMember{Slot: v.Slot, Member: plan.ID(v.ID)}
-	for _, l := range s.Links() {
+func (s ClusterStatus) runs(v plan.MemberInfo, links map[plan.ID]Links) TakeoverMember {
+	m := TakeoverMember{Slot: v.Slot, Member: plan.ID(v.ID), Unknown: len(links) == 0}
+	for _, l := range links {
 		m.Connected = m.Connected || slices.Contains(l.Peers, m.Member)
 	}
 	for _, n := range s.Nodes {
 		switch {
 		case n.Reached && n.Etcd != nil && n.Etcd.Member == m.Member:
-			m.Node, m.Ours, m.Connected, m.Released = n.Node, true, true, false
-			m.Version = n.Etcd.Version
+			m.Node, m.Ours, m.Connected, m.Version = n.Node, true, true, n.Etcd.Version
+			m.Released, m.Unknown, m.Why = false, false, ""
 			return m
 		case n.Volume != nil && n.Volume.Slot == v.Slot && (n.Live || m.Node == ""): // a lost node's volume may have moved
 			m.Node, m.Released = n.Node, true
+			if n.Live {
+				m.Why = n.Why
+			}
 		}
 	}
 	return m
@@ -186,8 +201,8 @@ type Links struct {
 func (s ClusterStatus) Links() map[plan.ID]Links {
 	all := map[plan.ID]Links{}
 	for _, n := range s.Nodes {
-		if !n.Reached || n.Etcd == nil || n.Checkup == nil {
-			continue
+		if !n.Reached || n.Etcd == nil || n.Checkup == nil || plan.ID(n.Checkup.Member) != n.Etcd.Member {
+			continue // a checkup may be from before the member ran
 		}
 		var l Links
 		for _, m := range n.Checkup.Members {

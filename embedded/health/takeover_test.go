@@ -53,15 +53,19 @@ func TestTakeoverPhase(t *testing.T) {
 	members := []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}
 	node := func(name string, id plan.ID) NodeStatus {
 		return NodeStatus{Node: name, Live: true, Reached: true, Record: &r, Etcd: &EtcdStatus{Member: id, Status: plan.Status{LeaderID: 2, Version: "3.7.3"}},
-			Checkup: &Checkup{Members: members, Near: []uint64{1, 2, 3}}}
+			Checkup: &Checkup{Member: uint64(id), Members: members, Near: []uint64{1, 2, 3}}}
 	}
 	two, three := []NodeStatus{node("n1", 1), node("n2", 2)}, []NodeStatus{node("n1", 1), node("n2", 2), node("n3", 3)}
 	far, begun := []NodeStatus{node("n1", 1)}, []NodeStatus{node("n1", 1)}
-	far[0].Checkup = &Checkup{Members: members, Near: []uint64{1, 2}}
+	far[0].Checkup = &Checkup{Member: 1, Members: members, Near: []uint64{1, 2}}
 	lost := NodeStatus{Node: "n1", State: "lost", Record: &r, Volume: &plan.Volume{Slot: "a"}}
 	without, led := []NodeStatus{lost, node("n2", 2)}, []NodeStatus{lost, node("n2", 2), node("n3", 3)}
 	heir := NodeStatus{Node: "n4", Live: true, Record: &r, Volume: &plan.Volume{Slot: "a"}}
 	moved := append([]NodeStatus{heir}, without...)
+	starting := heir
+	starting.Why = "slot a resumes with its data"
+	early := node("n1", 1)
+	early.Checkup = &Checkup{Members: members} // from before its member ran
 	for _, n := range append(without[1:], led[1:]...) {
 		n.Checkup.Near = []uint64{2, 3}
 	}
@@ -85,6 +89,9 @@ func TestTakeoverPhase(t *testing.T) {
 		"one of ours is away":              {nodes: without, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot a: make sure that holdfast on n1 runs it again, before any other machine; if its disk is lost for good: `holdfast etcdctl member remove 1`"},
 		"the last of ours is away":         {nodes: led, frozen: "not all were seen", want: TakeoverMixed, next: "raft is not connected to the member of slot a: make sure that holdfast on n1"},
 		"its disk is elsewhere":            {nodes: moved, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot a: make sure that holdfast on n4"},
+		"one of ours starts":               {nodes: append([]NodeStatus{starting}, led[1:]...), foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "stop no other member until that of slot a serves; it is down on n4: slot a resumes with its data"},
+		"the first of ours starts":         {nodes: []NodeStatus{starting}, foreign: []string{"b", "c"}, frozen: "they are not taken over", want: TakeoverMixed, next: "stop no other member until that of slot a serves"},
+		"nothing is known of the others":   {nodes: []NodeStatus{early}, foreign: []string{"b", "c"}, frozen: "they are not taken over", want: TakeoverMixed, next: "stop no member: none that runs under holdfast has said yet"},
 		"all are here":                     {nodes: three, frozen: "not all were seen", want: TakeoverMixed, next: "wait until every member has been seen running here"},
 		"one was released":                 {nodes: two, paused: returned, want: TakeoverReturning, next: "check that the released members serve again, then release the next: `holdfast takeover release` on n1, then n2"},
 		"one was released, frozen":         {nodes: two, paused: returned, foreign: []string{"c"}, frozen: "it goes back", want: TakeoverReturning, next: "check that the released members"},
@@ -133,7 +140,8 @@ func TestSevered(t *testing.T) {
 func TestLinks(t *testing.T) {
 	members := []plan.MemberInfo{{ID: 0xa, Connected: true}, {ID: 0xb}, {ID: 0xc}}
 	s := ClusterStatus{Nodes: []NodeStatus{
-		{Reached: true, Etcd: &EtcdStatus{Member: 0xc}, Checkup: &Checkup{Members: members, Near: []uint64{0xb}}},
+		{Reached: true, Etcd: &EtcdStatus{Member: 0xc}, Checkup: &Checkup{Member: 0xc, Members: members, Near: []uint64{0xb}}},
+		{Reached: true, Etcd: &EtcdStatus{Member: 0xa}, Checkup: &Checkup{Members: members}}, // from before its member ran
 		{Reached: true, Checkup: &Checkup{Members: members}},
 		{Etcd: &EtcdStatus{Member: 0xb}, Checkup: &Checkup{Members: members}},
 	}}
