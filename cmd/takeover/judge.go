@@ -144,7 +144,7 @@ func (p *Plan) steps(s Seen, o plan.Origin) {
 	switch o.Program {
 	case plan.EtcdManager:
 		add("%s becomes etcd, and a link takes its place in the same instant: etcd-manager finds its data there as before",
-			o.Path)
+			cmp.Or(o.Path, "the directory of etcd-manager's data"))
 	case plan.PlainEtcd:
 		add("the directory member becomes etcd/member, and a link takes its place in the same instant: etcd finds its " +
 			"data there as before")
