@@ -69,6 +69,7 @@ type switched struct {
 	off, locked atomic.Bool
 	full        atomic.Bool
 	hangs       atomic.Pointer[chan struct{}] // until it is closed or the context ends
+	lists       atomic.Pointer[outdated]      // lists instead, if it is not nil
 }
 
 func (s *switched) fault(ctx context.Context) error {
@@ -88,6 +89,9 @@ func (s *switched) fault(ctx context.Context) error {
 func (s *switched) List(ctx context.Context, prefix string) ([]snapshot.Object, error) {
 	if err := s.fault(ctx); err != nil {
 		return nil, err
+	}
+	if old := s.lists.Load(); old != nil {
+		return old.List(ctx, prefix)
 	}
 	return s.Store.List(ctx, prefix)
 }

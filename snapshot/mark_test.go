@@ -57,7 +57,7 @@ func TestOutdatedListing(t *testing.T) {
 		if err := snapshot.Untold(backups(t, deceiving{Store: real, short: sidecar})); err == nil {
 			t.Error("with its sidecar cut short: got no error")
 		}
-		b.store.Store = outdated{real, last.Name}
+		b.store.lists.Store(&outdated{real, last.Name})
 		b.member.leader.Store(false)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -65,7 +65,7 @@ func TestOutdatedListing(t *testing.T) {
 		if s.Newest.Name != first.Name || s.Doubt == nil || !strings.Contains(s.Doubt.Error(), "the store does not list it") {
 			t.Errorf("status: the newest is %q, doubt %v", s.Newest.Name, s.Doubt)
 		}
-		b.store.Store = real
+		b.store.lists.Store(nil)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if s := b.Status(); s.Newest.Name != last.Name || s.Doubt != nil {
