@@ -91,7 +91,7 @@ func TestDrillSchedule(t *testing.T) {
 		}
 		b.wantSeries(t, map[string]float64{"drills_total/passed": 0, "drill_last_success": 1})
 		d.after(t, 11*time.Hour, 2)
-		d.after(t, 48*time.Hour, 4)
+		d.after(t, 24*time.Hour, 3)
 		if slices.Contains(d.names[1:], first) {
 			t.Errorf("drills: want the newest each time, got %v", d.names)
 		}
