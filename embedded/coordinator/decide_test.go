@@ -75,6 +75,7 @@ func TestMembersStayWhileARestoreIsOpen(t *testing.T) {
 				c := w.coordinator("a", "b", "c")
 				c.world.Step = func(name string) {
 					if name == step {
+						time.Sleep(time.Millisecond) // the leader's first look is over
 						p := NewRestore(r, 0, Backup{Name: "b1", Digest: strings.Repeat("0f", 32)}, 0, 1)
 						w.mu.Lock()
 						w.knows.Restore = &p

@@ -564,6 +564,27 @@ func TestRejoinAndContinue(t *testing.T) {
 	}
 }
 
+// A look at the store that took long does not undo what a newer look has found, unless it found no answer.
+func TestLooksOvertakeEachOther(t *testing.T) {
+	w, r := serving(t)
+	c := w.holding()
+	p := proposed(r, false, "a", "c")
+	began := time.Now()
+	c.generations.stored(plan.Store{ID: "store", Record: &r, Restore: p}, began.Add(time.Second))
+	c.generations.stored(plan.Store{ID: "store", Record: &r}, began)
+	if o := look(t, c); o.Store.Restore == nil {
+		t.Error("an older look hides the open proposal")
+	}
+	c.generations.stored(plan.Store{Unknown: "timeout"}, began)
+	if o := look(t, c); o.Store.Unknown == "" {
+		t.Error("the store counts as known although an older look has no answer")
+	}
+	c.generations.stored(plan.Store{ID: "store", Record: &r}, began.Add(2*time.Second))
+	if o := look(t, c); o.Store.Unknown != "" || o.Store.Restore != nil {
+		t.Errorf("after a newer look: got %+v", o.Store)
+	}
+}
+
 func TestRecoverAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, r := serving(t)

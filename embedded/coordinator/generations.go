@@ -168,10 +168,15 @@ func (g *generations) unheard(id string) bool {
 	return first
 }
 
-// stored notes the result of a look at the store that began at began.
+// stored notes the result of a look at the store that began at began. Looks of the watch and of an operator may overtake
+// each other: what a newer one has found is not forgotten for what an older one found.
 func (g *generations) stored(s plan.Store, began time.Time) {
 	nonces := g.world.Store.Nonces()
 	g.mu.Lock()
+	if s.Unknown == "" && g.ending.answered && began.Before(g.ending.read) {
+		g.mu.Unlock()
+		return
+	}
 	g.ending.looked(began, s, nonces)
 	changed := !reflect.DeepEqual(s, g.store)
 	g.store = s
