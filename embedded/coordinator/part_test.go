@@ -307,16 +307,17 @@ func TestDrainWhileTheLeaderIsHidden(t *testing.T) {
 		}
 		tell("n2#1", w.nodes[0].State, true)
 		tell("n3", w.nodes[1].State, false)
-		w.mu.Lock()
-		w.nodes[0].State = nil // the impostor has published nothing
-		w.member.Leader = false
-		w.mu.Unlock()
-		w.asking = func() {
-			node, _, _ := strings.Cut(w.asked[len(w.asked)-1], " ")
-			w.answer = words[node]
-		}
+		w.set(func() {
+			w.nodes = slices.Clone(w.nodes) // the loop may be reading the list
+			w.nodes[0].State = nil          // the impostor has published nothing
+			w.member.Leader = false
+			w.asking = func() {
+				node, _, _ := strings.Cut(w.asked[len(w.asked)-1], " ")
+				w.answer = words[node]
+			}
+		})
 		for _, hidden := range [][]string{nil, {"n2#1"}} {
-			w.twins = hidden
+			w.set(func() { w.twins = hidden })
 			synctest.Wait()
 			r, err := c.Drain(t.Context(), DrainOptions{Dry: true})
 			if err != nil || (r.Risk == "") != (hidden != nil) {

@@ -199,7 +199,7 @@ func (w *world) Ask(ctx context.Context, node string, question []byte) ([]byte, 
 	return w.answer, nil
 }
 func (w *world) Twin() (netip.Addr, bool)    { return w.twin, w.twin.IsValid() }
-func (w *world) Twins() []string             { return w.twins }
+func (w *world) Twins() (all []string)       { w.set(func() { all = w.twins }); return all }
 func (w *world) Set(map[string][]netip.Addr) {}
 func (w *world) Adopt(bool)                  {}
 func (w *world) Check(context.Context) error { return nil }
