@@ -66,7 +66,7 @@ func newConfirmation(srv *etcdserver.EtcdServer, news func()) *confirmation {
 			_, err := srv.Txn(srv.AuthStore().WithRoot(ctx), idleTxn())
 			return err
 		},
-		patience: max(confirmedFor, 2*time.Duration(srv.Cfg.ElectionTicks)*time.Duration(srv.Cfg.TickMs)*time.Millisecond),
+		patience: max(confirmedFor, 2*electionTimeout(srv)),
 		grown:    time.Now(),
 	}
 }

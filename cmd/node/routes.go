@@ -129,13 +129,14 @@ func (n routes) setAside(r *http.Request) (any, error) {
 
 // release releases the volume.
 func (n routes) release(r *http.Request) (any, error) {
-	id, err := n.coord.Releasable()
-	if !control.Dry(r) {
-		// The release must not stop half-way if the caller disconnects.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
-		defer cancel()
-		id, err = n.coord.GiveUp(ctx)
+	if control.Dry(r) {
+		id, err := n.coord.Releasable()
+		return Released{Slot: id.Slot, Volume: id.ID}, err
 	}
+	// The release must not stop half-way if the caller disconnects.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
+	defer cancel()
+	id, err := n.coord.GiveUp(ctx)
 	return Released{Slot: id.Slot, Volume: id.ID}, err
 }
 

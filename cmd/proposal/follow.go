@@ -169,13 +169,13 @@ func (f *follower) watch(ctx context.Context) (done bool, err error) {
 // changed reports whether other findings keep the cluster from being healthy than the last time. Their texts do not
 // count: some have an age or a measurement, and are never the same.
 func (f *follower) changed(all []health.Finding) bool {
-	causes := []string{"causes"} // none are not the same as none yet
+	causes := []string{} // before the first time it is nil
 	for _, a := range all {
 		causes = append(causes, string(a.Code)+" "+a.Subject)
 	}
 	before := f.causes
 	f.causes = causes
-	return !slices.Equal(causes, before)
+	return before == nil || !slices.Equal(causes, before)
 }
 
 // unhealthy returns the first reason, which is the worst. The reasons of single nodes were printed already.

@@ -75,7 +75,11 @@ func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport,
 		c.holding.setDrained(drained{})
 		return report, fmt.Errorf("stop etcd: %w", err)
 	}
-	if lacks := c.turn.lacks(context.WithoutCancel(ctx), o); lacks != "" && !how.Force {
+	if how.Force { // what is at risk was told, and would only be waited for
+		report.Drained = true
+		return report, nil
+	}
+	if lacks := c.turn.lacks(context.WithoutCancel(ctx), o); lacks != "" {
 		c.holding.setDrained(drained{})
 		c.lg.Error("starting etcd again: the others do not serve without it", zap.String("risk", lacks))
 		return report, fmt.Errorf("the others did not serve without this member, so etcd starts again here: %s", lacks)

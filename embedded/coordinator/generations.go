@@ -168,8 +168,8 @@ func (g *generations) unheard(id string) bool {
 	return first
 }
 
-// stored notes the result of a look at the store that began at began. Looks of the watch and of an operator may overtake
-// each other: what a newer one has found is not forgotten for what an older one found.
+// stored notes the result of a look at the store that began at began. Looks of the watch and of an operator may
+// overtake each other: what a newer one has found is not forgotten for what an older one found.
 func (g *generations) stored(s plan.Store, began time.Time) {
 	nonces := g.world.Store.Nonces()
 	g.mu.Lock()

@@ -288,7 +288,7 @@ func (s judged) severed() string {
 		for _, to := range s.Nodes {
 			c, other := n.Checkup, to.Checkup
 			if !n.Reached || !to.Reached || c == nil || other == nil || c.Member == 0 || other.Member == 0 ||
-				c.Member == other.Member || c.reaches(plan.MemberInfo{ID: other.Member}) {
+				c.Member == other.Member || slices.Contains(c.Near, other.Member) {
 				continue
 			}
 			apart = append(apart, fmt.Sprintf("%s does not reach %s", n.Node, to.Node))

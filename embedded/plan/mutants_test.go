@@ -296,7 +296,7 @@ var mutants = []mutant{
 	{"a backup of a later generation by its revision", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Revision, revision) > 0`, byStories},
 	{"a backup of the same generation holds no more", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Generation, generation) > 0`, byStories},
 	{"recover beside data that nobody has looked at", "survey.go", `v.Idle && !v.Here {`, `v.Idle && v.Here {`, bySurvey},
-	{"recover although a drained member would do", "survey.go", `if !s.Majority() || idle == nil {`, `if idle != nil || s.Majority() {`, bySurvey},
+	{"recover although a drained member would do", "survey.go", `if !s.Majority() || idle == "" {`, `if idle != "" || s.Majority() {`, bySurvey},
 	{"recover into a store that is not all's", "survey.go", `	if n := o.otherStore(); n != "" {`, `	if n := o.otherStore(); n == "-" {`, bySurvey},
 	{"nobody votes who is not seen", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if false {`, byStories},
 	{"a leader's list may be old", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if o.Node != "" {`, byStories},

@@ -157,7 +157,7 @@ func (o proposals) recovery(a Action) Action {
 	}
 	if survey.Majority() { // they only lack each other, and giving up the rest would not change that
 		return a.but(say("a majority of the voters (%s) runs here, and has no leader: no recovery is needed while they run; "+
-			"open the peer port between their nodes, and look for a disk that hangs there: %s shows it", survey.runs(),
+			"open the peer port between their nodes, and look for a disk that hangs there: %s shows it", survey.here(true),
 			Command("status")))
 	}
 	way := say("if the disks of %s are gone for good, run %s, which continues from slot %s", strings.Join(lost, ", "),

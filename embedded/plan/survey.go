@@ -196,11 +196,11 @@ func (s Survey) Majority() bool {
 	return here > voters/2
 }
 
-// runs names the voters that run here with their data.
-func (s Survey) runs() string {
+// here names the voters that are here with their data, and run or do not.
+func (s Survey) here(run bool) string {
 	var all []string
 	for _, v := range s.Slots {
-		if v.Voter && v.Here && v.Runs {
+		if v.Voter && v.Here && v.Runs == run {
 			all = append(all, fmt.Sprintf("slot %s on %s", v.Slot, v.Node))
 		}
 	}
@@ -309,15 +309,10 @@ func (s Survey) kept(lost []string) Said {
 
 // idle names members that are here but do not run, if they would give the cluster its majority back.
 func (s Survey) idle() string {
-	var idle []string
-	for _, v := range s.Slots {
-		if v.Voter && v.Here && !v.Runs {
-			idle = append(idle, fmt.Sprintf("slot %s on %s", v.Slot, v.Node))
-		}
-	}
-	if !s.Majority() || idle == nil {
+	idle := s.here(false)
+	if !s.Majority() || idle == "" {
 		return ""
 	}
 	return fmt.Sprintf("a majority is here, and %s does not run: %s says what keeps etcd there (%s if it is drained)",
-		strings.Join(idle, ", "), Command("status"), Command("undrain"))
+		idle, Command("status"), Command("undrain"))
 }

@@ -147,10 +147,7 @@ func (s *scanner) seeds(ctx context.Context, alone bool) []string {
 	identified := s.self().Instance != ""
 	s.mu.Lock()
 	v, known := s.view, identified || s.observing
-	due := known && alone && time.Since(v.at) >= max(v.looks, aloneFirst)
-	if v.err != nil && time.Now().Before(v.next) {
-		due = false
-	}
+	due := known && alone && time.Since(v.at) >= max(v.looks, aloneFirst) && (v.err == nil || !time.Now().Before(v.next))
 	if !alone {
 		s.view.looks = 0
 	}
