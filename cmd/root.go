@@ -30,7 +30,7 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 // command uses this code for anything else.
 const exitUsage = 64
 
-// exitIf returns err or, if there is none and the result is bad, exit code 1. The command has printed the result.
+// exitIf returns err or, if it is nil and the result is bad, exit code 1. The command has printed the result.
 func exitIf(bad bool, err error) error {
 	if err == nil && bad {
 		return exitCode(1)

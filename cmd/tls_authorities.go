@@ -151,7 +151,8 @@ func newTLSBundleCommand() *cobra.Command {
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	c.Flags().StringVar(&out, "out", "", "write both bundles to this `directory` instead of standard output")
-	c.Flags().BoolVar(&peers, "peers", false, "write the peers' authorities, which no client needs, instead of the clients'")
+	c.Flags().BoolVar(&peers, "peers", false,
+		"write the peers' authorities, which no client needs, instead of the clients'")
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }

@@ -12,7 +12,7 @@ import (
 // Limits of inbound connections. Those that have not said what they are for end after handshakeTime, and memberlist
 // ends a stream after some seconds.
 const (
-	maxUnproven  = 512 // connections of which nothing is known yet
+	maxUnproven  = 512 // connections that have not said what they are for
 	maxOfOne     = 64  // connections of one node, or of one address
 	maxConns     = 4 * maxNodes
 	maxStrangers = 32  // without TLS: streams from addresses outside the mesh

@@ -74,8 +74,8 @@ func TestOutdatedListing(t *testing.T) {
 	})
 }
 
-// The mark names the newest backup by content, whoever saved last. It goes with the backup, and another cluster's or one
-// that cannot be read is replaced.
+// The mark names the newest backup by content, and not by who saved last. It goes with the backup, and another
+// cluster's or one that cannot be read is replaced.
 func TestNewestMark(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		dir := b.store.Store

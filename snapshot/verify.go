@@ -284,7 +284,7 @@ func openDatabase(f *os.File) (*bbolt.DB, error) {
 }
 
 // Fetch writes the database of a backup, decompressed and without the trailer, to a new file at path, and proves on the
-// way all that Verify proves. If it returns nil, the file is durable; after an error there is none. The result is the
+// way all that Verify proves. If it returns nil, the file is durable; after an error it is gone. The result is the
 // sidecar, or what is known of a legacy backup. An encrypted backup needs an identity in opt. opt.Rate limits the
 // writing to the file.
 func Fetch(ctx context.Context, store Store, name, path string, opt Options) (meta Meta, err error) {

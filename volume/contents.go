@@ -49,7 +49,7 @@ func managerData(dir string) (found []string) {
 
 // Found is the content of a volume's directory.
 type Found struct {
-	Identity *Identity // nil if there is none or it is damaged
+	Identity *Identity // nil if it is missing or damaged
 	Damaged  string    // why the identity cannot be read
 	Entries  int       // without the identity and what Inspect does not count
 	Foreign  []string  // without an identity: etcd data directories of another program, relative to the volume

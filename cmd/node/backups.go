@@ -220,7 +220,7 @@ func OpenStoreAt(ctx context.Context, cfg config.Config, at string) (snapshot.St
 	return store, nil
 }
 
-// OpenSpool returns the spool, or nil if there is none.
+// OpenSpool returns the spool, or nil if it does not exist.
 func OpenSpool(cfg config.Config) snapshot.Store {
 	if cfg.Snapshot.Spool == "" {
 		return nil

@@ -4,8 +4,8 @@
 // coordinator. Then [Run] (run.go) starts everything, and runs the coordinator until it ends. Most parts end with the
 // context, but metrics, control socket and gossip outlive the member.
 //
-// The packages that do the work do not import each other; this package connects them. etcd.go, volumes.go, gossip.go and
-// backups.go adapt them to the coordinator, and etcd.go also to the keepers of backups and of etcd's users.
+// The packages that do the work do not import each other; this package connects them. etcd.go, volumes.go, gossip.go
+// and backups.go adapt them to the coordinator, and etcd.go also to the keepers of backups and of etcd's users.
 // certificates.go and authorities.go give all of them certificates.
 //
 // routes.go lists what operators can ask of a node on the control socket. The method answer (node.go) answers other

@@ -60,7 +60,7 @@ func (c *cluster) lives(ctx context.Context, v *view) (*living, error) {
 	return &living{again.Stand, "the beacon in the store, which changes", true}, nil
 }
 
-// beacon reads the leader's beacon, nil if there is none, and its age by the store's clock.
+// beacon reads the leader's beacon, nil without one, and its age by the store's clock.
 func (c *cluster) beacon(ctx context.Context) (*generations.StoredBeacon, time.Duration, error) {
 	ctx, cancel := inTime(ctx)
 	defer cancel()

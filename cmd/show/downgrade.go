@@ -37,8 +37,8 @@ func Downgrade(d health.Downgrade, fresh time.Duration) string {
 			"with a holdfast that embeds etcd %s, restart it, and wait until `holdfast status` says HEALTHY before the next.\n",
 			d.To)
 		if d.Adopted {
-			fmt.Fprintf(out, "To give the cluster back to etcd-manager or plain etcd %s instead: `holdfast takeover release` on one "+
-				"node\nafter the other, the leader last.\n", d.To)
+			fmt.Fprintf(out, "To give the cluster back to etcd-manager or plain etcd %s instead: `holdfast takeover release` "+
+				"on one node\nafter the other, the leader last.\n", d.To)
 		}
 		if d.Target != "" {
 			fmt.Fprintf(out,

@@ -218,7 +218,7 @@ func (p *pace) next(a, before plan.Action) {
 
 func (p *pace) due() bool { return !time.Now().Before(p.retry) }
 
-// rested signals when the action may begin; nil if it already may, or if there is none.
+// rested signals when the action may begin; nil if it already may, or without an action.
 func (p *pace) rested() <-chan time.Time {
 	if p.kind == plan.Wait || p.due() {
 		return nil

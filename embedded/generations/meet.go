@@ -145,7 +145,7 @@ type StoredBeacon struct {
 	At time.Time
 }
 
-// Beacon reads the beacon, nil if there is none, and returns its age by the store's own clock. To learn the store's
+// Beacon reads the beacon, nil without one, and returns its age by the store's own clock. To learn the store's
 // time, it puts an object in the name of the caller.
 func (r *Records) Beacon(ctx context.Context, who string) (b *StoredBeacon, age time.Duration, err error) {
 	if err := r.Meet(ctx, who, rand.Text()); err != nil {
@@ -159,7 +159,7 @@ func (r *Records) Beacon(ctx context.Context, who string) (b *StoredBeacon, age 
 	return b, l.newest.Sub(l.beacon.Modified), err
 }
 
-// LastBeacon reads the beacon, nil if there is none.
+// LastBeacon reads the beacon, nil without one.
 func (r *Records) LastBeacon(ctx context.Context) (*StoredBeacon, error) {
 	l, err := r.list(ctx)
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *Records) LastBeacon(ctx context.Context) (*StoredBeacon, error) {
 	return r.readBeacon(ctx, l)
 }
 
-// readBeacon reads the beacon, nil if there is none. It returns damaged content as the beacon of an unknown leader. A
+// readBeacon reads the beacon, nil without one. It returns damaged content as the beacon of an unknown leader. A
 // beacon is advice: damage must neither hinder a command nor make it believe that the cluster is dead.
 func (r *Records) readBeacon(ctx context.Context, l listing) (*StoredBeacon, error) {
 	if l.beacon.Name == "" {

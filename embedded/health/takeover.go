@@ -112,7 +112,8 @@ func takingOver(members []TakeoverMember, foreign []string) string {
 		return boolCount(slices.ContainsFunc(members, func(m TakeoverMember) bool { return m.Slot == slot && m.Leader }))
 	}
 	slices.SortStableFunc(next, func(a, b string) int { return leads(a) - leads(b) })
-	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there", next[0])
+	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there",
+		next[0])
 }
 
 // leaderID returns the member that leads, 0 if no node knows one.

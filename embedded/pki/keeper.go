@@ -280,7 +280,7 @@ func newSeries(reg prometheus.Registerer) (*series, error) {
 type File struct {
 	Name string // such as "server", "peer", "clients-ca", for series and messages; unique
 	Path string
-	Key  string // file of the private key; "" if there is none to check
+	Key  string // file of the private key; "" if it need not be checked
 }
 
 // watched is what was found in a file.

@@ -229,7 +229,7 @@ func (c *Issued) Renew(ctx context.Context, h pki.Holder, has *x509.Certificate,
 	return next, nil
 }
 
-// ofKey returns the last record of a holder's key, nil if there is none. It reads the store unless that was just done.
+// ofKey returns the last record of a holder's key, nil without one. It reads the store unless that was just done.
 func (c *Issued) ofKey(ctx context.Context, of health.IssuedClient, has *x509.Certificate) (last *Client) {
 	c.mu.Lock()
 	old := time.Since(c.looked) > lookAgain
