@@ -30,6 +30,19 @@ func (l *latch) drop()              { l.once.Do(func() { close(l.c) }) }
 func (l *latch) C() <-chan struct{} { return l.c }
 func (l *latch) dropped() bool      { return closed(l.c) }
 
+// during calls end, if the latch is dropped before over is called.
+func (l *latch) during(end func()) (over func()) {
+	ended := make(chan struct{})
+	go func() {
+		select {
+		case <-l.c:
+			end()
+		case <-ended:
+		}
+	}()
+	return func() { close(ended) }
+}
+
 // closed reports whether a channel that nothing is sent to is closed.
 func closed(c <-chan struct{}) bool {
 	select {

@@ -50,6 +50,7 @@ type life struct {
 	keys       sync.Map               // what key repeats then: name -> storedKey
 	pulse      pulse                  // of the leader
 	answers    answers                // of the other members, while this one leads
+	native     native                 // serves clients over TLS
 }
 
 func newLife(spec plan.Spec, lg *zap.Logger, news func()) *life {
@@ -98,6 +99,9 @@ func (l *life) launch(ec *embed.Config) error {
 	}
 	if l.stop.dropped() {
 		return errStopped
+	}
+	if err := l.serveNatively(ec); err != nil {
+		return fmt.Errorf("start etcd: %w", err)
 	}
 	e, err := embed.StartEtcd(ec)
 	if err != nil {

@@ -23,7 +23,7 @@ func BenchmarkLeaderGone(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { network.Close() })
-	deprive(b, newRivalsOn(b, network), func(leader server) (mend func()) {
+	deprive(b, newRivalsOn(b, network, false), func(leader server) (mend func()) {
 		host := hostOf(leader)
 		if err := host.Isolate(); err != nil {
 			b.Fatal(err)

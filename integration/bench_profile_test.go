@@ -27,8 +27,8 @@ const (
 	profilePort    = ":6061"
 )
 
-// BenchmarkProfile takes a CPU profile of each node of a cluster under a load like that of Kubernetes: puts in
-// transactions, linearizable reads, ranges, leases, watches, and a backup. From these, `make profile` makes the
+// BenchmarkProfile takes a CPU profile of each node of a cluster under a load like that of Kubernetes, over TLS:
+// puts in transactions, linearizable reads, ranges, leases, watches, and a backup. From these, `make profile` makes the
 // profile for the optimised build.
 func BenchmarkProfile(b *testing.B) {
 	if *profileTo == "" {
@@ -42,6 +42,7 @@ func BenchmarkProfile(b *testing.B) {
 	for _, n := range c.Nodes {
 		n.Keys["metrics.pprof"] = n.Address + profilePort
 	}
+	overTLS(b, c)
 	c.Start()
 	c.Serving()
 	for b.Loop() {
@@ -49,7 +50,10 @@ func BenchmarkProfile(b *testing.B) {
 		load, end := context.WithTimeout(ctx, profileTime+2*time.Second)
 		defer end()
 		for i := range profileClients {
-			client := mustDial(b, c.Nodes[i%len(c.Nodes)].ClientURL())
+			client, err := dialOver(c.TLS, c.Nodes[i%len(c.Nodes)].ClientURL())
+			if err != nil {
+				b.Fatal(err)
+			}
 			defer client.Close()
 			group.Go(func() error { return kubernetes(load, client, i) })
 		}

@@ -25,10 +25,10 @@ const (
 // BenchmarkPut compares throughput, latency, and the CPU time that all three servers together use for a write. A round
 // consists of short slices in which the clusters take turns, because the load of a shared machine changes within
 // seconds by more than the difference to measure.
-func BenchmarkPut(b *testing.B) { compareOperations(b, runningRivals(b), puts) }
+func BenchmarkPut(b *testing.B) { compareOperations(b, puts) }
 
 // BenchmarkGet does the same with linearizable reads.
-func BenchmarkGet(b *testing.B) { compareOperations(b, runningRivals(b), gets) }
+func BenchmarkGet(b *testing.B) { compareOperations(b, gets) }
 
 // operation is what clients repeat as fast as they can.
 type operation struct {
@@ -47,14 +47,27 @@ var (
 	}}
 )
 
-// compareOperations compares rivals that serve.
-func compareOperations(b *testing.B, rivals []*rival, do operation) {
+// compareOperations compares rivals over TLS, which is holdfast's default, and without, which is etcd's.
+func compareOperations(b *testing.B, do operation) {
+	for name, secure := range map[string]bool{"TLS": true, "plain": false} {
+		b.Run(name, func(b *testing.B) {
+			rivals := newRivalsOn(b, nil, secure)
+			startAll(b, rivals)
+			compareOperation(b, rivals, do)
+		})
+	}
+}
+
+func compareOperation(b *testing.B, rivals []*rival, do operation) {
 	tallies := map[string]*tally{}
 	for _, r := range rivals {
 		t := &tally{do: puts}
 		tallies[r.kind] = t
 		for i := range putClients {
-			client := mustDial(b, r.servers[i%len(r.servers)].ClientURL())
+			client, err := dialOver(r.tls, r.servers[i%len(r.servers)].ClientURL())
+			if err != nil {
+				b.Fatal(err)
+			}
 			defer client.Close()
 			t.clients = append(t.clients, client)
 		}

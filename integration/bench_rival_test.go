@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
+	"holdfast/embedded/settings"
 	"holdfast/integration"
 	"holdfast/integration/hosts"
 )
@@ -39,17 +40,18 @@ type rival struct {
 	kind    string
 	dir     string // contains everything, with the same layout for both
 	servers []server
-	env     []string // added to the environment of their processes
+	env     []string    // added to the environment of their processes
+	tls     *tls.Config // of clients; nil: http
 }
 
 // logLevel is the log level of both. It is the one default that differs: warn in holdfast, info in etcd.
 const logLevel = "warn"
 
 // newRivals makes a cluster of each kind; nothing runs yet. Both have etcd's defaults except for the log level.
-func newRivals(b *testing.B) []*rival { return newRivalsOn(b, nil) }
+func newRivals(b *testing.B) []*rival { return newRivalsOn(b, nil, false) }
 
-// newRivalsOn makes the rivals on hosts of a network.
-func newRivalsOn(b *testing.B, network *hosts.Network) []*rival {
+// newRivalsOn makes the rivals on hosts of a network, unless that is nil. If secure, members and clients use TLS.
+func newRivalsOn(b *testing.B, network *hosts.Network, secure bool) []*rival {
 	b.Helper()
 	etcd, err := etcdBinary()
 	if err != nil {
@@ -57,6 +59,11 @@ func newRivalsOn(b *testing.B, network *hosts.Network) []*rival {
 	}
 	ours, c := holdfastRival(b, kindHoldfast, network)
 	theirs := &rival{kind: kindEtcd, dir: c.Dir}
+	authorities := ""
+	if secure {
+		authorities = overTLS(b, c)
+		ours.tls, theirs.tls = c.TLS, c.TLS
+	}
 	var founders []string
 	for i := range c.Nodes {
 		p := &plain{b: b, binary: etcd, name: fmt.Sprintf("e%d", i+1), address: c.Address(101 + i)}
@@ -71,7 +78,10 @@ func newRivalsOn(b *testing.B, network *hosts.Network) []*rival {
 		if err := os.Mkdir(p.dir, 0o700); err != nil {
 			b.Fatal(err)
 		}
-		founders = append(founders, p.name+"=http://"+p.address+":2380")
+		if secure {
+			p.secure(authorities)
+		}
+		founders = append(founders, p.name+"="+p.url(2380))
 		theirs.servers = append(theirs.servers, p)
 	}
 	for _, s := range theirs.servers {
@@ -79,6 +89,18 @@ func newRivalsOn(b *testing.B, network *hosts.Network) []*rival {
 	}
 	b.Cleanup(func() { ours.kill(); theirs.kill() }) // before c removes the directories
 	return []*rival{ours, theirs}
+}
+
+// overTLS makes members and clients of a cluster of holdfast use TLS. It returns the directory of the authorities.
+func overTLS(b *testing.B, c *integration.Cluster) (authorities string) {
+	b.Helper()
+	authorities = filepath.Join(c.Dir, "authorities")
+	if out := c.Nodes[0].Holdfast("tls", "init", authorities); out.Code != 0 {
+		b.Fatalf("tls init: %+v", out)
+	}
+	c.Set("tls.ca-dir", authorities)
+	c.TLS = clientTLS(b, c, c.Nodes[0], "bench")
+	return authorities
 }
 
 // holdfastRival makes a cluster of holdfast. Its processes get env as well.
@@ -133,15 +155,15 @@ func (r *rival) serving(b *testing.B) {
 	defer cancel()
 	var group errgroup.Group
 	for _, s := range r.servers {
-		group.Go(func() error { return firstWrite(ctx, s.ClientURL()) })
+		group.Go(func() error { return firstWrite(ctx, r.tls, s.ClientURL()) })
 	}
 	if err := group.Wait(); err != nil {
 		b.Fatalf("%s does not serve: %v", r.kind, err)
 	}
 }
 
-func firstWrite(ctx context.Context, url string) error {
-	client, err := dial(url)
+func firstWrite(ctx context.Context, over *tls.Config, url string) error {
+	client, err := dialOver(over, url)
 	if err != nil {
 		return err
 	}
@@ -193,8 +215,9 @@ func leads(b *testing.B, url string) bool {
 // usage sums up what the processes of a rival say of themselves: CPU seconds since their start, and resident bytes.
 func (r *rival) usage(b *testing.B) (cpu, resident float64) {
 	b.Helper()
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: r.tls, DisableKeepAlives: true}}
 	for _, s := range r.servers {
-		resp, err := http.Get(s.ClientURL() + "/metrics")
+		resp, err := client.Get(s.ClientURL() + "/metrics")
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -262,12 +285,30 @@ type plain struct {
 	host     *hosts.Host // where it runs; nil: on this machine
 	founders string      // etcd's initial-cluster
 	joins    bool        // a cluster that exists
+	tls      []string    // flags; none: http
 
 	cmd  *exec.Cmd     // the present or the last one; nil before the first start
 	done chan struct{} // closed when it has ended
 }
 
-func (p *plain) ClientURL() string { return "http://" + p.address + ":2379" }
+func (p *plain) ClientURL() string { return p.url(2379) }
+
+func (p *plain) url(port int) string {
+	return fmt.Sprintf("%s%s:%d", settings.Scheme(strings.Join(p.tls, "")), p.address, port)
+}
+
+// secure gives the process certificates of authorities that `tls init` has made.
+func (p *plain) secure(authorities string) {
+	p.b.Helper()
+	for flags, authority := range map[string]string{"--": "etcd-clients-ca", "--peer-": "etcd-peers-ca"} {
+		dir := filepath.Join(p.dir, authority)
+		must(p.b, os.MkdirAll(dir, 0o700))
+		writePair(p.b, dir, signed(p.b, authorities, authority, p.name, p.address, "127.0.0.1"))
+		pair := filepath.Join(dir, "pair.pem")
+		p.tls = append(p.tls, flags+"cert-file", pair, flags+"key-file", pair, flags+"trusted-ca-file",
+			filepath.Join(authorities, authority+".crt"), flags+"client-cert-auth")
+	}
+}
 
 func (p *plain) Start(env ...string) {
 	p.b.Helper()
@@ -276,13 +317,14 @@ func (p *plain) Start(env ...string) {
 		p.b.Fatal(err)
 	}
 	defer log.Close()
-	peer := "http://" + p.address + ":2380"
+	peer := p.url(2380)
 	state := map[bool]string{false: "new", true: "existing"}[p.joins]
 	args := []string{"--name", p.name, "--data-dir", p.data,
 		"--listen-client-urls", p.ClientURL(), "--advertise-client-urls", p.ClientURL(),
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", p.founders, "--initial-cluster-state", state, "--initial-cluster-token", "bench",
 		"--log-level", logLevel}
+	args = append(args, p.tls...)
 	if p.cmd = exec.Command(p.binary, args...); p.host != nil {
 		p.cmd = p.host.Command(context.Background(), p.binary, args...)
 	}

@@ -83,10 +83,14 @@ type promise struct {
 
 // promises are all promises that a benchmark measures, in the order of the summary.
 var promises = []promise{
-	{"puts", "Put", "put/s", "etcd", []bound{least(ratio, 1.1)}},
-	{"puts, p99", "Put", "p99-ms", "etcd", []bound{most(ratio, 0.95)}},
-	{"linearizable reads", "Get", "get/s", "etcd", []bound{least(ratio, 1.1)}},
-	{"linearizable reads, p99", "Get", "p99-ms", "etcd", []bound{most(ratio, 0.95)}},
+	{"puts over TLS", "Put/TLS", "put/s", "etcd", []bound{least(ratio, 1.1)}},
+	{"puts over TLS, p99", "Put/TLS", "p99-ms", "etcd", []bound{most(ratio, 0.95)}},
+	{"linearizable reads over TLS", "Get/TLS", "get/s", "etcd", []bound{least(ratio, 1.1)}},
+	{"linearizable reads over TLS, p99", "Get/TLS", "p99-ms", "etcd", []bound{most(ratio, 0.95)}},
+	{"puts without TLS", "Put/plain", "put/s", "etcd", []bound{least(ratio, 1.1)}},
+	{"puts without TLS, p99", "Put/plain", "p99-ms", "etcd", []bound{most(ratio, 0.95)}},
+	{"linearizable reads without TLS", "Get/plain", "get/s", "etcd", []bound{least(ratio, 1.1)}},
+	{"linearizable reads without TLS, p99", "Get/plain", "p99-ms", "etcd", []bound{most(ratio, 0.95)}},
 	{"idle: processor", "Idle", "cpu-s/minute", "etcd", []bound{most(beyond, 0.3)}}, // half a percent of a core
 	{"idle: memory", "Idle", "resident-MB", "etcd", []bound{most(beyond, 26.2)}},    // 25 MiB
 	{"leader killed: longest gap", "LeaderKill", "gap-ms", "etcd", []bound{most(absolute, 200), most(ratio, 0.2)}},

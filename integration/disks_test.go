@@ -50,7 +50,7 @@ func place(t *testing.T, from, to string) {
 }
 
 // must fails the test for an error.
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func plainEtcdOf(t *testing.T, binary string, c *integration.Cluster, size int) 
 		urls = append(urls, p.ClientURL())
 	}
 	for _, url := range urls {
-		must(t, firstWrite(t.Context(), url))
+		must(t, firstWrite(t.Context(), nil, url))
 	}
 	return urls
 }

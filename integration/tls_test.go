@@ -158,7 +158,7 @@ func fetch(cfg *tls.Config, url string) error {
 }
 
 // clientTLS has a node issue a certificate for a user, and returns a client's TLS configuration.
-func clientTLS(t *testing.T, c *integration.Cluster, n *integration.Node, user string) *tls.Config {
+func clientTLS(t testing.TB, c *integration.Cluster, n *integration.Node, user string) *tls.Config {
 	t.Helper()
 	n.Configure()
 	dir := filepath.Join(c.Dir, "client-"+user)
@@ -178,7 +178,7 @@ func clientTLS(t *testing.T, c *integration.Cluster, n *integration.Node, user s
 
 // signed returns a certificate with a name, and with more names or addresses, of an authority in a directory that `tls
 // init` has made.
-func signed(t *testing.T, dir, authority, name string, more ...string) *tls.Certificate {
+func signed(t testing.TB, dir, authority, name string, more ...string) *tls.Certificate {
 	t.Helper()
 	ca, err := tls.LoadX509KeyPair(filepath.Join(dir, authority+".crt"), filepath.Join(dir, authority+".key"))
 	must(t, err)

@@ -238,7 +238,7 @@ func remoteControl(t *testing.T, r *rules, given, foreign string) {
 	}
 }
 
-func writePair(t *testing.T, dir string, pair *tls.Certificate) {
+func writePair(t testing.TB, dir string, pair *tls.Certificate) {
 	t.Helper()
 	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	must(t, err)

@@ -1,0 +1,144 @@
+package embedded
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// secureClients runs a member that serves clients over TLS, and returns it with the configuration of such clients.
+func secureClients(t *testing.T) (*node, func(protocols ...string) *tls.Config) {
+	t.Helper()
+	ca, n := newAuthority(t), newNode(t, "a")
+	n.cfg.CertFile, n.cfg.KeyFile = ca.issue(t, "server", n.addr)
+	n.cfg.TrustedCAFile, n.cfg.ClientCertAuth = ca.ca(), true
+	n.run(t).awaitReady(t)
+	s := &schemes{ca: ca, nodes: []*plainNode{{slot: "a", addr: n.addr}}}
+	return n, func(protocols ...string) *tls.Config {
+		c := s.tlsConfig(t)
+		c.NextProtos = protocols
+		return c
+	}
+}
+
+func (n *node) secureClient(t *testing.T, over *tls.Config) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://" + n.addr + ":2379"}, TLS: over, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Whatever a client offers, it is served at the one address, and one that speaks only gRPC by gRPC's own transport.
+func TestNative(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	n, offering := secureClients(t)
+	for _, offers := range [][]string{nil, {"h2"}, {"grpc-exp", "h2"}, {"h2", "http/1.1"}, {"http/1.1", "h2"}} {
+		c := n.secureClient(t, offering(offers...)) // gRPC adds h2
+		put(t, c, "k", "v")
+		if _, err := watchStream(t, c); err != nil {
+			t.Errorf("%q: watch: %v", offers, err)
+		}
+	}
+	method := map[bool]string{true: http.MethodGet, false: http.MethodPost}
+	for _, offers := range [][]string{nil, {"http/1.1"}, {"h2", "http/1.1"}} {
+		h := http.Client{Transport: &http.Transport{TLSClientConfig: offering(offers...), ForceAttemptHTTP2: len(offers) == 2}}
+		defer h.CloseIdleConnections()
+		for path, body := range map[string]string{"/health": "", "/version": "", "/metrics": "", "/v3/kv/range": `{"key": "aw=="}`} {
+			r, err := http.NewRequestWithContext(soon(t), method[body == ""], "https://"+n.addr+":2379"+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := h.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("%q: %s: got %s, %v", offers, path, resp.Status, err)
+			}
+			resp.Body.Close()
+		}
+	}
+	var only http.Protocols
+	only.SetHTTP2(true)
+	h := http.Client{Transport: &http.Transport{TLSClientConfig: offering("h2"), Protocols: &only}}
+	defer h.CloseIdleConnections()
+	if resp, err := h.Get("https://" + n.addr + ":2379/version"); err == nil {
+		if resp.Body.Close(); resp.StatusCode == http.StatusOK {
+			t.Error("a client that offers only HTTP/2 is not served by gRPC's own transport")
+		}
+	}
+	have := slices.Sorted(maps.Keys(n.current().native.server.Load().GetServiceInfo()))
+	if want := slices.Sorted(slices.Values(services)); !slices.Equal(have, want) {
+		t.Errorf("etcd has the services %q, and those over HTTP's listener are %q", have, want)
+	}
+}
+
+// No connection holds up a member that stops: none that has not spoken yet, and no call over HTTP's listener.
+func TestStopUnderHandshakes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	n, offering := secureClients(t)
+	var open []net.Conn
+	for _, first := range [][]byte{nil, {22}, {22, 3, 1, 2, 0, 1}, []byte("GET / HTTP/1.1\r\n")} {
+		conn, err := net.Dial("tcp", n.addr+":2379")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Write(first); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, conn)
+	}
+	both := offering("h2", "http/1.1")
+	ask, never := io.Pipe() // a call whose question never comes
+	defer never.Close()
+	called := make(chan error, 1)
+	go func() {
+		h := http.Client{Transport: &http.Transport{TLSClientConfig: both, ForceAttemptHTTP2: true}}
+		r, err := http.NewRequestWithContext(soon(t), http.MethodPost, "https://"+n.addr+":2379/etcdserverpb.KV/Range", ask)
+		if err == nil {
+			r.Header.Set("Content-Type", "application/grpc")
+			var resp *http.Response
+			if resp, err = h.Do(r); err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		}
+		called <- err
+	}()
+	if _, err := never.Write([]byte{0}); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := watchStream(t, n.secureClient(t, both))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), handshakeTime/2)
+	defer cancel()
+	if err := n.Stop(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err == nil {
+		t.Error("a watch lives on")
+	}
+	<-called
+	for _, conn := range open {
+		_, _ = io.Copy(io.Discard, conn) // it was closed
+	}
+}
