@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"golang.org/x/sys/unix"
 
+	"holdfast/durable"
 	"holdfast/layout"
 )
 
@@ -79,7 +80,7 @@ func checkBackend(dir string) error {
 
 // flock takes the same kind of lock as bbolt, without waiting.
 func flock(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err := durable.Flock(f, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("%w: %s is locked", errLocked, f.Name())
 	}

@@ -20,11 +20,11 @@ import (
 var arrows = map[string][]string{
 	"cmd/holdfast":             {"cmd"},
 	"cmd/config":               {"durable", "embedded/auth", "embedded/pki", "embedded/settings", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
-	"cmd/control":              {"cmd/config"},
-	"cmd/child":                {"cmd/config", "embedded", "embedded/plan", "snapshot"},                                                                                                                                                                 // what of both may end its process
+	"cmd/control":              {"cmd/config", "durable"},
+	"cmd/child":                {"cmd/config", "durable", "embedded", "embedded/plan", "snapshot"},                                                                                                                                                      // what of both may end its process
 	"cmd/show":                 {"embedded/auth", "embedded/coordinator", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "snapshot", "volume"},                                                                         // what people are told of a cluster
 	"cmd/takeover":             {"cmd/certificates", "cmd/child", "cmd/config", "cmd/control", "cmd/node", "embedded", "embedded/generations", "embedded/health", "embedded/pki", "embedded/plan", "embedded/settings", "gossip", "snapshot", "volume"}, // a cluster that another program runs
-	"cmd/demo":                 {"cmd/child", "cmd/config", "cmd/control", "cmd/show", "embedded/health"},
+	"cmd/demo":                 {"cmd/child", "cmd/config", "cmd/control", "cmd/show", "durable", "embedded/health"},
 	"cmd/node":                 {"cmd/child", "cmd/config", "cmd/control", "cmd/show", "durable", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "embedded/settings", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
 	"cmd/backups":              {"cmd/child", "cmd/config", "cmd/control", "cmd/node", "cmd/show", "durable", "embedded", "embedded/generations", "embedded/health", "embedded/plan", "snapshot", "snapshot/etcdclient"},                      // what commands do with them
 	"cmd/proposal":             {"cmd/backups", "cmd/config", "cmd/control", "cmd/node", "cmd/show", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/plan", "snapshot"},                                          // how an operator ends a generation
@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"cmd/etcdmanager":          {"cmd/config", "layout", "volume"},                                                                                                                                                                            // a translation; it asks nobody, and looks at this machine's disks
 	"cmd/gorunner":             {},                                                                                                                                                                                                            // runs any program
 	"cmd":                      {"cmd/backups", "cmd/certificates", "cmd/child", "cmd/config", "cmd/control", "cmd/demo", "cmd/etcdmanager", "cmd/gorunner", "cmd/node", "cmd/observer", "cmd/proposal", "cmd/show", "cmd/takeover", "embedded", "embedded/auth", "embedded/coordinator", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "snapshot", "snapshot/etcdclient", "volume", "volume/ebs"},
-	"durable":                  {},                                                                       // how a file is replaced and read; nothing of what is in it
+	"durable":                  {},                                                                       // how a file is replaced, read and locked; nothing of what is in it
 	"invalid":                  {},                                                                       // one error of what is wrong with a configuration
 	"embedded/coordinator":     {"durable", "embedded/health", "embedded/plan"},                          // whose words a status is made of
 	"embedded/generations":     {"embedded/coordinator", "embedded/health", "embedded/plan", "snapshot"}, // what is in the store, in the loop's words
@@ -45,7 +45,7 @@ var arrows = map[string][]string{
 	"embedded/auth":            {"durable"},                                                                                  // the decision about users and roles, and their names, which the next one speaks
 	"embedded/settings":        {},                                                                                           // read and judged without a server
 	"embedded":                 {"durable", "embedded/auth", "embedded/pki", "embedded/plan", "embedded/settings", "layout"}, // whose words it speaks
-	"layout":                   {},                                                                                           // where etcds have their data, and nothing of what is in it
+	"layout":                   {"durable"},                                                                                  // where etcds have their data, and nothing of what is in it
 	"gossip/discover":          {"durable"},
 	"gossip":                   {"durable", "invalid"},
 	"metrics":                  {},

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"holdfast/durable"
 )
 
 // Running returns a file on a volume that a running etcd has locked, or "". It looks where plain etcd, holdfast and
@@ -58,25 +60,12 @@ func isLocked(path string, locked func(*os.File) (bool, error)) (bool, error) {
 // bbolt database for writing; a reader's shared lock does not count. It takes a shared lock and gives it up at once.
 // bbolt retries until it has its own.
 func Locked(f *os.File) (bool, error) {
-	switch err := Flock(f, unix.LOCK_SH); {
+	switch err := durable.Flock(f, unix.LOCK_NB|unix.LOCK_SH); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return true, nil
 	case err != nil:
 		return false, err
 	}
 	// Closing is not enough: a child that was just forked has a copy of the open file, and with it the lock.
-	return false, Flock(f, unix.LOCK_UN)
-}
-
-// Flock calls flock(2) without waiting: if another process has the lock, the error is EWOULDBLOCK.
-func Flock(f *os.File, how int) error {
-	return retry(func() error { return unix.Flock(int(f.Fd()), how|unix.LOCK_NB) })
-}
-
-func retry(do func() error) error {
-	for {
-		if err := do(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
+	return false, durable.Flock(f, unix.LOCK_NB|unix.LOCK_UN)
 }

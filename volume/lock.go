@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holdfast/durable"
 	"holdfast/layout"
 )
 
@@ -42,7 +43,7 @@ func lockPath(path string, flag int) (*lock, error) {
 		return nil, err
 	}
 	var info os.FileInfo
-	switch err = layout.Flock(f, unix.LOCK_EX); {
+	switch err = durable.Flock(f, unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		err = ErrBusy
 	case err != nil:
@@ -108,6 +109,6 @@ func (l *lock) release() {
 // closeLock unlocks before it closes. A child process that was just forked has a copy of the open file, and with it the
 // lock, until its exec. So closing ours would not give up the lock.
 func closeLock(f *os.File) {
-	_ = layout.Flock(f, unix.LOCK_UN)
+	_ = durable.Flock(f, unix.LOCK_UN)
 	_ = f.Close()
 }

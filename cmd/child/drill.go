@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holdfast/durable"
 	"holdfast/embedded"
 	"holdfast/snapshot"
 )
@@ -147,7 +148,7 @@ func lockDrill(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock scratch directory: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := durable.Flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock scratch directory %s: %w", path, err), f.Close())
 	}
 	return f, nil

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"holdfast/durable"
 )
 
 // socketCheck is how often a node looks whether its socket is still at its path.
@@ -101,8 +103,8 @@ const lockWait = 5 * time.Second
 // lock takes the lock on a directory, which its closing releases.
 func lock(dir *os.File) error {
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) || time.Since(begin) > lockWait {
+		err := durable.Flock(dir, syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Since(begin) > lockWait {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holdfast/cmd/config"
+	"holdfast/durable"
 )
 
 // ownName matches the names that the demo makes in its directory, and nothing else.
@@ -103,7 +104,7 @@ func openDir(o Options, say func(string, ...any)) (*directory, error) {
 
 // own locks the directory itself, because a lock file could be removed. Then it plans the demo.
 func (d *directory) own(o Options, say func(string, ...any)) error {
-	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := durable.Flock(d.lock, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("lock %s: %w; a demo runs there, or its nodes are still ending: end it first, or choose another "+
 			"directory with --dir", o.Dir, err)
 	}

@@ -63,13 +63,7 @@ func lock(dir string) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if err != nil {
+	if err := durable.Flock(d, syscall.LOCK_EX); err != nil {
 		d.Close()
 		return nil, err
 	}
