@@ -135,9 +135,10 @@ type Situation struct {
 	Dismissed []string     // commands that were deleted lately, because they could not be carried out
 	Unsaved   string       // why no backup could be made before the last change of the cluster
 	Aside     []plan.Aside // on the volume
-	Served    time.Time    // since when the member has served without a break, zero if it does not serve
-	Conflicts []string     // what contradicts this node's generation; nothing is touched because of it
-	Bugs      []string     // what panicked at the last call
+	// Served is how long the member has served without a break, by no clock that is set; 0 if it does not serve.
+	Served    time.Duration
+	Conflicts []string // what contradicts this node's generation; nothing is touched because of it
+	Bugs      []string // what panicked at the last call
 	Upkeep    health.UpkeepStatus
 	// Rooms is the free space, as observed. Observation.Claim.Short: the volume lacks its reserve.
 	Rooms Rooms
