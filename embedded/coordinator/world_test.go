@@ -60,6 +60,7 @@ type world struct {
 	witnesses  []plan.Witness
 	deaf       bool // changes of the member list have no effect
 	knows      plan.Store
+	expected   []string // nodes to be asked for by name
 	backups    backups
 	full       error
 	unfit      error
@@ -456,6 +457,7 @@ func (s stores) Abort(_ context.Context, r plan.Restore, _ plan.Abort) (*plan.Re
 }
 func (s stores) Meet(context.Context, string, string) error { return nil }
 func (s stores) Nonces() map[string]string                  { return nil }
+func (s stores) Expect(who []string)                        { s.mu.Lock(); s.expected = who; s.mu.Unlock() }
 func (s stores) Shine(context.Context, Beacon) error        { s.note(&s.shone, "shone"); return nil }
 func (s stores) Proposal(_ context.Context, generation uint64, attempt int) (*plan.Restore, error) {
 	s.mu.Lock()
