@@ -74,6 +74,8 @@ type World struct {
 	Campaigned func(plan.Reason)
 	// Rooms returns the free space. volume is the path of the held volume, "" for none. It never waits for a disk.
 	Rooms func(volume string) Rooms
+	// Database asks a node for the size of its database in bytes; 0: it is not known.
+	Database func(ctx context.Context, node string) int64
 }
 
 // env is what New gives to every part of the coordinator. It is constant, except for the wanted slots in cfg, which the

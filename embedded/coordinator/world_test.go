@@ -85,6 +85,7 @@ type world struct {
 	superseded string       // why data that was taken over is out of date
 	steps      []string     // of a takeover
 	room       plan.Room
+	database   int64 // of the others
 
 	standing   plan.Standing
 	refuses    bool
@@ -109,6 +110,7 @@ func (w *world) coordinator(slots ...string) *Coordinator {
 		World{Volumes: w, Mesh: w, Names: w, Elders: func() map[string][]netip.Addr { return nil }, Etcd: w, Store: stores{w}, Backups: &w.backups, Looked: func(Situation) {}, Decided: func(plan.Action) {},
 			Failed: func(a plan.Action, err error) { w.note(&w.failed, string(a.Kind)+": "+err.Error()) }, Step: func(string) {},
 			Rooms:      func(string) Rooms { w.mu.Lock(); defer w.mu.Unlock(); return Rooms{Volume: w.room} },
+			Database:   func(context.Context, string) int64 { w.mu.Lock(); defer w.mu.Unlock(); return w.database },
 			Campaigned: func(r plan.Reason) { w.note(&w.campaigned, string(r)) },
 			Ending:     func(why string) { w.note(&w.ending, fmt.Sprintf("%s, etcd killed: %v", why, w.killed)) }},
 		zaptest.NewLogger(w.t))
