@@ -128,9 +128,11 @@ func TestStoreThatIsSilent(t *testing.T) {
 		ask  func(ctx context.Context, s snapshot.Store) error
 		good bool
 	}{
-		"list":          {ask: func(ctx context.Context, s snapshot.Store) error { _, err := s.List(ctx, ""); return err }},
-		"get":           {ask: read},
-		"put":           {ask: func(ctx context.Context, s snapshot.Store) error { return s.Put(ctx, "a", bytes.NewReader(nil)) }},
+		"list": {ask: func(ctx context.Context, s snapshot.Store) error { _, err := s.List(ctx, ""); return err }},
+		"get":  {ask: read},
+		"put": {ask: func(ctx context.Context, s snapshot.Store) error {
+			return s.Put(ctx, "a", bytes.NewReader(nil))
+		}},
 		"put if absent": {ask: func(ctx context.Context, s snapshot.Store) error { return s.PutIfAbsent(ctx, "a", nil) }},
 		"delete":        {ask: func(ctx context.Context, s snapshot.Store) error { return s.Delete(ctx, "a") }},
 		"trickle":       {ask: read, slow: &trickle{size: part, some: 1, pause: time.Second}},

@@ -32,10 +32,11 @@ func TestGivenBackAsAWhole(t *testing.T) {
 		node health.NodeStatus
 		want health.TakeoverPhase
 	}{
-		"drained":   {health.NodeStatus{Node: "n1", Live: true, Reached: true}, health.TakeoverReturning},
-		"runs":      {health.NodeStatus{Node: "n1", Live: true, Reached: true, Etcd: &health.EtcdStatus{}}, health.TakeoverMixed},
-		"no answer": {health.NodeStatus{Node: "n1", Live: true, Etcd: &health.EtcdStatus{}}, health.TakeoverReturning},
+		"drained":   {health.NodeStatus{Reached: true}, health.TakeoverReturning},
+		"runs":      {health.NodeStatus{Reached: true, Etcd: &health.EtcdStatus{}}, health.TakeoverMixed},
+		"no answer": {health.NodeStatus{Etcd: &health.EtcdStatus{}}, health.TakeoverReturning},
 	} {
+		tc.node.Node, tc.node.Live = "n1", true
 		s := health.ClusterStatus{Nodes: []health.NodeStatus{tc.node}}
 		var o plan.Observation
 		o.Claim.Held, o.Disk.Ledger.Record = true, &record

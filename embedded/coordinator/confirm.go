@@ -40,8 +40,8 @@ func (ac *actor) due(ctx context.Context, o plan.Observation, a plan.Action) err
 	return err
 }
 
-// fits returns an error if a blank volume has no room for a copy of the leader's database. A learner that cannot take it
-// would be in everyone's way.
+// fits returns an error if a blank volume has no room for a copy of the leader's database. A learner that cannot take
+// it would be in everyone's way.
 func (ac *actor) fits(ctx context.Context, o plan.Observation, r *plan.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
 	defer cancel()

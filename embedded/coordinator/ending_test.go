@@ -624,7 +624,7 @@ func TestRecoverAlone(t *testing.T) {
 	})
 }
 
-// If a live node was not found in the store, the next look asks for all live ones by name. Otherwise that costs nothing.
+// If a live node was not found in the store, the next look asks for all live ones by name. Otherwise it asks for none.
 func TestUnmetNodesAreExpected(t *testing.T) {
 	w := newWorld(t)
 	at := netip.MustParseAddr
