@@ -64,17 +64,19 @@ func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 // etcdserver/server.go). All other lines of etcd leave these out.
 type calm struct {
 	zapcore.Core
+	once           zapcore.Core // passes each message once a day
 	ending, killed *latch
 }
 
 // newCalm returns a calm core. Each minute it passes the first ten lines with the same message: while the alarm NOSPACE
 // is up, etcd warns of each write that it refuses.
 func newCalm(core zapcore.Core, ending, killed *latch) zapcore.Core {
-	return calm{zapcore.NewSamplerWithOptions(core, time.Minute, 10, 0), ending, killed}
+	return calm{zapcore.NewSamplerWithOptions(core, time.Minute, 10, 0),
+		zapcore.NewSamplerWithOptions(core, 24*time.Hour, 1, 0), ending, killed}
 }
 
 func (c calm) With(fields []zapcore.Field) zapcore.Core {
-	return calm{c.Core.With(fields), c.ending, c.killed}
+	return calm{c.Core.With(fields), c.once.With(fields), c.ending, c.killed}
 }
 
 func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
@@ -87,9 +89,15 @@ func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedE
 		return ce.AddCore(e, closing{c.Core})
 	case slices.Contains(byDesign, e.Message):
 		e.Level = zapcore.DebugLevel
+	case e.Message == unpublished:
+		return c.once.Check(e, ce)
 	}
 	return c.Core.Check(e, ce)
 }
+
+// unpublished appears at the start of a member, and again and again until it has caught up with its log ("too many
+// requests"), or until there is a leader. That may take long, and holdfast says itself what the member waits for.
+const unpublished = "failed to publish local member to cluster through raft"
 
 var (
 	// byDesign appears at the start. The single port serves both gRPC and HTTP, and the token is etcd's default. A new
@@ -106,7 +114,7 @@ var (
 		"closed TCP streaming connection with remote peer",
 		"lost TCP streaming connection with remote peer",
 		"peer became inactive (message send to peer failed)",
-		"failed to publish local member to cluster through raft",
+		unpublished,
 		"stopped publish because server is stopping",
 	}
 	// ofListeners appears for each listener when etcd ends, even by itself. It is news only if the reason is not that

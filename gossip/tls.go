@@ -66,8 +66,8 @@ const (
 
 var (
 	errCertificate = errors.New("its certificate is not one of this mesh, or has expired")
-	errNoTLS       = errors.New("it does not speak TLS as this node does (tls.mode off, a holdfast " +
-		"of before, or no holdfast)")
+	errNoTLS       = errors.New("it does not speak TLS as this node does (tls.mode off, an older " +
+		"build of holdfast, or another program)")
 	errRefusesUs = errors.New("it refuses the certificate of this node (which has expired or is of other authorities, " +
 		"or a clock is wrong)")
 	errSpeaks = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")

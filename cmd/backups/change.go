@@ -21,9 +21,11 @@ func (b *Backups) At(ctx context.Context, store string) (*Backups, error) {
 	}
 	other := *b
 	other.spool, other.Config.Snapshot.Store = nil, store
-	if other.Store, err = node.OpenStoreAt(ctx, b.Config, store); err != nil {
+	opened, err := node.OpenStoreAt(ctx, b.Config, store)
+	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", store, err)
 	}
+	other.Store = &patient{Store: opened, at: store, said: b.said}
 	return &other, nil
 }
 

@@ -157,6 +157,7 @@ func (n *node) makeCoordinator(options snapshot.Options) {
 			Campaigned: func(r plan.Reason) { n.counted.Campaigned(string(r)) },
 			Step:       n.step,
 			Rooms:      n.rooms.all,
+			Database:   n.databaseOf,
 		}, n.lg)
 }
 

@@ -177,6 +177,18 @@ func (n *node) ask(ctx context.Context) health.ClusterStatus {
 	return s
 }
 
+// databaseOf asks a node for the size of its database in bytes; 0: it is not known.
+func (n *node) databaseOf(ctx context.Context, name string) int64 {
+	for _, peer := range n.mesh.Nodes() {
+		if peer.Node == name {
+			if s := n.askNode(ctx, peer); s.Etcd != nil {
+				return s.Etcd.Space.Size
+			}
+		}
+	}
+	return 0
+}
+
 // askNode returns the status of one node. If the node does not answer, it returns what the gossip knows.
 func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStatus) {
 	asked := time.Now()

@@ -51,7 +51,20 @@ func (n routes) takeoverOf(s health.ClusterStatus) health.Takeover {
 	if record == nil {
 		record = s.Record
 	}
+	returned := record != nil && o.Store.Returned && o.Store.Record.Lineage() == record.Lineage()
+	if returned || n.given.last.Load() != nil {
+		stillReturning(&s, &o)
+	}
 	return health.AssessTakeover(s, record, o.Foreign(), o.Mixed())
+}
+
+// stillReturning completes the view of a cluster that was given back. The pause that says so is only known while a
+// member runs here.
+func stillReturning(s *health.ClusterStatus, o *plan.Observation) {
+	if !slices.ContainsFunc(s.Nodes, func(n health.NodeStatus) bool { return n.Reached && n.Etcd != nil }) {
+		s.Paused = &plan.Pause{Return: true}
+		o.Member.Paused = s.Paused
+	}
 }
 
 // undrain starts the member again, also after a release.

@@ -29,12 +29,13 @@ const lookTime = 30 * time.Second
 // Look gathers what [Judge] needs to know of this machine. dir is the directory of the data; if it is "", the
 // configuration names it. Look changes nothing, and locks a database only for a moment.
 func Look(ctx context.Context, l *config.Loaded, dir string) Seen {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, lookTime, fmt.Errorf("no answer within %s", lookTime))
 	defer cancel()
 	s := Seen{Now: time.Now(), Refused: config.Errors(config.Refused(l))}
 	s.Config, s.Slots = node.WithSlots(ctx, l.Config)
+	store := make(chan Store, 1)
+	go func() { store <- lookAtStore(ctx, s.Config, s.Now) }() // one that hangs takes no time from the rest
 	s.look(ctx, dir)
-	s.Store = lookAtStore(ctx, s.Config, s.Now)
 	for _, e := range config.Endpoints(s.Config) {
 		if inUse(e) {
 			s.Taken = append(s.Taken, e)
@@ -49,6 +50,7 @@ func Look(ctx context.Context, l *config.Loaded, dir string) Seen {
 		}
 		s.Others = reach(ctx, s.Config, s.elsewhere(v))
 	}
+	s.Store = <-store
 	return s
 }
 

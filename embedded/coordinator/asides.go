@@ -25,12 +25,15 @@ type asides struct {
 	served time.Time // since when this member has served without a break, zero if it does not serve
 }
 
-// serves notes whether the member serves. It returns the data that was set aside, and since when the member has served.
-func (a *asides) serves(state string) (aside []plan.Aside, served time.Time) {
+// serves notes whether the member serves. It returns the data that was set aside, and how long the member has served.
+func (a *asides) serves(state string) (aside []plan.Aside, served time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	lasts(&a.served, state == "leader" || state == "follower", time.Now())
-	return a.aside, a.served
+	if !a.served.IsZero() {
+		served = time.Since(a.served)
+	}
+	return a.aside, served
 }
 
 // collect lists what was set aside on the volume, until ctx ends. It deletes data after the member has served for
@@ -79,14 +82,11 @@ func (a *asides) reclaim(path string, before time.Time) {
 // SetAside returns what was set aside on this node's volume, and when it will be deleted. after is
 // restore.reclaim-after.
 func (s Situation) SetAside(after time.Duration) []plan.Aside {
-	all := slices.Clone(s.Aside)
+	all, now := slices.Clone(s.Aside), time.Now()
 	for i, a := range all {
-		if after > 0 && slices.Contains(reclaimable, a.Reason) && !s.Served.IsZero() {
-			at := a.Since
-			if s.Served.After(at) {
-				at = s.Served
-			}
-			at = at.Add(after)
+		if after > 0 && slices.Contains(reclaimable, a.Reason) && s.Served > 0 {
+			// As in collect: a clock that is set changes the data's age, and not how long the member has served.
+			at := now.Add(max(0, after-s.Served, after-now.Sub(a.Since)))
 			all[i].Reclaimed = &at
 		}
 	}

@@ -28,6 +28,9 @@ func (ac *actor) due(ctx context.Context, o plan.Observation, a plan.Action) err
 	switch {
 	case a.Kind == plan.Enter, a.Kind == plan.SetAside, a.Kind == plan.Vacate:
 		err = ac.confirmed(ctx, o, a)
+		if err == nil && a.Kind == plan.Vacate && !o.Disk.WAL {
+			err = ac.fits(ctx, o, a.Record)
+		}
 	case a.Kind == plan.Replace && ac.serves(ctx, o, a.Member):
 		err = errNotYet
 	}
@@ -35,6 +38,21 @@ func (ac *actor) due(ctx context.Context, o plan.Observation, a plan.Action) err
 		err = errNotYet
 	}
 	return err
+}
+
+// fits returns an error if a blank volume has no room for a copy of the leader's database. A learner that cannot take
+// it would be in everyone's way.
+func (ac *actor) fits(ctx context.Context, o plan.Observation, r *plan.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
+	defer cancel()
+	for _, p := range o.Peers {
+		if f := p.Facts; p.Live && f != nil && f.Leader && f.Record != nil && f.Record.ID == r.ID {
+			if why := o.Claim.NoRoom(ac.world.Database(ctx, p.Node)); why != "" {
+				return delay(why)
+			}
+		}
+	}
+	return nil
 }
 
 // gone reports whether the nodes whose lock we have are gone. A machine that was cloned with its memory has the same

@@ -74,6 +74,8 @@ type World struct {
 	Campaigned func(plan.Reason)
 	// Rooms returns the free space. volume is the path of the held volume, "" for none. It never waits for a disk.
 	Rooms func(volume string) Rooms
+	// Database asks a node for the size of its database in bytes; 0: it is not known.
+	Database func(ctx context.Context, node string) int64
 }
 
 // env is what New gives to every part of the coordinator. It is constant, except for the wanted slots in cfg, which the
@@ -135,9 +137,10 @@ type Situation struct {
 	Dismissed []string     // commands that were deleted lately, because they could not be carried out
 	Unsaved   string       // why no backup could be made before the last change of the cluster
 	Aside     []plan.Aside // on the volume
-	Served    time.Time    // since when the member has served without a break, zero if it does not serve
-	Conflicts []string     // what contradicts this node's generation; nothing is touched because of it
-	Bugs      []string     // what panicked at the last call
+	// Served is how long the member has served without a break, by no clock that is set; 0 if it does not serve.
+	Served    time.Duration
+	Conflicts []string // what contradicts this node's generation; nothing is touched because of it
+	Bugs      []string // what panicked at the last call
 	Upkeep    health.UpkeepStatus
 	// Rooms is the free space, as observed. Observation.Claim.Short: the volume lacks its reserve.
 	Rooms Rooms

@@ -149,6 +149,38 @@ func TestStandsByOnlyWhereNoVolumeIsFree(t *testing.T) {
 	}
 }
 
+// A blank disk waits to be admitted until it has room for a copy of the leader's database.
+func TestBlankDiskTakesTheDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := record("a", "b")
+		state, err := json.Marshal(plan.Facts{Version: 1, Slot: "b", Disk: "disk-b", Epoch: 1, Phase: plan.PhaseData,
+			Record: &r, Member: 2, CID: 77, Running: true, Confirmed: true, Leader: true, Term: 2,
+			Members: []plan.MemberInfo{{ID: 2, Slot: "b"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = []Node{{Name: "n2", Live: true, State: state, Stamp: [2]uint64{1, 1}}}
+		w.room, w.database = plan.Room{Free: 2 << 30, Size: 2 << 30}, 2<<30
+		c := w.coordinator("a", "b")
+		stop := live(t, c)
+		time.Sleep(5 * time.Second)
+		now := c.Now()
+		if said := strings.Join(now.Action.Obstacles, " "); now.Observation.Disk.Ledger.Record != nil ||
+			!strings.Contains(said, "has less than 2368 MiB free") || !strings.Contains(said, "database (2048 MiB)") {
+			t.Errorf("without room: %s: %s; %q", now.Action.Kind, now.Action.Text(), said)
+		}
+		w.set(func() { w.room = plan.Room{Free: 4 << 30, Size: 4 << 30} })
+		time.Sleep(10 * time.Second)
+		if now := c.Now(); now.Observation.Disk.Ledger.Record == nil {
+			t.Errorf("with room: %s: %s", now.Action.Kind, now.Action.Text())
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A joiner was killed before the leader sent it anything, and was then removed, so it never gets an entry. It must not
 // wait for one, or it never learns that it was removed.
 func TestJoinerIsBornWithoutAnEntry(t *testing.T) {

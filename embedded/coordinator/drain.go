@@ -45,8 +45,20 @@ func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport,
 	if err := c.beginDrain(ctx); err != nil {
 		return DrainReport{}, err
 	}
-	defer c.look()
-	defer c.holding.open()
+	report, err := c.drain(ctx, how)
+	c.holding.open()
+	c.look()
+	if report.Drained { // who asks for the status next is not to be told that the member serves
+		ctx, cancel := context.WithTimeout(ctx, tick)
+		defer cancel()
+		for !c.Now().Observation.Drained && every(ctx, tick/50) {
+		}
+	}
+	return report, err
+}
+
+// drain does the work of Drain.
+func (c *Coordinator) drain(ctx context.Context, how DrainOptions) (DrainReport, error) {
 	report := DrainReport{Slot: c.Now().Volume.Slot}
 	if how.Dry {
 		report.Risk = c.turn.risk(ctx)

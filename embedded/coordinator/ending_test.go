@@ -3,6 +3,7 @@ package coordinator
 import (
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -621,4 +622,19 @@ func TestRecoverAlone(t *testing.T) {
 			t.Errorf("the order holds again when the store is away again: %+v", got)
 		}
 	})
+}
+
+// If a live node was not found in the store, the next look asks for all live ones by name. Otherwise it asks for none.
+func TestUnmetNodesAreExpected(t *testing.T) {
+	w := newWorld(t)
+	at := netip.MustParseAddr
+	w.nodes = []Node{{Name: "n2", Address: at("10.0.0.2"), Live: true}, {Name: "n3", Address: at("10.0.0.3")},
+		{Name: "n1", Address: at("10.0.0.1"), Live: true}}
+	g := newGenerations(env{cfg: &Config{Node: "n1", Address: at("10.0.0.1")}, world: &World{Mesh: w, Store: stores{w}}})
+	for live, want := range map[string][]string{"": nil, "x": {"n2 at 10.0.0.2"}} {
+		g.ending.tell(new(plan.Observation), time.Now(), map[string]string{"n2": live})
+		if g.read(t.Context()); !slices.Equal(w.expected, want) {
+			t.Errorf("nonce %q: expected %q, want %q", live, w.expected, want)
+		}
+	}
 }

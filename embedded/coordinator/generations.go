@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 	"sync"
@@ -203,15 +204,35 @@ func believed(s plan.Store) error {
 	return nil
 }
 
+// presence names a node in the store.
+func presence(node string, at netip.Addr) string { return node + " at " + at.String() }
+
+// unmet returns the other live nodes if the nonce of one was not found in the store.
+func (g *generations) unmet() (who []string) {
+	g.mu.Lock()
+	found := len(g.ending.heard) == 0
+	g.mu.Unlock()
+	if found {
+		return nil
+	}
+	for _, n := range g.world.Mesh.Nodes(false) {
+		if n.Live && n.Name != g.cfg.Node {
+			who = append(who, presence(n.Name, n.Address))
+		}
+	}
+	return who
+}
+
 func (g *generations) read(ctx context.Context) plan.Store {
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
 	s := plan.Store{}
 	id, err := g.world.Store.ID(ctx)
 	if err == nil {
-		err = g.world.Store.Meet(ctx, g.cfg.Node+" at "+g.cfg.Address.String(), g.nonce)
+		err = g.world.Store.Meet(ctx, presence(g.cfg.Node, g.cfg.Address), g.nonce)
 	}
 	if err == nil {
+		g.world.Store.Expect(g.unmet())
 		s, err = g.world.Store.Known(ctx)
 		s.ID, s.Nonce = id, g.nonce
 	}

@@ -267,9 +267,12 @@ func TestDrainThatCostsTheQuorum(t *testing.T) {
 			synctest.Wait()
 			begin := time.Now()
 			r, err := c.Drain(t.Context(), DrainOptions{Force: force})
-			took := time.Since(begin)
+			took, then := time.Since(begin), c.Now().State()
 			time.Sleep(5 * time.Second)
 			now := c.Now()
+			if force && then != "drained" {
+				t.Errorf("right after the drain: %s", then)
+			}
 			if force && (err != nil || !r.Drained || now.State() != "drained") ||
 				!force && (err == nil || r.Drained || took > drainProof || now.State() != "leader" || w.holder() != nil) {
 				t.Errorf("force %t: got %+v, %v after %s; then %s, lock %v", force, r, err, took, now.State(), w.holder())

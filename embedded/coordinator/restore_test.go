@@ -506,6 +506,43 @@ func TestPaceOfAFailedFetchHoldsUpNothingElse(t *testing.T) {
 	})
 }
 
+// To read why no backup was made changes nothing: the next reader is told what is true then.
+func TestProblemOfTheSaver(t *testing.T) {
+	b, tried := &backups{}, time.Now()
+	s := &saver{env: env{world: &World{Backups: b}}, unsaved: "none was made", tried: tried}
+	for _, tc := range []struct {
+		made time.Time
+		want string
+	}{{want: "none was made"}, {made: tried.Add(time.Second)}, {made: tried.Add(-time.Second), want: "none was made"}} {
+		b.made = tc.made
+		if got := s.problem(); got != tc.want {
+			t.Errorf("the newest is of %v: got %q, want %q", tc.made, got, tc.want)
+		}
+	}
+}
+
+// A clock that was set a month ahead makes the data old. But it is deleted only after a week of service.
+func TestReclaimAfterTheClockWasSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		aside := func(ago, served time.Duration) *time.Time {
+			s := Situation{Aside: []plan.Aside{{Reason: "restored", Since: time.Now().Add(-ago)}}, Served: served}
+			return s.SetAside(7 * day)[0].Reclaimed
+		}
+		for _, c := range []struct{ ago, served, want time.Duration }{
+			{30 * day, day, 6 * day}, {day, 30 * day, 6 * day}, {day, 2 * day, 6 * day}, {-30 * day, 8 * day, 37 * day},
+			{30 * day, 8 * day, 0},
+		} {
+			if at := aside(c.ago, c.served); at == nil || time.Until(*at) != c.want {
+				t.Errorf("%s old, served for %s: want in %s, got %v", c.ago, c.served, c.want, at)
+			}
+		}
+		if at := aside(30*day, 0); at != nil {
+			t.Errorf("of a member that does not serve: got %v", at)
+		}
+	})
+}
+
 func TestReclaimOnlyAfterServingWithoutABreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

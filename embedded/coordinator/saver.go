@@ -39,7 +39,7 @@ func (s *saver) problem() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.tried.IsZero() && made.After(s.tried) {
-		s.unsaved, s.tried = "", time.Time{}
+		return ""
 	}
 	return s.unsaved
 }

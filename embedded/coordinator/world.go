@@ -229,6 +229,8 @@ type Sharing interface {
 	// address, because a drill may use production's store and names. Nonces are those of all nodes, as of the last look.
 	Meet(ctx context.Context, who, nonce string) error
 	Nonces() map[string]string
+	// Expect makes the next looks ask for the nonces of these nodes by name, because a listing may be outdated.
+	Expect(who []string)
 }
 
 // Generations are the records in the store.

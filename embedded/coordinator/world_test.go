@@ -60,6 +60,7 @@ type world struct {
 	witnesses  []plan.Witness
 	deaf       bool // changes of the member list have no effect
 	knows      plan.Store
+	expected   []string // nodes to be asked for by name
 	backups    backups
 	full       error
 	unfit      error
@@ -84,6 +85,7 @@ type world struct {
 	superseded string       // why data that was taken over is out of date
 	steps      []string     // of a takeover
 	room       plan.Room
+	database   int64 // of the others
 
 	standing   plan.Standing
 	refuses    bool
@@ -108,6 +110,7 @@ func (w *world) coordinator(slots ...string) *Coordinator {
 		World{Volumes: w, Mesh: w, Names: w, Elders: func() map[string][]netip.Addr { return nil }, Etcd: w, Store: stores{w}, Backups: &w.backups, Looked: func(Situation) {}, Decided: func(plan.Action) {},
 			Failed: func(a plan.Action, err error) { w.note(&w.failed, string(a.Kind)+": "+err.Error()) }, Step: func(string) {},
 			Rooms:      func(string) Rooms { w.mu.Lock(); defer w.mu.Unlock(); return Rooms{Volume: w.room} },
+			Database:   func(context.Context, string) int64 { w.mu.Lock(); defer w.mu.Unlock(); return w.database },
 			Campaigned: func(r plan.Reason) { w.note(&w.campaigned, string(r)) },
 			Ending:     func(why string) { w.note(&w.ending, fmt.Sprintf("%s, etcd killed: %v", why, w.killed)) }},
 		zaptest.NewLogger(w.t))
@@ -456,6 +459,7 @@ func (s stores) Abort(_ context.Context, r plan.Restore, _ plan.Abort) (*plan.Re
 }
 func (s stores) Meet(context.Context, string, string) error { return nil }
 func (s stores) Nonces() map[string]string                  { return nil }
+func (s stores) Expect(who []string)                        { s.mu.Lock(); s.expected = who; s.mu.Unlock() }
 func (s stores) Shine(context.Context, Beacon) error        { s.note(&s.shone, "shone"); return nil }
 func (s stores) Proposal(_ context.Context, generation uint64, attempt int) (*plan.Restore, error) {
 	s.mu.Lock()

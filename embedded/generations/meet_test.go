@@ -49,6 +49,37 @@ func TestNodesMeetInTheStore(t *testing.T) {
 	sees(apart, map[string]string{"1a": "n1", "2b": "n2"})
 }
 
+// A node that started after an outdated listing was made is found by name.
+func TestNodesMeetBehindAnOldListing(t *testing.T) {
+	dir, one, _ := shelf(t)
+	for who, nonce := range map[string]string{"n1": "1a", "n2": "2a"} {
+		if err := New(one.Store, "main", nil).Meet(t.Context(), who, nonce); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := one.Store.List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(&behindStore{snapshot.NewDir(dir), old, 1000}, "main", nil)
+	known(t, r)
+	for who, nonce := range map[string]string{"n2": "2b", "n3": "3a"} {
+		if err := New(one.Store, "main", nil).Meet(t.Context(), who, nonce); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Expect([]string{"n2", "n3", "n4"})
+	known(t, r)
+	if got := r.Nonces(); got["1a"] != "n1" || got["2b"] != "n2" || got["3a"] != "n3" {
+		t.Errorf("got %v", got)
+	}
+	r.Expect(nil)
+	known(t, r)
+	if got := r.Nonces(); got["3a"] != "" {
+		t.Errorf("nobody is expected: got %v", got)
+	}
+}
+
 // A nonce is put once. If another replaces it within the resolution of the store's times, that is noticed.
 func TestNonceReplacedAtOnce(t *testing.T) {
 	_, r, _ := shelf(t)

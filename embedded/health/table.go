@@ -161,7 +161,7 @@ var (
 	BackupOverdue = local("backup-overdue", areaBackups, Degrading,
 		"`holdfast snapshot save`, which says what is wrong.")
 	BackupUnknown = wide("backup-schedule-unknown", areaBackups, Warning,
-		"`holdfast status --why` says why there is no leader, if there is none.")
+		"`holdfast status --why` says whether there is a leader, and if not, why.")
 	BackupNone     = wide("backup-none", areaBackups, Degrading, "`holdfast snapshot save`, and see snapshot.every.")
 	BackupUnwanted = local("backup-unplanned", areaBackups, Warning,
 		"Set snapshot.every, unless backups are made in another way.")

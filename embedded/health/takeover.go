@@ -129,15 +129,23 @@ func (s ClusterStatus) leaderID() (id plan.ID) {
 
 // goingBack says what an operator should do next while a cluster is given back.
 func goingBack(members []TakeoverMember) string {
-	if !slices.ContainsFunc(members, func(m TakeoverMember) bool { return !m.Ours }) {
-		return "release a member: " + restOf(members) + "; to keep the cluster here: `holdfast resume`"
+	rest := restOf(members)
+	switch len(rest) {
+	case 0:
+		return "start the other program on every machine, and check that its members serve: no node runs one any more"
+	case len(members):
+		return "release a member: " + inTurn(rest) + "; to keep the cluster here: `holdfast resume`"
 	}
-	return "check that the released members serve again, then release the next: " + restOf(members)
+	return "check that the released members serve again, then release the next: " + inTurn(rest)
+}
+
+// inTurn is the command that releases the members of these nodes.
+func inTurn(nodes []string) string {
+	return "`holdfast takeover release` on " + strings.Join(nodes, ", then ")
 }
 
 // restOf names the nodes that run members, in the order of release, the leader last.
-func restOf(members []TakeoverMember) string {
-	var rest []string
+func restOf(members []TakeoverMember) (rest []string) {
 	for _, leads := range []bool{false, true} {
 		for _, m := range members {
 			if m.Ours && m.Leader == leads {
@@ -145,10 +153,7 @@ func restOf(members []TakeoverMember) string {
 			}
 		}
 	}
-	if len(rest) == 0 {
-		return "no node runs one any more"
-	}
-	return "`holdfast takeover release` on " + strings.Join(rest, ", then ")
+	return rest
 }
 
 // votersSeen returns the voters according to a member that runs here, preferably the leader, otherwise according to the

@@ -96,6 +96,8 @@ func TestTakeoverPhase(t *testing.T) {
 		"one was released":                 {nodes: two, paused: returned, want: TakeoverReturning, next: "check that the released members serve again, then release the next: `holdfast takeover release` on n1, then n2"},
 		"one was released, frozen":         {nodes: two, paused: returned, foreign: []string{"c"}, frozen: "it goes back", want: TakeoverReturning, next: "check that the released members"},
 		"about to go back, or taken again": {nodes: three, paused: returned, want: TakeoverReturning, next: "release a member: `holdfast takeover release` on n1, then n3, then n2"},
+
+		"all were released": {nodes: []NodeStatus{heir}, paused: returned, want: TakeoverReturning, next: "start the other"},
 	} {
 		got := AssessTakeover(ClusterStatus{Paused: tc.paused, Nodes: tc.nodes}, &r, tc.foreign, tc.frozen)
 		if got.Phase != tc.want || !strings.HasPrefix(got.Next, tc.next) || (got.Next == "") != (tc.next == "") {

@@ -203,16 +203,25 @@ func (o resuming) enter() Action {
 	}
 }
 
-// noRoom says that the volume has no room for a new member, "" if it has. Without room for its log etcd ends the
-// process, and without its reserve the cluster would take no writes from the start.
-func (o resuming) noRoom() string {
-	r := o.Claim.Room
-	if r.Size == 0 || r.Free >= r.Begin() {
+// noRoom says that the volume has no room for a new member, "" if it has.
+func (o resuming) noRoom() string { return o.Claim.NoRoom(0) }
+
+// NoRoom says that the volume has no room for a new member and a database of this size in bytes, "" if it has. 0: the
+// size is unknown, or the database is new. Without room for its log or the database etcd ends the process, and without
+// its reserve the cluster would take no writes from the start.
+func (c Claim) NoRoom(database int64) string {
+	r := c.Room
+	need := r.Begin() + database
+	if r.Size == 0 || r.Free >= need {
 		return ""
 	}
+	what := "a database"
+	if database > 0 {
+		what = fmt.Sprintf("the cluster's database (%d MiB)", database>>20)
+	}
 	return fmt.Sprintf("slot %s does not start: its volume of %d MiB has less than %d MiB free, which etcd's log "+
-		"(%d MiB), a database and the reserve (%d MiB) need: make room there, or make it larger", o.Claim.Slot,
-		r.Size>>20, r.Begin()>>20, 2*segment>>20, r.Enough()>>20)
+		"(%d MiB), %s and the reserve (%d MiB) need: make room there, or make it larger", c.Slot, r.Size>>20, need>>20,
+		2*segment>>20, what, r.Enough()>>20)
 }
 
 // replacedAs says why the founder that this disk was to be is no longer a member, "" if it still is.
