@@ -57,6 +57,7 @@ func newLife(spec plan.Spec, lg *zap.Logger, news func()) *life {
 	return &life{
 		spec: spec, lg: lg, news: news, abort: newLatch(), stop: newLatch(), killed: newLatch(), gate: newGate(),
 		cutStreams: newLatch(), cutCalls: newLatch(), up: make(chan struct{}), done: make(chan struct{}),
+		native: native{end: newLatch()},
 	}
 }
 
@@ -144,8 +145,13 @@ func (l *life) wait() error {
 func (l *life) shut() {
 	l.abort.drop()
 	l.cutStreams.drop()
-	grace := time.AfterFunc(callGrace, l.cutCalls.drop)
+	grace := time.AfterFunc(callGrace, func() {
+		l.cutCalls.drop()
+		l.native.end.drop()
+	})
 	defer grace.Stop()
+	defer l.native.end.drop()
+	l.native.drain(l.cutCalls)
 	l.lastGlimpse()
 	if l.hardStop.Load() || !l.ready() {
 		end(l.etcd)

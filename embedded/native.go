@@ -6,16 +6,21 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/pkg/v3/runtime"
 	"go.etcd.io/etcd/server/v3/embed"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 )
 
 // native serves gRPC over TLS with gRPC's own transport. etcd does so only where HTTP has a port of its own. On a
@@ -24,15 +29,20 @@ import (
 // connected to that one, because only the others are certain to speak gRPC.
 type native struct {
 	credentials.TransportCredentials
-	other   func(net.Conn) // serves a connection on which HTTP may be spoken
+	other   func(net.Conn)      // serves a connection on which HTTP may be spoken
+	files   *semaphore.Weighted // that clients' connections may have open
 	server  atomic.Pointer[grpc.Server]
-	streams *latch // life's cutStreams
-	cut     *latch // life's cutCalls
+	calls   sync.RWMutex // locked for reading by each call over HTTP's listener, for good by a stop
+	streams *latch       // life's cutStreams
+	cut     *latch       // life's cutCalls
+	end     *latch       // gRPC's servers are to stop
 }
 
 const (
 	// httpHost is where etcd listens for HTTP, on a port that the kernel chooses. No other listener has this address.
 	httpHost = "127.0.0.79"
+	// ownFiles is how many files etcd keeps for itself (embed/etcd.go, reservedInternalFDNum).
+	ownFiles = 150
 	// handshakeTime is how long a client's handshake may take, as in etcd's TLS listener; gRPC's default is 2 minutes.
 	handshakeTime = 10 * time.Second
 )
@@ -46,6 +56,7 @@ var services = []string{
 // serveNatively changes the configuration. Clients without TLS are left to etcd, which serves them natively; so are
 // those of a configuration that gives HTTP its own URLs, or serves both schemes at one address.
 func (l *life) serveNatively(ec *embed.Config) error {
+	ec.ServiceRegister = l.registered
 	plain := func(u url.URL) bool { return u.Scheme != "https" }
 	if slices.ContainsFunc(ec.ListenClientUrls, plain) || len(ec.ListenClientHttpUrls) > 0 {
 		return nil
@@ -54,12 +65,18 @@ func (l *life) serveNatively(ec *embed.Config) error {
 	if err != nil {
 		return err
 	}
+	files, err := runtime.FDLimit()
+	if err != nil {
+		return err
+	}
 	n := &l.native
+	n.files = semaphore.NewWeighted(int64(min(files, math.MaxInt64)) - ownFiles)
 	n.TransportCredentials, n.other, n.streams, n.cut = credentials.NewTLS(config), l.forward, l.cutStreams, l.cutCalls
 	ec.ListenClientHttpUrls = []url.URL{{Scheme: "https", Host: net.JoinHostPort(httpHost, "0")}}
 	ec.GRPCAdditionalServerOptions = append(ec.GRPCAdditionalServerOptions, grpc.Creds(n),
-		grpc.ConnectionTimeout(handshakeTime))
-	ec.ServiceRegister = n.server.Store
+		grpc.ConnectionTimeout(handshakeTime),
+		// net/http lets a client ping as often as it likes. gRPC would end the connections of one that pings without a call.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 1, PermitWithoutStream: true}))
 	ec.UserHandlers = map[string]http.Handler{}
 	for _, s := range services {
 		ec.UserHandlers["/"+s+"/"] = n
@@ -67,26 +84,65 @@ func (l *life) serveNatively(ec *embed.Config) error {
 	return nil
 }
 
+// registered keeps a gRPC server of etcd, and stops it when the grace of a stop is over. etcd would wait 5 s for each
+// client that no longer reads.
+func (l *life) registered(s *grpc.Server) {
+	l.native.server.Store(s)
+	go func() {
+		<-l.native.end.C()
+		s.Stop()
+	}()
+}
+
 // ServerHandshake implements credentials.TransportCredentials.
 func (n *native) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	defer n.streams.during(func() { conn.Close() })() // gRPC's own stop would wait for the handshake
-	offers, conn := listenIn(conn)
-	if slices.Contains(offers, "h2") && !slices.Contains(offers, "http/1.1") {
-		return n.TransportCredentials.ServerHandshake(conn)
+	c := &clientConn{Conn: conn, files: n.files}
+	defer n.streams.during(func() { c.Close() })() // gRPC's own stop would wait for the handshake
+	offers, err := c.listenIn()
+	if err != nil {
+		c.Close()
+		return nil, nil, err
 	}
-	go n.other(conn)
+	if slices.Contains(offers, "h2") && !slices.Contains(offers, "http/1.1") {
+		return n.TransportCredentials.ServerHandshake(c)
+	}
+	if err := c.open(2); err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	go n.other(c)
 	return nil, nil, credentials.ErrConnDispatched
 }
 
 // Clone implements credentials.TransportCredentials.
 func (n *native) Clone() credentials.TransportCredentials { return n }
 
-// ServeHTTP serves a call of a gRPC client that also offers HTTP/1.1.
+// ServeHTTP serves a call of a gRPC client that also offers HTTP/1.1. A gRPC server that stops would end it without a
+// status.
 func (n *native) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !n.calls.TryRLock() {
+		http.Error(w, errCut.Error(), http.StatusServiceUnavailable) // gRPC's clients know it as Unavailable
+		return
+	}
+	defer n.calls.RUnlock()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer n.cut.during(cancel)() // the question may never come
 	n.server.Load().ServeHTTP(w, r.WithContext(ctx))
+}
+
+// drain refuses further calls over HTTP's listener. It waits until those in progress have ended or are cut: one that
+// sends to a client that does not read could hold it up forever.
+func (n *native) drain(cut *latch) {
+	ended := make(chan struct{})
+	go func() {
+		n.calls.Lock()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-cut.C():
+	}
 }
 
 // forward connects a client with etcd's listener for HTTP.
@@ -114,17 +170,51 @@ func (l *life) forward(client net.Conn) {
 	}
 }
 
-var errHeard = errors.New("the client's offers are known")
+var (
+	errHeard = errors.New("the client's offers are known")
+	errFiles = errors.New("clients have as many files open as they may")
+)
 
-// listenIn returns the application protocols that a TLS client offers (ALPN), and a connection on which everything can
-// be read from the beginning. Nothing is sent. Of something else than TLS nothing is known.
-func listenIn(conn net.Conn) (offers []string, again net.Conn) {
-	heard := &overheard{Conn: conn}
-	_ = tls.Server(heard, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+// clientConn counts the files that it costs until it is closed.
+type clientConn struct {
+	net.Conn
+	r     io.Reader // what to read instead
+	files *semaphore.Weighted
+	held  atomic.Int64
+}
+
+func (c *clientConn) open(files int64) error {
+	if !c.files.TryAcquire(files) {
+		return errFiles
+	}
+	c.held.Add(files)
+	return nil
+}
+
+func (c *clientConn) Read(p []byte) (int, error) { return c.r.Read(p) }
+
+func (c *clientConn) Close() error {
+	err := c.Conn.Close()
+	c.files.Release(c.held.Swap(0))
+	return err
+}
+
+// listenIn returns the application protocols that a TLS client offers (ALPN). Afterwards everything can be read from
+// the beginning. Nothing is sent. It returns an error if the client does not begin a handshake.
+func (c *clientConn) listenIn() (offers []string, err error) {
+	if err := c.open(1); err != nil {
+		return nil, err
+	}
+	heard := &overheard{Conn: c.Conn}
+	err = tls.Server(heard, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		offers = hello.SupportedProtos
 		return nil, errHeard
 	}}).Handshake()
-	return offers, &repeated{conn, io.MultiReader(bytes.NewReader(heard.read.Bytes()), conn)}
+	if !errors.Is(err, errHeard) {
+		return nil, err
+	}
+	c.r = io.MultiReader(bytes.NewReader(heard.read.Bytes()), c.Conn)
+	return offers, nil
 }
 
 // overheard keeps what is read, and sends nothing.
@@ -140,11 +230,3 @@ func (o *overheard) Read(p []byte) (int, error) {
 }
 
 func (o *overheard) Write(p []byte) (int, error) { return len(p), nil }
-
-// repeated reads from r instead.
-type repeated struct {
-	net.Conn
-	r io.Reader
-}
-
-func (r *repeated) Read(p []byte) (int, error) { return r.r.Read(p) }

@@ -3,16 +3,22 @@ package embedded
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"golang.org/x/net/http2"
+	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // secureClients runs a member that serves clients over TLS, and returns it with the configuration of such clients.
@@ -32,7 +38,8 @@ func secureClients(t *testing.T) (*node, func(protocols ...string) *tls.Config) 
 
 func (n *node) secureClient(t *testing.T, over *tls.Config) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://" + n.addr + ":2379"}, TLS: over, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://" + n.addr + ":2379"}, TLS: over,
+		Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,10 +62,13 @@ func TestNative(t *testing.T) {
 	}
 	method := map[bool]string{true: http.MethodGet, false: http.MethodPost}
 	for _, offers := range [][]string{nil, {"http/1.1"}, {"h2", "http/1.1"}} {
-		h := http.Client{Transport: &http.Transport{TLSClientConfig: offering(offers...), ForceAttemptHTTP2: len(offers) == 2}}
+		h := http.Client{Transport: &http.Transport{TLSClientConfig: offering(offers...),
+			ForceAttemptHTTP2: len(offers) == 2}}
 		defer h.CloseIdleConnections()
-		for path, body := range map[string]string{"/health": "", "/version": "", "/metrics": "", "/v3/kv/range": `{"key": "aw=="}`} {
-			r, err := http.NewRequestWithContext(soon(t), method[body == ""], "https://"+n.addr+":2379"+path, strings.NewReader(body))
+		for path, body := range map[string]string{"/health": "", "/version": "", "/metrics": "",
+			"/v3/kv/range": `{"key": "aw=="}`} {
+			r, err := http.NewRequestWithContext(soon(t), method[body == ""], "https://"+n.addr+":2379"+path,
+				strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,6 +115,18 @@ func TestStopUnderHandshakes(t *testing.T) {
 		}
 		open = append(open, conn)
 	}
+	frozen, err := tls.Dial("tcp", n.addr+":2379", offering("h2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	if _, err := frozen.Write([]byte(http2.ClientPreface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(frozen, make([]byte, 9)); err != nil { // it is connected, and reads no more
+		t.Fatal(err)
+	}
+	open = append(open, frozen)
 	both := offering("h2", "http/1.1")
 	ask, never := io.Pipe() // a call whose question never comes
 	defer never.Close()
@@ -129,10 +151,15 @@ func TestStopUnderHandshakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	life := n.current()
 	ctx, cancel := context.WithTimeout(t.Context(), handshakeTime/2)
 	defer cancel()
 	if err := n.Stop(ctx, 0); err != nil {
 		t.Fatal(err)
+	}
+	again := httptest.NewRecorder() // etcd may stop HTTP's listener after gRPC's server
+	if life.native.ServeHTTP(again, nil); again.Code != http.StatusServiceUnavailable {
+		t.Errorf("a call after the stop is answered with %d", again.Code)
 	}
 	if _, err := stream.Recv(); err == nil {
 		t.Error("a watch lives on")
@@ -140,5 +167,92 @@ func TestStopUnderHandshakes(t *testing.T) {
 	<-called
 	for _, conn := range open {
 		_, _ = io.Copy(io.Discard, conn) // it was closed
+	}
+}
+
+// A client that does not begin a handshake costs one file, not three.
+func TestNoHandshake(t *testing.T) {
+	n := &native{streams: newLatch(), files: semaphore.NewWeighted(1)}
+	for _, first := range []string{"", "\x16", "\x16\x03\x01\x00\x04", "GET / HTTP/1.1\r\n"} {
+		client, server := net.Pipe()
+		go func() {
+			_, _ = client.Write([]byte(first))
+			client.Close()
+		}()
+		if _, _, err := n.ServerHandshake(server); err == nil || errors.Is(err, credentials.ErrConnDispatched) {
+			t.Errorf("%q: got %v", first, err)
+		}
+		if !n.files.TryAcquire(1) {
+			t.Fatalf("%q: its file is not free", first)
+		}
+		n.files.Release(1)
+	}
+}
+
+// Clients leave etcd the files that it needs itself: one is refused rather than served with the last ones.
+func TestFilesOfClients(t *testing.T) {
+	for protocol, need := range map[string]int64{"h2": 1, "http/1.1": 3} {
+		for have := range need + 1 {
+			served := make(chan net.Conn, 1)
+			n := &native{TransportCredentials: insecure.NewCredentials(), other: func(c net.Conn) { served <- c },
+				files: semaphore.NewWeighted(have), streams: newLatch()}
+			client, server := net.Pipe()
+			go func() {
+				hello := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}
+				_ = tls.Client(client, hello).Handshake()
+			}()
+			conn, _, err := n.ServerHandshake(server)
+			if errors.Is(err, credentials.ErrConnDispatched) {
+				conn, err = <-served, nil
+			}
+			if (err == nil) != (have == need) {
+				t.Errorf("%s: got %v with %d files, need %d", protocol, err, have, need)
+			}
+			if err == nil {
+				if n.files.TryAcquire(1) {
+					t.Errorf("%s: a client takes less than %d files", protocol, need)
+				}
+				conn.Close()
+			}
+			if !n.files.TryAcquire(have) {
+				t.Errorf("%s: not all of %d files are free", protocol, have)
+			}
+			client.Close()
+		}
+	}
+}
+
+// A client may ping without a call in progress, as it may where net/http serves.
+func TestIdlePings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	n, offering := secureClients(t)
+	conn, err := tls.Dial("tcp", n.addr+":2379", offering("h2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	framer := http2.NewFramer(conn, conn)
+	if err := framer.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	for answers := 0; answers < 10; {
+		if err := framer.WritePing(false, [8]byte{}); err != nil {
+			t.Fatal(err)
+		}
+		f, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch f := f.(type) {
+		case *http2.GoAwayFrame:
+			t.Fatalf("after %d pings: %v", answers, f)
+		case *http2.PingFrame:
+			answers++
+		}
 	}
 }
