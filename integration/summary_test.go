@@ -13,7 +13,7 @@ import (
 
 func TestSummary(t *testing.T) {
 	all := map[string]map[string]measurement{
-		"BenchmarkPut": {
+		"BenchmarkPut/TLS": {
 			"put/s":  {measured: 1100, peer: 1000, spread: []float64{1.2, 1.05}},
 			"p99-ms": {measured: 9.6, peer: 10, spread: []float64{0.96}},
 		},
@@ -33,13 +33,13 @@ func TestSummary(t *testing.T) {
 		lines = append(lines, strings.Join(r, "|"))
 	}
 	for _, want := range []string{
-		"puts|1100|put/s|1000|etcd|1.10|1.05 to 1.2|≥ 1.1 × peer|yes",
-		"puts, p99|9.6|p99-ms|10|etcd|0.96|0.96 to 0.96|≤ 0.95 × peer|NO",
+		"puts over TLS|1100|put/s|1000|etcd|1.10|1.05 to 1.2|≥ 1.1 × peer|yes",
+		"puts over TLS, p99|9.6|p99-ms|10|etcd|0.96|0.96 to 0.96|≤ 0.95 × peer|NO",
 		"leader killed: longest gap|190|gap-ms|900|etcd|0.21|0.21 to 0.21|≤ 200, ≤ 0.2 × peer|NO", // one of the two bounds
 		"node lost: its slot is served|3500|serving-ms|-||-|3400 to 3600|≤ 1500|NO",
 		"idle: processor|0.5|cpu-s/minute|0.2|etcd|2.50|2.5 to 2.5|≤ peer + 0.3|yes",
 		"idle: memory|60|resident-MB|30|etcd|2.00|2 to 2|≤ peer + 26.2|NO",
-		"linearizable reads|-|get/s|-|etcd|-|-|≥ 1.1 × peer|not measured",
+		"linearizable reads over TLS|-|get/s|-|etcd|-|-|≥ 1.1 × peer|not measured",
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no row %q in\n%s", want, strings.Join(lines, "\n"))
@@ -53,7 +53,7 @@ func TestSummaryOfNothing(t *testing.T) {
 	if err := summarize(&out, nil); err != nil || out.Len() > 0 {
 		t.Errorf("got %q, %v, want nothing", out.String(), err)
 	}
-	wrong := map[string]map[string]measurement{"BenchmarkPut": {"puts": {}}}
+	wrong := map[string]map[string]measurement{"BenchmarkPut/TLS": {"puts": {}}}
 	if err := summarize(&out, wrong); err == nil || !strings.Contains(err.Error(), "put/s") {
 		t.Errorf("got %v, want an error about put/s", err)
 	}
