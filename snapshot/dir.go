@@ -305,10 +305,6 @@ func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// smallSize is the size of an object, in bytes, that is written without a chunk. A leader writes one every 30 s, which
-// would keep a chunk in the heap.
-const smallSize = 4 << 10
-
 // writeFile writes r to a new file. If it returns nil, the file is durable.
 func writeFile(root *os.Root, name string, r io.Reader) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -316,16 +312,9 @@ func writeFile(root *os.Root, name string, r io.Reader) error {
 		return err
 	}
 	defer f.Close()
-	to, begin := &steady{f: f}, make([]byte, smallSize)
-	n, err := io.ReadFull(r, begin)
-	if err == nil {
-		c := chunks.Get().(*chunk)
-		defer chunks.Put(c)
-		_, err = io.CopyBuffer(to, io.MultiReader(bytes.NewReader(begin), r), c.data[:chunkSize])
-	} else if err == io.EOF || err == io.ErrUnexpectedEOF {
-		_, err = to.Write(begin[:n])
-	}
-	if err != nil {
+	c := chunks.Get().(*chunk)
+	defer chunks.Put(c)
+	if _, err := io.CopyBuffer(&steady{f: f}, r, c.data[:chunkSize]); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
