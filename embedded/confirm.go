@@ -82,11 +82,11 @@ func idleTxn() *pb.TxnRequest {
 
 // run asks until ctx ends, and then returns at once.
 func (c *confirmation) run(ctx context.Context) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
 	waits := false // an entry that was proposed is still open
 	ready := c.ready
 	for {
-		// At the moments at which the coordinator looks: waking an idle process costs more than a question.
-		next := time.Now().Add(askEvery).Truncate(askEvery)
 		changed := c.changed()
 		if known, here := c.lead(); known {
 			// Propose one entry at a time, so that a disk that stalled for an hour does not come back to hundreds of
@@ -110,7 +110,7 @@ func (c *confirmation) run(ctx context.Context) {
 		case <-ready:
 			ready = nil
 			c.news()
-		case <-time.After(time.Until(next)):
+		case <-tick.C:
 		}
 	}
 }

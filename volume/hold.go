@@ -96,17 +96,17 @@ func (h *Hold) Lose(evidence error) error {
 // [WatchEvery] and receives from elsewhere. nil from either is no evidence; look must return soon. Evidence returns nil
 // when ctx ends or the claim is released.
 func (h *Hold) Evidence(ctx context.Context, look func() error, elsewhere <-chan error) error {
+	ticker := time.NewTicker(WatchEvery)
+	defer ticker.Stop()
 	for {
 		var evidence error
-		// At the moments at which the coordinator looks: waking an idle process costs more than a look.
-		next := time.Now().Add(WatchEvery).Truncate(WatchEvery)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-h.done:
 			return nil
 		case evidence = <-elsewhere:
-		case <-time.After(time.Until(next)):
+		case <-ticker.C:
 			evidence = look()
 		}
 		if evidence != nil {

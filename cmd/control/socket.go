@@ -47,8 +47,7 @@ func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix
 // Accept waits for the next connection.
 func (s *socket) Accept() (net.Conn, error) {
 	for {
-		// At the moments at which the coordinator looks: waking an idle process costs more than a check.
-		if err := s.listen.SetDeadline(time.Now().Add(socketCheck).Truncate(socketCheck)); err != nil {
+		if err := s.listen.SetDeadline(time.Now().Add(socketCheck)); err != nil {
 			return nil, err
 		}
 		conn, err := s.listen.Accept()
