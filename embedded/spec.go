@@ -48,12 +48,6 @@ func checkSpec(cfg Config, s plan.Spec) error {
 	return errors.Join(errs...)
 }
 
-// streamWorkers is the number of goroutines that serve clients' calls, one call after another. Otherwise gRPC starts a
-// goroutine for each call, whose stack must grow again: that costs a loaded member 3 % of its processor time. A watch
-// occupies a worker as long as it lives, and a kube-apiserver opens one for each resource. So there are many more
-// workers than concurrent short calls. If none is free, gRPC starts further goroutines.
-const streamWorkers = 512
-
 // etcdConfig translates Config and Spec. lg is etcd's logger, opts are its gRPC options.
 func etcdConfig(cfg Config, spec plan.Spec, lg *zap.Logger, opts []grpc.ServerOption) (*embed.Config, error) {
 	if err := checkSpec(cfg, spec); err != nil {
@@ -81,7 +75,7 @@ func etcdConfig(cfg Config, spec plan.Spec, lg *zap.Logger, opts []grpc.ServerOp
 
 	// LogLevel stays unset: etcd would use "debug" only to open pprof on the client URLs.
 	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lg)
-	ec.GRPCAdditionalServerOptions = slices.Concat(opts, []grpc.ServerOption{grpc.NumStreamWorkers(streamWorkers)})
+	ec.GRPCAdditionalServerOptions = opts
 	ec.ClientTLSInfo = transport.TLSInfo{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, TrustedCAFile: cfg.TrustedCAFile,
 		ClientCertAuth: cfg.ClientCertAuth}
 	ec.PeerTLSInfo = peerTLS(cfg.PeerTLS, cfg.Names)
