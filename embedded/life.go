@@ -54,11 +54,12 @@ type life struct {
 }
 
 func newLife(spec plan.Spec, lg *zap.Logger, news func()) *life {
-	return &life{
+	l := &life{
 		spec: spec, lg: lg, news: news, abort: newLatch(), stop: newLatch(), killed: newLatch(), gate: newGate(),
 		cutStreams: newLatch(), cutCalls: newLatch(), up: make(chan struct{}), done: make(chan struct{}),
-		native: native{end: newLatch()},
 	}
+	l.native.streams, l.native.cut, l.native.end = l.cutStreams, l.cutCalls, newLatch()
+	return l
 }
 
 // live runs etcd from the first check to the last close.
@@ -151,7 +152,7 @@ func (l *life) shut() {
 	})
 	defer grace.Stop()
 	defer l.native.end.drop()
-	l.native.drain(l.cutCalls)
+	l.native.drain()
 	l.lastGlimpse()
 	if l.hardStop.Load() || !l.ready() {
 		end(l.etcd)

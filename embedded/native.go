@@ -56,7 +56,8 @@ var services = []string{
 // serveNatively changes the configuration. Clients without TLS are left to etcd, which serves them natively; so are
 // those of a configuration that gives HTTP its own URLs, or serves both schemes at one address.
 func (l *life) serveNatively(ec *embed.Config) error {
-	ec.ServiceRegister = l.registered
+	n := &l.native
+	ec.ServiceRegister = n.register
 	plain := func(u url.URL) bool { return u.Scheme != "https" }
 	if slices.ContainsFunc(ec.ListenClientUrls, plain) || len(ec.ListenClientHttpUrls) > 0 {
 		return nil
@@ -69,9 +70,8 @@ func (l *life) serveNatively(ec *embed.Config) error {
 	if err != nil {
 		return err
 	}
-	n := &l.native
 	n.files = semaphore.NewWeighted(int64(min(files, math.MaxInt64)) - ownFiles)
-	n.TransportCredentials, n.other, n.streams, n.cut = credentials.NewTLS(config), l.forward, l.cutStreams, l.cutCalls
+	n.TransportCredentials, n.other = credentials.NewTLS(config), l.forward
 	ec.ListenClientHttpUrls = []url.URL{{Scheme: "https", Host: net.JoinHostPort(httpHost, "0")}}
 	ec.GRPCAdditionalServerOptions = append(ec.GRPCAdditionalServerOptions, grpc.Creds(n),
 		grpc.ConnectionTimeout(handshakeTime),
@@ -84,12 +84,12 @@ func (l *life) serveNatively(ec *embed.Config) error {
 	return nil
 }
 
-// registered keeps a gRPC server of etcd, and stops it when the grace of a stop is over. etcd would wait 5 s for each
+// register keeps a gRPC server of etcd, and stops it when the grace of a stop is over. etcd would wait 5 s for each
 // client that no longer reads.
-func (l *life) registered(s *grpc.Server) {
-	l.native.server.Store(s)
+func (n *native) register(s *grpc.Server) {
+	n.server.Store(s)
 	go func() {
-		<-l.native.end.C()
+		<-n.end.C()
 		s.Stop()
 	}()
 }
@@ -133,7 +133,7 @@ func (n *native) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // drain refuses further calls over HTTP's listener. It waits until those in progress have ended or are cut: one that
 // sends to a client that does not read could hold it up forever.
-func (n *native) drain(cut *latch) {
+func (n *native) drain() {
 	ended := make(chan struct{})
 	go func() {
 		n.calls.Lock()
@@ -141,7 +141,7 @@ func (n *native) drain(cut *latch) {
 	}()
 	select {
 	case <-ended:
-	case <-cut.C():
+	case <-n.cut.C():
 	}
 }
 

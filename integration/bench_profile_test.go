@@ -50,10 +50,7 @@ func BenchmarkProfile(b *testing.B) {
 		load, end := context.WithTimeout(ctx, profileTime+2*time.Second)
 		defer end()
 		for i := range profileClients {
-			client, err := dialOver(c.TLS, c.Nodes[i%len(c.Nodes)].ClientURL())
-			if err != nil {
-				b.Fatal(err)
-			}
+			client := mustDialOver(b, c.TLS, c.Nodes[i%len(c.Nodes)].ClientURL())
 			defer client.Close()
 			group.Go(func() error { return kubernetes(load, client, i) })
 		}

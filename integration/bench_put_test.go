@@ -51,9 +51,7 @@ var (
 func compareOperations(b *testing.B, do operation) {
 	for name, secure := range map[string]bool{"TLS": true, "plain": false} {
 		b.Run(name, func(b *testing.B) {
-			rivals := newRivalsOn(b, nil, secure)
-			startAll(b, rivals)
-			compareOperation(b, rivals, do)
+			compareOperation(b, runningRivals(b, secure), do)
 		})
 	}
 }
@@ -64,10 +62,7 @@ func compareOperation(b *testing.B, rivals []*rival, do operation) {
 		t := &tally{do: puts}
 		tallies[r.kind] = t
 		for i := range putClients {
-			client, err := dialOver(r.tls, r.servers[i%len(r.servers)].ClientURL())
-			if err != nil {
-				b.Fatal(err)
-			}
+			client := mustDialOver(b, r.tls, r.servers[i%len(r.servers)].ClientURL())
 			defer client.Close()
 			t.clients = append(t.clients, client)
 		}
@@ -180,7 +175,7 @@ const idleTime = time.Minute
 
 // BenchmarkIdle compares what a process uses without clients.
 func BenchmarkIdle(b *testing.B) {
-	rivals := runningRivals(b)
+	rivals := runningRivals(b, false)
 	watch := idleTime
 	if testing.Short() {
 		watch = 20 * time.Second

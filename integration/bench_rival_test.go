@@ -22,7 +22,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
-	"holdfast/embedded/settings"
 	"holdfast/integration"
 	"holdfast/integration/hosts"
 )
@@ -91,18 +90,6 @@ func newRivalsOn(b *testing.B, network *hosts.Network, secure bool) []*rival {
 	return []*rival{ours, theirs}
 }
 
-// overTLS makes members and clients of a cluster of holdfast use TLS. It returns the directory of the authorities.
-func overTLS(b *testing.B, c *integration.Cluster) (authorities string) {
-	b.Helper()
-	authorities = filepath.Join(c.Dir, "authorities")
-	if out := c.Nodes[0].Holdfast("tls", "init", authorities); out.Code != 0 {
-		b.Fatalf("tls init: %+v", out)
-	}
-	c.Set("tls.ca-dir", authorities)
-	c.TLS = clientTLS(b, c, c.Nodes[0], "bench")
-	return authorities
-}
-
 // holdfastRival makes a cluster of holdfast. Its processes get env as well.
 func holdfastRival(b *testing.B, kind string, network *hosts.Network, env ...string) (*rival, *integration.Cluster) {
 	b.Helper()
@@ -118,10 +105,10 @@ func holdfastRival(b *testing.B, kind string, network *hosts.Network, env ...str
 	return r, c
 }
 
-// runningRivals returns two clusters that serve.
-func runningRivals(b *testing.B) []*rival {
+// runningRivals returns two clusters that serve, over TLS if secure.
+func runningRivals(b *testing.B, secure bool) []*rival {
 	b.Helper()
-	rivals := newRivals(b)
+	rivals := newRivalsOn(b, nil, secure)
 	startAll(b, rivals)
 	return rivals
 }
@@ -256,7 +243,12 @@ func dialOver(over *tls.Config, urls ...string) (*clientv3.Client, error) {
 
 func mustDial(b *testing.B, urls ...string) *clientv3.Client {
 	b.Helper()
-	client, err := dial(urls...)
+	return mustDialOver(b, nil, urls...)
+}
+
+func mustDialOver(b *testing.B, over *tls.Config, urls ...string) *clientv3.Client {
+	b.Helper()
+	client, err := dialOver(over, urls...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -294,7 +286,11 @@ type plain struct {
 func (p *plain) ClientURL() string { return p.url(2379) }
 
 func (p *plain) url(port int) string {
-	return fmt.Sprintf("%s%s:%d", settings.Scheme(strings.Join(p.tls, "")), p.address, port)
+	scheme := "http"
+	if len(p.tls) > 0 {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://%s:%d", scheme, p.address, port)
 }
 
 // secure gives the process certificates of authorities that `tls init` has made.

@@ -35,7 +35,7 @@ func BenchmarkLeaderKill(b *testing.B) {
 
 // fell ends one leader after the other, under writes through the two other members.
 func fell(b *testing.B, count int, how syscall.Signal, watches int) {
-	rivals := runningRivals(b)
+	rivals := runningRivals(b, false)
 	columns := []string{"gap-ms", "gap-before-ms", "failed"}
 	if how != syscall.SIGKILL { // the kernel ends a killed process
 		columns = append(columns, "exit-ms")

@@ -23,7 +23,7 @@ const (
 // BenchmarkWatch compares clusters with 10,000 watches, each of its own key. Clients write these keys one at a time,
 // and wait for the event.
 func BenchmarkWatch(b *testing.B) {
-	rivals := runningRivals(b)
+	rivals := runningRivals(b, false)
 	crowds := map[string]*crowd{}
 	for _, r := range rivals {
 		crowds[r.kind] = newCrowd(b, r)

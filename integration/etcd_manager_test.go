@@ -56,13 +56,7 @@ func named(t *testing.T, c *integration.Cluster, scheme string) {
 func TestEtcdManagerFlags(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
-	pki := filepath.Join(c.Dir, "pki")
-	n := c.Nodes[0]
-	if out := n.Holdfast("tls", "init", pki); out.Code != 0 {
-		t.Fatalf("tls init: %+v", out)
-	}
-	c.Set("tls.ca-dir", pki)
-	c.TLS = clientTLS(t, c, n, "story")
+	n, pki := c.Nodes[0], overTLS(t, c)
 	var seeds []string
 	for _, n := range c.Nodes {
 		seeds = append(seeds, n.Address+":3996")

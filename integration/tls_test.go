@@ -176,6 +176,18 @@ func clientTLS(t testing.TB, c *integration.Cluster, n *integration.Node, user s
 	return cfg
 }
 
+// overTLS makes members and clients of a cluster of holdfast use TLS. It returns the directory of the authorities.
+func overTLS(t testing.TB, c *integration.Cluster) (authorities string) {
+	t.Helper()
+	authorities = filepath.Join(c.Dir, "authorities")
+	if out := c.Nodes[0].Holdfast("tls", "init", authorities); out.Code != 0 {
+		t.Fatalf("tls init: %+v", out)
+	}
+	c.Set("tls.ca-dir", authorities)
+	c.TLS = clientTLS(t, c, c.Nodes[0], "story")
+	return authorities
+}
+
 // signed returns a certificate with a name, and with more names or addresses, of an authority in a directory that `tls
 // init` has made.
 func signed(t testing.TB, dir, authority, name string, more ...string) *tls.Certificate {

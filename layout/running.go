@@ -60,12 +60,12 @@ func isLocked(path string, locked func(*os.File) (bool, error)) (bool, error) {
 // bbolt database for writing; a reader's shared lock does not count. It takes a shared lock and gives it up at once.
 // bbolt retries until it has its own.
 func Locked(f *os.File) (bool, error) {
-	switch err := durable.Flock(f, unix.LOCK_NB|unix.LOCK_SH); {
+	switch err := durable.Flock(f, unix.LOCK_SH|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return true, nil
 	case err != nil:
 		return false, err
 	}
 	// Closing is not enough: a child that was just forked has a copy of the open file, and with it the lock.
-	return false, durable.Flock(f, unix.LOCK_NB|unix.LOCK_UN)
+	return false, durable.Flock(f, unix.LOCK_UN)
 }

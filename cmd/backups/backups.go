@@ -26,6 +26,15 @@ type Backups struct {
 	said   io.Writer // standard error
 }
 
+// OpenStore opens the store of the configuration, with a limit for each request. said is standard error.
+func OpenStore(ctx context.Context, cfg config.Config, said io.Writer) (snapshot.Store, error) {
+	store, err := node.OpenStore(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", cfg.Snapshot.Store, err)
+	}
+	return &patient{Store: store, at: cfg.Snapshot.Store, said: said}, nil
+}
+
 // Open opens the store and the spool of the configuration. It ignores a spool or a scratch directory that does not
 // exist, because a machine without a node has none. by names the caller in recorded results; said is standard error.
 func Open(ctx context.Context, cfg config.Config, by string, said io.Writer) (*Backups, error) {
@@ -33,12 +42,11 @@ func Open(ctx context.Context, cfg config.Config, by string, said io.Writer) (*B
 		_, err := os.Stat(dir)
 		return dir != "" && !errors.Is(err, os.ErrNotExist)
 	}
-	b := &Backups{Config: cfg, said: said}
-	store, err := node.OpenStore(ctx, cfg)
+	store, err := OpenStore(ctx, cfg, said)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", cfg.Snapshot.Store, err)
+		return nil, err
 	}
-	b.Store = &patient{Store: store, at: cfg.Snapshot.Store, said: said}
+	b := &Backups{Config: cfg, Store: store, said: said}
 	if there(cfg.Snapshot.Spool) {
 		b.spool = &patient{Store: node.OpenSpool(cfg), at: cfg.Snapshot.Spool, said: said}
 	}

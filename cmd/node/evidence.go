@@ -40,11 +40,9 @@ const (
 	mostEvents      = 1000 // there may be many more, which are not read
 )
 
-var errUnanswered = fmt.Errorf("no answer within %s", doctorTime)
-
 // collect gathers the facts for doctor from every node, from etcd and from the store.
 func (n *node) collect(ctx context.Context) health.Facts {
-	ctx, cancel := context.WithTimeoutCause(ctx, doctorTime, errUnanswered)
+	ctx, cancel := snapshot.Within(ctx, doctorTime)
 	defer cancel()
 	f := health.Facts{}
 	var wg sync.WaitGroup
@@ -80,7 +78,7 @@ func (n *node) unleasedIn(ctx context.Context, prefix string, limit int64) *plan
 
 // FactsAlone gathers the facts that need no node: the files and the store. why is the error of asking the node.
 func FactsAlone(ctx context.Context, cfg config.Config, why error) health.Facts {
-	ctx, cancel := context.WithTimeoutCause(ctx, doctorTime, errUnanswered)
+	ctx, cancel := snapshot.Within(ctx, doctorTime)
 	defer cancel()
 	now := time.Now()
 	self := health.NodeStatus{Node: cfg.Node.Name, Checkup: &health.Checkup{Time: now, Files: lookAtFiles(cfg, false)}}

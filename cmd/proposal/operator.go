@@ -15,6 +15,7 @@ import (
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
+	"holdfast/snapshot"
 )
 
 // overtime is how much longer than the timeout a proposal stays valid. Usually the command aborts the proposal at the
@@ -91,7 +92,7 @@ const storeTime = 30 * time.Second
 
 // inTime returns the context for one step in the store.
 func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, storeTime, fmt.Errorf("no answer within %s", storeTime))
+	return snapshot.Within(ctx, storeTime)
 }
 
 // cluster gives an operator access to a cluster: through the store, and through the node on this machine.

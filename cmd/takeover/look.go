@@ -29,7 +29,7 @@ const lookTime = 30 * time.Second
 // Look gathers what [Judge] needs to know of this machine. dir is the directory of the data; if it is "", the
 // configuration names it. Look changes nothing, and locks a database only for a moment.
 func Look(ctx context.Context, l *config.Loaded, dir string) Seen {
-	ctx, cancel := context.WithTimeoutCause(ctx, lookTime, fmt.Errorf("no answer within %s", lookTime))
+	ctx, cancel := snapshot.Within(ctx, lookTime)
 	defer cancel()
 	s := Seen{Now: time.Now(), Refused: config.Errors(config.Refused(l))}
 	s.Config, s.Slots = node.WithSlots(ctx, l.Config)

@@ -123,16 +123,16 @@ func Rehearse(ctx context.Context, cfg config.Config, copies []string, members i
 // has no member's log.
 func (s *script) castBackup(ctx context.Context, r *Rehearsal, cfg config.Config, members int,
 	progress io.Writer) error {
-	from, err := backups.Open(ctx, cfg, "", progress)
+	store, err := backups.OpenStore(ctx, cfg, progress)
 	if err != nil {
 		return err
 	}
-	id, err := generations.Identity(ctx, from.Store, cfg.Cluster.Name)
+	id, err := generations.Identity(ctx, store, cfg.Cluster.Name)
 	if err != nil {
 		return fmt.Errorf("read the store: %w", err)
 	}
 	skipped := func(lines []string) { fmt.Fprintln(progress, strings.Join(lines, "\n")) }
-	b, err := node.Archive{Store: from.Store, Cluster: cfg.Cluster.Name, Skipped: skipped}.Find(ctx, "", id.Lineage)
+	b, err := node.Archive{Store: store, Cluster: cfg.Cluster.Name, Skipped: skipped}.Find(ctx, "", id.Lineage)
 	if errors.Is(err, snapshot.ErrNotFound) {
 		return fmt.Errorf("%w; make one with `holdfast snapshot save`, or name copies of all members' directories", err)
 	}
@@ -148,7 +148,7 @@ func (s *script) castBackup(ctx context.Context, r *Rehearsal, cfg config.Config
 	if err := os.Mkdir(filepath.Dir(s.Database), 0o700); err != nil {
 		return err
 	}
-	meta, err := snapshot.Fetch(ctx, from.Store, b.Name, s.Database, opt)
+	meta, err := snapshot.Fetch(ctx, store, b.Name, s.Database, opt)
 	if err != nil {
 		return err
 	}

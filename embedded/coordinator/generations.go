@@ -232,8 +232,7 @@ func (g *generations) read(ctx context.Context) plan.Store {
 		err = g.world.Store.Meet(ctx, presence(g.cfg.Node, g.cfg.Address), g.nonce)
 	}
 	if err == nil {
-		g.world.Store.Expect(g.unmet())
-		s, err = g.world.Store.Known(ctx)
+		s, err = g.world.Store.Known(ctx, g.unmet()...)
 		s.ID, s.Nonce = id, g.nonce
 	}
 	if err == nil {

@@ -229,15 +229,14 @@ type Sharing interface {
 	// address, because a drill may use production's store and names. Nonces are those of all nodes, as of the last look.
 	Meet(ctx context.Context, who, nonce string) error
 	Nonces() map[string]string
-	// Expect makes the next looks ask for the nonces of these nodes by name, because a listing may be outdated.
-	Expect(who []string)
 }
 
 // Generations are the records in the store.
 type Generations interface {
 	Sharing
-	// Known returns everything except ID, CID and Nonce; the zero value: the store knows no cluster.
-	Known(ctx context.Context) (plan.Store, error)
+	// Known returns everything except ID, CID and Nonce; the zero value: the store knows no cluster. It looks for the
+	// nonces of the nodes in expect by name, because a listing may be outdated.
+	Known(ctx context.Context, expect ...string) (plan.Store, error)
 	Put(ctx context.Context, r plan.Record) error // plan.ErrConflict if there is another; can be repeated
 	// Attest signs again what began the generation of mine, which the caller's disk has accepted, and the generations
 	// before it, if the last look found signatures that do not count or will soon expire.

@@ -415,9 +415,10 @@ func (w *world) Remove(_ context.Context, id uint64) error {
 type stores struct{ *world }
 
 func (s stores) ID(ctx context.Context) (string, error) { return s.store(ctx) }
-func (s stores) Known(context.Context) (plan.Store, error) {
+func (s stores) Known(_ context.Context, expect ...string) (plan.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.expected = expect
 	return s.knows, nil
 }
 func (s stores) Put(_ context.Context, r plan.Record) error {
@@ -459,7 +460,6 @@ func (s stores) Abort(_ context.Context, r plan.Restore, _ plan.Abort) (*plan.Re
 }
 func (s stores) Meet(context.Context, string, string) error { return nil }
 func (s stores) Nonces() map[string]string                  { return nil }
-func (s stores) Expect(who []string)                        { s.mu.Lock(); s.expected = who; s.mu.Unlock() }
 func (s stores) Shine(context.Context, Beacon) error        { s.note(&s.shone, "shone"); return nil }
 func (s stores) Proposal(_ context.Context, generation uint64, attempt int) (*plan.Restore, error) {
 	s.mu.Lock()

@@ -51,9 +51,10 @@ func (r *Records) Meet(ctx context.Context, who, nonce string) error {
 
 // meetAll reads the nonces of all nodes, and ignores one that cannot be read. One younger than the resolution of the
 // store's times is read again the next time, because a restarted process may have replaced it.
-func (r *Records) meetAll(ctx context.Context, l listing) {
+// The nodes in expect are asked for by name, because a listing may be outdated.
+func (r *Records) meetAll(ctx context.Context, l listing, expect ...string) {
 	nonces, here := map[string]string{}, slices.Clone(l.here)
-	for _, who := range r.expected() {
+	for _, who := range expect {
 		here = append(here, snapshot.Object{Name: r.HereName(who)})
 	}
 	for _, o := range here {
@@ -74,21 +75,7 @@ type encounters struct {
 	mu     sync.Mutex
 	met    string            // the nonce that this process has put
 	nonces map[string]string // node by nonce
-	expect []string          // nodes to ask for by name
 	clock  clockwork
-}
-
-// Expect makes the next looks ask for the nonces of these nodes by name, because a listing may be outdated.
-func (e *encounters) Expect(who []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.expect = who
-}
-
-func (e *encounters) expected() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.expect
 }
 
 // Nonces returns the nonces of all nodes that were in the store when it was last read.

@@ -68,12 +68,10 @@ func TestNodesMeetBehindAnOldListing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.Expect([]string{"n2", "n3", "n4"})
-	known(t, r)
+	known(t, r, "n2", "n3", "n4")
 	if got := r.Nonces(); got["1a"] != "n1" || got["2b"] != "n2" || got["3a"] != "n3" {
 		t.Errorf("got %v", got)
 	}
-	r.Expect(nil)
 	known(t, r)
 	if got := r.Nonces(); got["3a"] != "" {
 		t.Errorf("nobody is expected: got %v", got)

@@ -75,9 +75,9 @@ func (r *Records) Newest(ctx context.Context) (*plan.Record, error) {
 }
 
 // Known returns everything that the store knows except its ID: the newest record, the open proposal, and the waiting
-// commands.
-func (r *Records) Known(ctx context.Context) (plan.Store, error) {
-	l, s, since, err := r.look(ctx, true)
+// commands. The nodes in expect, named as in [Records.Meet], are looked for by name.
+func (r *Records) Known(ctx context.Context, expect ...string) (plan.Store, error) {
+	l, s, since, err := r.look(ctx, true, expect...)
 	if err == nil { // even before there is a record, because a takeover must know what etcd-manager is about to do
 		s.Requests, err = r.requests(ctx, l, s, since)
 	}
@@ -97,13 +97,14 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 
 // look lists the cluster's objects and returns their state, see [Records.state]. If an object was put while it listed,
 // look lists again. If the second listing lacks the object too, the listing is outdated, and look returns an error.
-func (r *Records) look(ctx context.Context, completes bool) (l listing, s plan.Store, since time.Time, err error) {
+func (r *Records) look(ctx context.Context, completes bool, expect ...string) (l listing, s plan.Store,
+	since time.Time, err error) {
 	for again := range 2 {
 		if l, err = r.list(ctx); err != nil {
 			return l, plan.Store{}, since, err
 		}
 		if completes {
-			r.meetAll(ctx, l)
+			r.meetAll(ctx, l, expect...)
 		}
 		if err = r.readAttestations(ctx, l); err != nil {
 			return l, plan.Store{}, since, err

@@ -44,9 +44,9 @@ func shelf(t *testing.T) (dir string, r *Records, founding plan.Record) {
 	return dir, r, founding
 }
 
-func known(t *testing.T, r *Records) plan.Store {
+func known(t *testing.T, r *Records, expect ...string) plan.Store {
 	t.Helper()
-	s, err := r.Known(t.Context())
+	s, err := r.Known(t.Context(), expect...)
 	if err != nil {
 		t.Fatal(err)
 	}
