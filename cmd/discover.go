@@ -23,7 +23,7 @@ func checkDiscover(o observer.Options) error {
 		errs = append(errs, errors.New("nothing to keep up to date: give --hosts, --endpoints, --dns or --client"))
 	}
 	for _, f := range o.Clients {
-		if !clientName.MatchString(f.Name) {
+		if !isClientName(f.Name) {
 			errs = append(errs, fmt.Errorf("--client: must be DIR/NAME, as /etc/etcd/kube for kube.crt and kube.key there, "+
 				"got %q", f.Certificate))
 		}

@@ -57,9 +57,11 @@ func newTLSInitCommand() *cobra.Command {
 	return c
 }
 
-// clientName matches the names that `tls client` accepts. The name becomes a file name, and the user where etcd's
+var clientName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:-]*$`)
+
+// isClientName reports whether `tls client` accepts a name. It becomes a file name, and the user where etcd's
 // authentication is on.
-var clientName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:-]{0,63}$`)
+func isClientName(name string) bool { return len(name) <= 64 && clientName.MatchString(name) }
 
 func newTLSForgetCommand() *cobra.Command {
 	var dryRun bool

@@ -123,7 +123,7 @@ func (i issuing) run(c *cobra.Command, name string) error {
 
 // load checks the name and the flags, and reads the configuration.
 func (i issuing) load(c *cobra.Command, name string) (*config.Loaded, error) {
-	if !clientName.MatchString(name) {
+	if !isClientName(name) {
 		return nil, fmt.Errorf("NAME: must be 1–64 of letters, digits and . _ @ : -, beginning with one of the first two, "+
 			"got %q", name)
 	}

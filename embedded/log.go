@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/time/rate"
 
 	"holdfast/embedded/plan"
 )
@@ -64,19 +65,20 @@ func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 // etcdserver/server.go). All other lines of etcd leave these out.
 type calm struct {
 	zapcore.Core
-	once           zapcore.Core // passes each message once a day
+	daily          *rate.Sometimes // passes unpublished once a day
 	ending, killed *latch
 }
 
 // newCalm returns a calm core. Each minute it passes the first ten lines with the same message: while the alarm NOSPACE
 // is up, etcd warns of each write that it refuses.
 func newCalm(core zapcore.Core, ending, killed *latch) zapcore.Core {
-	return calm{zapcore.NewSamplerWithOptions(core, time.Minute, 10, 0),
-		zapcore.NewSamplerWithOptions(core, 24*time.Hour, 1, 0), ending, killed}
+	return calm{zapcore.NewSamplerWithOptions(core, time.Minute, 10, 0), &rate.Sometimes{Interval: 24 * time.Hour}, ending,
+		killed}
 }
 
 func (c calm) With(fields []zapcore.Field) zapcore.Core {
-	return calm{c.Core.With(fields), c.once.With(fields), c.ending, c.killed}
+	c.Core = c.Core.With(fields)
+	return c
 }
 
 func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
@@ -90,7 +92,8 @@ func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedE
 	case slices.Contains(byDesign, e.Message):
 		e.Level = zapcore.DebugLevel
 	case e.Message == unpublished:
-		return c.once.Check(e, ce)
+		c.daily.Do(func() { ce = c.Core.Check(e, ce) })
+		return ce
 	}
 	return c.Core.Check(e, ce)
 }

@@ -217,7 +217,7 @@ func (c *Command) decode(text []byte) error {
 
 // DeleteCommand removes a command that has been carried out, as etcd-manager does, if it still exists.
 func DeleteCommand(ctx context.Context, store Store, name string) error {
-	if !segment.MatchString(name) {
+	if !isSegment(name) {
 		return fmt.Errorf("delete command: %q is not the name of one", name)
 	}
 	if err := store.Delete(ctx, controlDir+"/"+name+"/"+commandObject); err != nil {

@@ -244,7 +244,7 @@ func (d *Dir) list(ctx context.Context, prefix string) ([]Object, error) {
 			return err
 		case name == ".":
 			return nil
-		case !segment.MatchString(e.Name()): // lost+found, or the mark
+		case !isSegment(e.Name()): // lost+found, or the mark
 			if e.IsDir() {
 				return fs.SkipDir
 			}

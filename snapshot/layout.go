@@ -65,7 +65,7 @@ func (s Stored) forManager() bool { return s.Codec == codecGzip && !s.Encrypted 
 // checkBackupName returns an error unless a backup may have this name. etcd-manager allows any single part of a path
 // (pkg/backup/vfs.go, validateBackupName). There, names that are not times are used for backups that must stay.
 func checkBackupName(name string) error {
-	if !segment.MatchString(name) {
+	if !isSegment(name) {
 		return fmt.Errorf("%q cannot be the name of a backup: want 1-200 of A-Z a-z 0-9 . _ : - and no dot first (see "+
 			"`holdfast snapshot list`)", name)
 	}
@@ -134,7 +134,7 @@ func encodeLine(file string, value any) ([]byte, error) {
 
 // checkOwner returns an error unless cluster and lineage are valid in a small object.
 func checkOwner(cluster, lineage string) error {
-	if cluster != "" && !segment.MatchString(cluster) || lineage != "" && !segment.MatchString(lineage) {
+	if cluster != "" && !isSegment(cluster) || lineage != "" && !isSegment(lineage) {
 		return errors.New("cluster or lineage is not a valid name")
 	}
 	return nil

@@ -149,7 +149,7 @@ func (m Meta) check() error {
 // checkOrigin returns an error unless the fields set by the caller of Save are valid.
 func (m Meta) checkOrigin() error {
 	errs := []error{checkCluster(m.Cluster)}
-	if m.Lineage != "" && !segment.MatchString(m.Lineage) {
+	if m.Lineage != "" && !isSegment(m.Lineage) {
 		errs = append(errs, fmt.Errorf("lineage: must be the id of a record or empty, got %q", m.Lineage))
 	}
 	if m.Members < 0 {
@@ -160,7 +160,7 @@ func (m Meta) checkOrigin() error {
 
 // checkCluster returns an error unless the name of a cluster is valid as a directory of the store.
 func checkCluster(cluster string) error {
-	if !segment.MatchString(cluster) {
+	if !isSegment(cluster) {
 		return fmt.Errorf("cluster: must be 1-200 of A-Z a-z 0-9 . _ : - and not begin with a dot, got %q", cluster)
 	}
 	return nil

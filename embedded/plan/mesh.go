@@ -16,15 +16,15 @@ type mesh struct{ *Observation }
 // ask (see [Observation.Ousted]). Another node's claim counts once its member runs, because that node has asked then. A
 // lost node's claim does not count: the epoch goes back with a disk that goes back in time.
 func (obs *Observation) withoutOusted() *Observation {
-	claims := []Facts{obs.claimed()}
+	claims := []*Facts{obs.claimed()}
 	for _, p := range obs.Peers {
 		if p.Live && p.Facts != nil && p.Facts.Running {
-			claims = append(claims, *p.Facts)
+			claims = append(claims, p.Facts)
 		}
 	}
 	var o *Observation
-	for i, p := range obs.Peers {
-		if !slices.ContainsFunc(claims, p.ousted) {
+	for i := range obs.Peers {
+		if !slices.ContainsFunc(claims, obs.Peers[i].ousted) {
 			continue
 		}
 		if o == nil {
@@ -40,12 +40,12 @@ func (obs *Observation) withoutOusted() *Observation {
 }
 
 // claimed is our own claim, as others would see it.
-func (obs *Observation) claimed() Facts {
-	return Facts{Disk: obs.Claim.Disk, Lock: obs.Claim.Lock, Epoch: obs.Claim.Epoch}
+func (obs *Observation) claimed() *Facts {
+	return &Facts{Disk: obs.Claim.Disk, Lock: obs.Claim.Lock, Epoch: obs.Claim.Epoch}
 }
 
 // ousted reports whether a node that the gossip believes live has lost its lock to the later claim in by.
-func (p Peer) ousted(by Facts) bool {
+func (p *Peer) ousted(by *Facts) bool {
 	f := p.Facts
 	return p.Live && f != nil && f.Lock != "" && by.Lock == f.Lock && by.Disk == f.Disk && by.Epoch > f.Epoch
 }

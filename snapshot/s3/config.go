@@ -33,9 +33,9 @@ type Config struct {
 func Default() Config { return Config{} }
 
 var (
-	regionName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+	regionName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
 	bucketName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$`)
-	className   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	className   = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 	encryptions = []string{"", "AES256", "aws:kms"}
 	readable    = []string{"STANDARD", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR",
 		"REDUCED_REDUNDANCY"}
@@ -45,7 +45,7 @@ var (
 // Validate calls wrong for every invalid value.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	bad := func(key, format string, args ...any) { wrong("snapshot.s3."+key, format, args...) }
-	if c.Region != "" && !regionName.MatchString(c.Region) {
+	if c.Region != "" && (len(c.Region) > 63 || !regionName.MatchString(c.Region)) {
 		bad("region", `must be the name of a region, like eu-central-1, got %q`, c.Region)
 	}
 	if c.Endpoint != "" {
@@ -68,7 +68,7 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 			"take GLACIER_IR, or let a lifecycle rule of the bucket move old backups", c.StorageClass)
 	case c.Endpoint == "" && !slices.Contains(readable, c.StorageClass):
 		bad("storage-class", `must be "" or one of %s, got %q`, strings.Join(readable, ", "), c.StorageClass)
-	case !className.MatchString(c.StorageClass):
+	case len(c.StorageClass) > 64 || !className.MatchString(c.StorageClass):
 		bad("storage-class", "must be the name of a storage class, got %q", c.StorageClass)
 	}
 }
