@@ -25,7 +25,7 @@ func newVolumeDoctorCommand() *cobra.Command {
 			return examine(c.Context(), cfg, c.OutOrStdout())
 		}),
 	}
-	addClientFlags(c.Flags(), providerFlags...)
+	readsConfig(c)
 	return c
 }
 
