@@ -205,7 +205,7 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 		return other
 	}
 	c.mu.Lock()
-	said := v.Tags[c.p.cfg.ClaimTag] == c.tag.String()
+	said := v.Tags[TagClaim] == c.tag.String()
 	c.mu.Unlock()
 	err := error(nil)
 	if !said {
