@@ -99,7 +99,7 @@ func (d Doctor) permissions(ctx context.Context, me Self, infos []volume.Info) {
 			id = i.Volume
 		}
 	}
-	all := d.Cloud.Permissions(ctx, id, me.Instance, TagClaim, TagFormat, TagRecord)
+	all := d.Cloud.Permissions(ctx, id, me.Instance)
 	for _, p := range all {
 		needed := p.Needed || p.Action == "ec2:DescribeInstances" && d.Config.Takeover == takeoverStopped
 		switch {
