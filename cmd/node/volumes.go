@@ -87,8 +87,8 @@ func claimStatus(p *ebs.Provider) *health.ClaimStatus {
 	if p == nil {
 		return nil
 	}
-	now := p.Progress()
-	return &health.ClaimStatus{State: now.State, Volume: now.Volume, Why: now.Why, Since: now.Since}
+	now := health.ClaimStatus(p.Progress())
+	return &now
 }
 
 // volumes are the volumes of this cluster. It implements [coordinator.Volumes].
@@ -135,12 +135,6 @@ func (v volumes) Standby() string {
 
 // held is a volume that this node holds. It implements [coordinator.Volume].
 type held struct{ volume.Claim }
-
-func (h held) SetRecord(token string) {
-	if b, ok := h.Claim.(volume.RecordSetter); ok {
-		b.SetRecord(token)
-	}
-}
 
 func (h held) Trouble() (mismatch, missing string) {
 	mismatch = h.Mismatch()

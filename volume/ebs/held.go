@@ -233,7 +233,7 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 	return ""
 }
 
-// SetRecord implements [volume.RecordSetter] with the record tag. Watch writes the tag, and writes it again whenever it
+// SetRecord implements [volume.Claim] with the record tag. Watch writes the tag, and writes it again whenever it
 // is missing.
 func (c *claim) SetRecord(token string) {
 	c.mu.Lock()
