@@ -2,6 +2,7 @@ package ebs
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -62,7 +63,7 @@ func (a *claimAttempt) newClaim(v Volume) *claim {
 
 func (p *Provider) newTag(epoch uint64) claimTag {
 	return claimTag{
-		Epoch: epoch, Instance: p.me.Instance, Node: p.node.Name, Nonce: newNonce(), Phase: volume.PhaseClaiming,
+		Epoch: epoch, Instance: p.me.Instance, Node: p.node.Name, Nonce: rand.Text(), Phase: volume.PhaseClaiming,
 		Address: p.node.Address}
 }
 
