@@ -50,7 +50,6 @@ func examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	}
 	ebs.Doctor{
 		Config: cfg.Volume.EBS, Cluster: cfg.Cluster.Name, Slots: cfg.Cluster.Slots, Cloud: cloud,
-		Machine: node.OpenMachine(cfg, zap.NewNop()),
 		Volumes: func(ctx context.Context) ([]volume.Info, error) {
 			provider, err := node.OpenEBS(cfg, cloud, nil, zap.NewNop())
 			if err != nil {
