@@ -80,8 +80,7 @@ func claimStatus(p *ebs.Provider) *health.ClaimStatus {
 	if p == nil {
 		return nil
 	}
-	now := health.ClaimStatus(p.Progress())
-	return &now
+	return new(health.ClaimStatus(p.Progress()))
 }
 
 // volumes are the volumes of this cluster. It implements [coordinator.Volumes].
