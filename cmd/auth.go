@@ -69,7 +69,7 @@ func newAuthPlanCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	format.add(c.Flags())
 	return c
 }
@@ -114,7 +114,7 @@ func newAuthApplyCommand() *cobra.Command {
 			return format.write(c, r, show.Auth(r, "done"))
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	addDryRun(c.Flags(), &dryRun)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	format.add(c.Flags())

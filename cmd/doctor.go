@@ -36,7 +36,7 @@ func newDoctorCommand() *cobra.Command {
 			return f.run(c, cfg, client)
 		}),
 	}
-	addClientFlags(c.Flags(), "snapshot.store")
+	readsConfig(c)
 	c.Flags().BoolVar(&f.fix, "fix", false, "repair what can be repaired, after asking for each repair")
 	c.Flags().BoolVar(&f.yes, "yes", false, "with --fix: do not ask")
 	f.format.add(c.Flags())

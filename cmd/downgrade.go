@@ -50,7 +50,7 @@ func newDowngradeCommand() *cobra.Command {
 			return f.run(c, client)
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	fs := c.Flags()
 	fs.StringVar(&f.to, "to", "", "the `minor` of etcd to go down to, such as 3.6")
 	fs.BoolVar(&f.cancel, "cancel", false, "cancel the downgrade that is under way")

@@ -31,7 +31,7 @@ func newDrainCommand() *cobra.Command {
 			return drain(c.Context(), client, how, wait, c.OutOrStdout(), c.ErrOrStderr())
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	c.Flags().BoolVar(&how.Force, "force", false, "do it even if that puts the cluster at risk, and state the risk")
 	c.Flags().BoolVar(&how.Dry, "dry-run", false, "only say whether the member could be taken down now")
 	c.Flags().DurationVar(&wait, "wait", 0, "how long to keep trying while it is refused")
@@ -112,7 +112,7 @@ func newUndrainCommand() *cobra.Command {
 			return say(c, "etcd starts again; the disruption lock is released when the member has caught up\n")
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }

@@ -100,26 +100,30 @@ func (f *durationFlag) Set(text string) error {
 	return err
 }
 
-// addClientFlags adds a flag for each key of the configuration. The help shows only those that select the node, and the
-// keys in shown. The others work as well, but seldom matter to a command.
-func addClientFlags(fs *pflag.FlagSet, shown ...string) {
+// readsConfigKey annotates a command that reads the configuration.
+const readsConfigKey = "holdfast-reads-config"
+
+// readsConfig gives a command --config and a flag for each key. finish adds them, the same to all such commands: making
+// them for each would take most of the time of a short command.
+func readsConfig(c *cobra.Command) { c.Annotations = map[string]string{readsConfigKey: ""} }
+
+// offeredKeys are the keys that a shell completes: those that name a node, a store, or volumes. The others work as well,
+// but seldom matter to a command.
+var offeredKeys = []string{
+	config.FileFlag, "control.socket", "control.remote.address", "cluster.name", "cluster.slots", "etcd.peer-url",
+	"snapshot.store", "snapshot.scratch", "snapshot.identity-file", "snapshot.s3.region", "snapshot.s3.endpoint",
+	"snapshot.s3.path-style", "snapshot.keep.all", "snapshot.keep.hourly", "snapshot.keep.daily", "snapshot.keep.newest",
+	"volume.provider", "volume.local.root", "volume.local.directory", "volume.ebs.tags", "volume.ebs.kubernetes-cluster",
+	"volume.ebs.region", "volume.ebs.endpoint",
+}
+
+// keyFlags returns the flags of the commands that read the configuration.
+func keyFlags() *pflag.FlagSet {
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.AddFlags(fs)
-	visible := map[string]bool{config.FileFlag: true, "control.socket": true, "control.remote.address": true}
-	for _, name := range shown {
-		visible[name] = true
-	}
-	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || !visible[f.Name] })
+	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = !slices.Contains(offeredKeys, f.Name) })
+	return fs
 }
-
-// shownForStores are the keys that matter to a command on backups.
-var shownForStores = []string{
-	"cluster.name", "snapshot.store", "snapshot.scratch", "snapshot.identity-file", "snapshot.s3.region",
-	"snapshot.s3.endpoint", "snapshot.s3.path-style",
-}
-
-// providerFlags are the keys that matter to a command on volumes.
-var providerFlags = []string{"volume.provider", "volume.local.root", "volume.local.directory", "volume.ebs.tags",
-	"volume.ebs.kubernetes-cluster", "volume.ebs.region", "volume.ebs.endpoint"}
 
 // notBoth accepts no arguments, and not both of two flags. cobra's own check of that is no usage error.
 func notBoth(one, other, why string) cobra.PositionalArgs {

@@ -44,7 +44,7 @@ func newFoundCommand() *cobra.Command {
 			return say(c, "ordered; `holdfast status` shows what the node does now\n")
 		}),
 	}
-	addClientFlags(c.Flags(), shownForStores...)
+	readsConfig(c)
 	c.Flags().StringSliceVar(&overrule, "overrule", nil, "`disks` whose leaders may write into the store all the same")
 	c.Flags().BoolVar(&abandon, "abandon", false, "forget what this blank disk has promised")
 	c.Flags().BoolVar(&anew, "new", false, "give up the former cluster")

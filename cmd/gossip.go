@@ -53,7 +53,7 @@ func newGossipForgetCommand() *cobra.Command {
 			return err
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	format.add(c.Flags())
 	addDryRun(c.Flags(), &dryRun)
 	return c

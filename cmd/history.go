@@ -41,7 +41,7 @@ func newHistoryCommand() *cobra.Command {
 			return f.run(c)
 		},
 	}
-	addClientFlags(c.Flags(), "volume.local.root", "volume.local.directory")
+	readsConfig(c)
 	c.Flags().DurationVar(&f.since, "since", 0, "only entries of this `time` (default: all)")
 	c.Flags().IntVarP(&f.count, "number", "n", 50, "show the newest `number` of entries; 0: all")
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing new entries, until Ctrl-C")

@@ -36,7 +36,7 @@ func newPauseCommand() *cobra.Command {
 				"shows what waits\n")
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	c.Flags().StringVar(&reason, "reason", "", "`text` to show in the status")
 	addDryRun(c.Flags(), &dryRun)
 	return c
@@ -61,7 +61,7 @@ func newResumeCommand() *cobra.Command {
 			return say(c, "resumed: ended %s\n", was)
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }

@@ -35,7 +35,7 @@ func newRecoverCommand() *cobra.Command {
 			return o.Recover(c.Context(), survivor, despite)
 		},
 	}
-	addClientFlags(c.Flags(), shownForStores...)
+	readsConfig(c)
 	f.add(c.Flags())
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do it")
 	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "only show what would be done, even with --yes")

@@ -29,7 +29,7 @@ func newRejoinCommand() *cobra.Command {
 			return o.Instead(c.Context())
 		},
 	}
-	addClientFlags(c.Flags(), shownForStores...)
+	readsConfig(c)
 	f.add(c.Flags())
 	c.Flags().BoolVar(&instead, "instead", false,
 		"continue from the data of this node, instead of what the cluster continued with")

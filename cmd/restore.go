@@ -43,7 +43,7 @@ func newRestoreCommand() *cobra.Command {
 			return o.Restore(c.Context(), args[0])
 		},
 	}
-	addClientFlags(c.Flags(), shownForStores...)
+	readsConfig(c)
 	f.add(c.Flags())
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "verify and show; change nothing")

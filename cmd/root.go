@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"holdfast/cmd/child"
 	"holdfast/cmd/config"
@@ -131,7 +132,7 @@ func newRoot() *cobra.Command {
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
 	)
 	root.AddCommand(newChildCommands()...)
-	finish(root)
+	finish(root, keyFlags())
 	cobra.AddTemplateFunc("flagsText", config.FlagsText)
 	root.SetUsageTemplate(strings.NewReplacer("{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}",
 		"{{flagsText .LocalFlags}}",
@@ -153,9 +154,12 @@ func helpOf(path string) (long, example string) {
 	return long, example
 }
 
-// finish gives c and all commands below it their help. It makes cobra's errors about flags and arguments usage errors,
-// and completes the formats of --output in a shell.
-func finish(c *cobra.Command) {
+// finish gives c and all commands below it their help, and those that read the configuration its flags. It makes cobra's
+// errors about flags and arguments usage errors, and completes the formats of --output in a shell.
+func finish(c *cobra.Command, keys *pflag.FlagSet) {
+	if _, reads := c.Annotations[readsConfigKey]; reads {
+		c.Flags().AddFlagSet(keys)
+	}
 	if long, example := helpOf(c.CommandPath()); long != "" {
 		c.Long, c.Example = long, example
 	}
@@ -176,7 +180,7 @@ func finish(c *cobra.Command) {
 		}
 	}
 	for _, below := range c.Commands() {
-		finish(below)
+		finish(below, keys)
 	}
 }
 

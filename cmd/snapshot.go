@@ -40,8 +40,7 @@ func backupCommand(use, short string, args cobra.PositionalArgs,
 			return do(c, b, format, args)
 		}),
 	}
-	addClientFlags(c.Flags(), shownForStores...)
-	c.Flags().Lookup("control.socket").Hidden = true // no node is asked
+	readsConfig(c)
 	format.add(c.Flags())
 	return c
 }

@@ -27,9 +27,6 @@ func newPruneCommand() *cobra.Command {
 			return errors.Join(err, format.write(c, pruned, show.Pruned(pruned, now, dryRun)))
 		})
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be removed")
-	for _, key := range []string{"all", "hourly", "daily", "newest"} {
-		c.Flags().Lookup("snapshot.keep." + key).Hidden = false
-	}
 	return c
 }
 

@@ -54,12 +54,11 @@ func (a *atStore) run(args ...string) (out string, err error) {
 // runBoth is run with what goes to standard error.
 func (a *atStore) runBoth(args ...string) (out, said string, err error) {
 	a.t.Helper()
-	c := newSnapshotCommand()
-	c.SilenceUsage, c.SilenceErrors = true, true
+	c := newRoot()
 	var b, e bytes.Buffer
 	c.SetOut(&b)
 	c.SetErr(&e)
-	c.SetArgs(append(args, "--snapshot.store", a.dir, "--cluster.name", "main"))
+	c.SetArgs(append(append([]string{"snapshot"}, args...), "--snapshot.store", a.dir, "--cluster.name", "main"))
 	err = c.ExecuteContext(a.ctx)
 	return b.String(), e.String(), err
 }

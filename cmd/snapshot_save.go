@@ -54,7 +54,7 @@ func newSaveCommand() *cobra.Command {
 				health.Bytes(saved.Content.Size), health.Bytes(saved.Stored.Size), time.Since(start).Round(time.Millisecond)))
 		}),
 	}
-	addClientFlags(c.Flags(), shownForStores...)
+	readsConfig(c)
 	remote.add(c.Flags())
 	addDryRun(c.Flags(), &dryRun)
 	format.add(c.Flags())

@@ -45,7 +45,7 @@ func newStatusCommand() *cobra.Command {
 				health.NoQuorum: exitCode(2), health.Unknown: exitCode(2)}[s.Health]
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	format.add(c.Flags())
 	c.Flags().BoolVar(&why, "why", false, "explain what each node does, what comes next, and what stops it")
 	return c

@@ -47,7 +47,7 @@ func newTakeoverPlanCommand() *cobra.Command {
 			return planTakeover(c, loaded, strings.Join(dirs, ""), format)
 		}),
 	}
-	addClientFlags(c.Flags(), append(providerFlags, "cluster.name", "cluster.slots", "etcd.peer-url", "snapshot.store")...)
+	readsConfig(c)
 	format.add(c.Flags())
 	return c
 }
@@ -77,7 +77,7 @@ func newTakeoverStatusCommand() *cobra.Command {
 			return exitIf(open, format.write(c, t, show.Takeover(t)))
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	format.add(c.Flags())
 	return c
 }

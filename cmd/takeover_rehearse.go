@@ -35,7 +35,7 @@ func newTakeoverRehearseCommand() *cobra.Command {
 			return exitIf(r.Stopped != "", format.write(c, r, r.Text()))
 		}),
 	}
-	addClientFlags(c.Flags(), append(shownForStores, "cluster.slots", "etcd.peer-url", "stop.hold")...)
+	readsConfig(c)
 	c.Flags().IntVar(&members, "members", 0, "`number` of members of a backup's cluster, 1–9 (default as the backup says)")
 	c.Flags().StringVar(&temp, "dir", "", "`directory` for the temporary files (default that of the system)")
 	format.add(c.Flags())

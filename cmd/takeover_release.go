@@ -45,7 +45,7 @@ func newTakeoverReleaseCommand() *cobra.Command {
 			return refusal
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	fs := c.Flags()
 	fs.StringVar(&f.to, "to-etcd", "",
 		"`version` of the etcd that is to run here, as 3.6.12, for which etcd-manager must have the binary (default that "+

@@ -90,7 +90,7 @@ func newTLSForgetCommand() *cobra.Command {
 			return say(c, "forgot the certificates of %s\n", args[0])
 		}),
 	}
-	addClientFlags(c.Flags(), shownForStores...)
+	readsConfig(c)
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }
@@ -108,7 +108,7 @@ func newTLSShowCommand() *cobra.Command {
 			return exitIf(slices.ContainsFunc(shown.Certificates, bad), format.write(c, shown, shown.Text(now)))
 		}),
 	}
-	addClientFlags(c.Flags(), shownForStores...)
+	readsConfig(c)
 	format.add(c.Flags())
 	return c
 }

@@ -53,7 +53,7 @@ func newTLSRotateCommand() *cobra.Command {
 			return say(c, "stored %s\n", done.Meaning)
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	c.Flags().BoolVar(&now, "now", false,
 		"let the new authorities sign as soon as all members trust them, whatever clients do")
 	c.Flags().BoolVar(&dropOld, "drop-old", false, "after a rotation: refuse clients' certificates of the old authorities")
@@ -95,7 +95,7 @@ func newTLSExportCommand() *cobra.Command {
 			return say(c, "wrote %s\n", what)
 		}),
 	}
-	addClientFlags(c.Flags(), shownForStores...)
+	readsConfig(c)
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }
@@ -149,7 +149,7 @@ func newTLSBundleCommand() *cobra.Command {
 			return say(c, "wrote %s\n", what)
 		}),
 	}
-	addClientFlags(c.Flags(), shownForStores...)
+	readsConfig(c)
 	c.Flags().StringVar(&out, "out", "", "write both bundles to this `directory` instead of standard output")
 	c.Flags().BoolVar(&peers, "peers", false,
 		"write the peers' authorities, which no client needs, instead of the clients'")

@@ -57,7 +57,7 @@ func (i issuing) command(c *cobra.Command, to, renew string) *cobra.Command {
 	c.Use = fmt.Sprintf("%s NAME --to %s", i.holder, map[string]string{"directory": "DIR", "file": "FILE"}[i.kind])
 	c.Args = cobra.ExactArgs(1)
 	c.RunE = func(c *cobra.Command, args []string) error { return i.run(c, args[0]) }
-	addClientFlags(c.Flags(), shownForStores...)
+	readsConfig(c)
 	c.Flags().StringVar(&i.to, "to", "", to)
 	c.Flags().Var(&durationFlag{&i.life}, "life", "how long it is valid; never longer than the authority")
 	addDryRun(c.Flags(), &i.dryRun)

@@ -52,7 +52,7 @@ func newVolumeListCommand() *cobra.Command {
 			return format.write(c, infos, show.Volumes(cfg.Volume.Provider, infos))
 		}),
 	}
-	addClientFlags(c.Flags(), providerFlags...)
+	readsConfig(c)
 	format.add(c.Flags())
 	return c
 }
@@ -92,7 +92,7 @@ func newVolumeReleaseCommand() *cobra.Command {
 			return dropVolumes(c.Context(), cfg, dryRun, c.OutOrStdout())
 		}),
 	}
-	addClientFlags(c.Flags(), providerFlags...)
+	readsConfig(c)
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }
@@ -147,7 +147,7 @@ func newVolumeSetAsideCommand() *cobra.Command {
 				"now\n", found.Path)
 		}),
 	}
-	addClientFlags(c.Flags())
+	readsConfig(c)
 	addDryRun(c.Flags(), &dryRun)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
@@ -177,7 +177,7 @@ func newVolumePolicyCommand() *cobra.Command {
 			return say(c, "%s", text)
 		}),
 	}
-	addClientFlags(c.Flags(), providerFlags...)
+	readsConfig(c)
 	c.Flags().StringVar(&partition, "partition", partition, "AWS `partition` of the account: aws, aws-cn, aws-us-gov, …")
 	return c
 }

@@ -37,7 +37,7 @@ func newVolumeCreateCommand() *cobra.Command {
 			return createVolumes(c.Context(), cfg, o, c.OutOrStdout())
 		}),
 	}
-	addClientFlags(c.Flags(), providerFlags...)
+	readsConfig(c)
 	fs := c.Flags()
 	fs.StringSliceVar(&o.zones, "zones", nil, "availability `zones`, in the order of the slots (required)")
 	fs.Int32Var(&o.like.SizeGiB, "size", 20, "`GiB` of each volume")

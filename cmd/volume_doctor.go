@@ -25,7 +25,7 @@ func newVolumeDoctorCommand() *cobra.Command {
 			return examine(c.Context(), cfg, c.OutOrStdout())
 		}),
 	}
-	addClientFlags(c.Flags(), providerFlags...)
+	readsConfig(c)
 	return c
 }
 
@@ -50,7 +50,6 @@ func examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	}
 	ebs.Doctor{
 		Config: cfg.Volume.EBS, Cluster: cfg.Cluster.Name, Slots: cfg.Cluster.Slots, Cloud: cloud,
-		Machine: node.OpenMachine(cfg, zap.NewNop()),
 		Volumes: func(ctx context.Context) ([]volume.Info, error) {
 			provider, err := node.OpenEBS(cfg, cloud, nil, zap.NewNop())
 			if err != nil {

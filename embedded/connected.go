@@ -14,25 +14,21 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// Connected reports whether raft messages flow to the member with that ID, and since when. etcd uses the same fact
-// (connected for 5 s) to judge the cluster healthy before it changes members. On a leader, the member must also answer
-// heartbeats: the kernel keeps the connections of a suspended process open, so only the missing answers give such a
-// member away.
-func (c Cluster) Connected(id uint64) (since time.Time, ok bool) {
+// Connected reports whether raft messages flow to the member with that ID. etcd uses the same fact (connected for 5 s)
+// to judge the cluster healthy before it changes members. On a leader, the member must also answer heartbeats: the
+// kernel keeps the connections of a suspended process open, so only the missing answers give such a member away.
+func (c Cluster) Connected(id uint64) bool {
 	l, err := c.running()
 	if err != nil {
-		return time.Time{}, false
+		return false
 	}
 	srv, of := l.etcd.Server, types.ID(id)
-	since, ok = connectedSince(srv, of)
+	_, ok := connectedSince(srv, of)
 	if srv.Leader() != srv.MemberID() {
 		l.answers.forget()
-		return since, ok
+		return ok
 	}
-	if l.answers.missing(of, received(of), electionTimeout(srv)) {
-		return time.Time{}, false
-	}
-	return since, ok
+	return !l.answers.missing(of, received(of), electionTimeout(srv)) && ok
 }
 
 // Heard returns the members that have answered this leader since the call, nil unless it leads. It waits for those that
@@ -46,7 +42,7 @@ func (c Cluster) Heard(ctx context.Context) (ids []uint64) {
 	srv := l.etcd.Server
 	marks := map[types.ID]float64{}
 	for _, m := range c.list() {
-		if _, ok := c.Connected(uint64(m.ID)); ok {
+		if c.Connected(uint64(m.ID)) {
 			marks[m.ID] = received(m.ID)
 		}
 	}

@@ -83,7 +83,7 @@ func (m *Member) State() (p plan.Member, ended error) {
 	p.Leads, logs = l.leads()
 	for i := range p.Members {
 		info := &p.Members[i]
-		_, connected := m.Connected(info.ID)
+		connected := m.Connected(info.ID)
 		if connected {
 			p.Near = append(p.Near, info.ID)
 		}

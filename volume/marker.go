@@ -139,7 +139,7 @@ func (l *Local) forget(slot string) error {
 	return nil
 }
 
-// SetRecord implements RecordSetter with the markers. It returns when they are durable. If writing one fails, the next
+// SetRecord implements Claim with the markers. It returns when they are durable. If writing one fails, the next
 // call tries again.
 func (c *localClaim) SetRecord(token string) {
 	if len(c.local.markers) == 0 || !c.op.TryLock() { // op is held while the volume is set aside or released

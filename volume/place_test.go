@@ -125,7 +125,7 @@ func TestUnmountedDirectoryIsNotBlank(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.(RecordSetter).SetRecord("r1")
+	c.SetRecord("r1")
 	mustRelease(t, c, false)
 	if err := errors.Join(os.Rename(dir, dir+".unmounted"), os.Mkdir(dir, 0o700)); err != nil {
 		t.Fatal(err)

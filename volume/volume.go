@@ -72,6 +72,9 @@ type Claim interface {
 	// new disk UUID. Only an operator may ask for it. This ends a Mismatch. It also works without a Mismatch, because the
 	// content may be foreign in a way that only the caller knows. Nothing on the volume may be open.
 	SetAside(ctx context.Context) error
+	// SetRecord records soon, outside the volume, which cluster its disk belongs to, and does not report a failure. The
+	// caller repeats the call again and again.
+	SetRecord(token string)
 }
 
 // Yielder is a Claim that can be given up without leaving a trace, in favour of another machine.
@@ -94,12 +97,6 @@ type SlotLister interface {
 	// Slots returns the slots that all volumes of the cluster name, ordered. If the volumes do not agree, the error says
 	// what each of them names.
 	Slots(ctx context.Context) ([]string, error)
-}
-
-// RecordSetter is a Claim that records, outside the volume, which cluster its disk belongs to.
-type RecordSetter interface {
-	// SetRecord records the token soon, and does not report a failure. The caller repeats the call again and again.
-	SetRecord(token string)
 }
 
 // MissingReporter is a Claim that knows which disk this node held last.

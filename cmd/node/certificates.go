@@ -53,17 +53,11 @@ func TLSIdentity(cfg config.Config) pki.Identity {
 
 // watchedFiles returns the certificates of tls.mode files, which the operator replaces and the keeper only watches.
 func watchedFiles(cfg config.Config) []pki.File {
-	var all []pki.File
-	for _, f := range []pki.File{
+	return slices.DeleteFunc([]pki.File{
 		{Name: "server", Path: cfg.Etcd.CertFile, Key: cfg.Etcd.KeyFile}, {Name: "clients-ca", Path: cfg.Etcd.TrustedCAFile},
 		{Name: "peer", Path: cfg.Etcd.PeerCertFile, Key: cfg.Etcd.PeerKeyFile},
 		{Name: "peers-ca", Path: cfg.Etcd.PeerTrustedCAFile},
-	} {
-		if f.Path != "" {
-			all = append(all, f)
-		}
-	}
-	return all
+	}, func(f pki.File) bool { return f.Path == "" })
 }
 
 // tlsStatus returns the TLS part of this node's status.
@@ -88,12 +82,11 @@ func (n *node) tlsStatus() *health.TLSStatus {
 // CertificateFiles returns all files with certificates and secrets that the configuration names. Those that holdfast
 // issues may not exist yet.
 func CertificateFiles(cfg config.Config) []health.File {
-	var all []health.File
 	own := health.OwnCertificate
 	if cfg.TLS.Issues() {
 		own = health.IssuedCertificate
 	}
-	for _, f := range []health.File{
+	return slices.DeleteFunc([]health.File{
 		{Key: "etcd.cert-file", Path: cfg.Etcd.CertFile, Kind: own},
 		{Key: "etcd.trusted-ca-file", Path: cfg.Etcd.TrustedCAFile, Kind: health.Authorities},
 		{Key: "etcd.peer-cert-file", Path: cfg.Etcd.PeerCertFile, Kind: own},
@@ -108,12 +101,7 @@ func CertificateFiles(cfg config.Config) []health.File {
 		{Key: "gossip.observer-file", Path: cfg.Gossip.ObserverFile, Kind: health.Secret},
 		{Key: "tls.operator-file", Path: cfg.TLS.OperatorFile, Kind: health.Secret},
 		{Key: "snapshot.identity-file", Path: cfg.Snapshot.IdentityFile, Kind: health.Secret},
-	} {
-		if f.Path != "" {
-			all = append(all, f)
-		}
-	}
-	return all
+	}, func(f health.File) bool { return f.Path == "" })
 }
 
 // lookAtFiles reads all these files. member says that a member runs here. Until one does, a file that holdfast issues

@@ -137,7 +137,7 @@ func (u users) obstacle(asked bool) string {
 func (u users) changed(s auth.Step, err error) {
 	e := coordinator.Entry{Kind: coordinator.EntryAuth, Why: s.String(), Outcome: coordinator.Done}
 	if err != nil {
-		e.Outcome, e.Error = coordinator.Failed, err.Error()
+		e.Error = err.Error()
 	}
 	u.coord.Remember(e)
 }

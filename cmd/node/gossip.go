@@ -29,8 +29,7 @@ import (
 func meshTLS(cfg config.Config, k *pki.Keeper) *gossip.TLS {
 	switch {
 	case cfg.TLS.IssuesPeers():
-		t := meshPapers(cfg, true, k.MeshCertificate, k.MeshAuthorities)
-		return &t
+		return new(meshPapers(cfg, true, k.MeshCertificate, k.MeshAuthorities))
 	case cfg.GossipTLS():
 		t := meshPapers(cfg, false,
 			func() (*tls.Certificate, error) {

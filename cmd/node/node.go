@@ -104,8 +104,7 @@ func (n *node) facts() health.NodeStatus {
 		s.Observers = append(s.Observers, fmt.Sprintf("%s at %s", o.Node, o.Address))
 	}
 	if !now.Looked.IsZero() {
-		ago := time.Since(now.Looked).Seconds()
-		s.Looked = &ago
+		s.Looked = new(time.Since(now.Looked).Seconds())
 	}
 	if now.Observation.Claim.Held {
 		s.Volume = &now.Volume
@@ -117,8 +116,7 @@ func (n *node) facts() health.NodeStatus {
 			if since.IsZero() {
 				since = now.Since
 			}
-			leaderless := time.Since(since).Seconds()
-			s.Etcd.Leaderless = &leaderless
+			s.Etcd.Leaderless = new(time.Since(since).Seconds())
 		}
 		for _, m := range now.Observation.Member.Members {
 			if m.Learner {
@@ -222,8 +220,7 @@ func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStat
 func (n *node) livez(context.Context) []metrics.Check {
 	s := health.NodeStatus{Node: n.cfg.Node.Name, Reached: true}
 	if last := n.coord.Now().Looked; !last.IsZero() {
-		ago := time.Since(last).Seconds()
-		s.Looked = &ago
+		s.Looked = new(time.Since(last).Seconds())
 	}
 	c := metrics.Check{Name: "coordinator", Detail: "looks at the world every second"}
 	for _, f := range s.Judge(time.Now()) {

@@ -28,12 +28,8 @@ func (n routes) serve(ctx context.Context) error {
 	s := control.Server{Config: n.cfg.Control, CertFile: n.cfg.Etcd.CertFile, KeyFile: n.cfg.Etcd.KeyFile,
 		CAFile: n.cfg.Etcd.TrustedCAFile, Log: n.lg,
 		Remember: func(d control.Answered) {
-			e := coordinator.Entry{Kind: coordinator.EntryCommand, Why: d.Command, By: d.By, Outcome: coordinator.Done,
-				Seconds: d.Took.Seconds(), Error: d.Error}
-			if e.Error != "" {
-				e.Outcome = coordinator.Failed
-			}
-			n.coord.Remember(e)
+			n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryCommand, Why: d.Command, By: d.By,
+				Outcome: coordinator.Done, Seconds: d.Took.Seconds(), Error: d.Error})
 		}}
 	if n.cfg.TLS.Issues() {
 		s.Mesh = &control.Mesh{Name: pki.MeshName(n.cfg.Zone()), Certificate: n.certificates.MeshCertificate,

@@ -71,15 +71,8 @@ func OpenEBS(cfg config.Config, cloud *ebs.EC2, step func(string), lg *zap.Logge
 		return nil, fmt.Errorf("gossip.listen: %w", err)
 	}
 	node := ebs.Node{Name: cfg.Node.Name, Cluster: cfg.Cluster.Name, Address: netip.AddrPortFrom(address, listen.Port())}
-	return ebs.New(cfg.Volume.EBS, node, cloud, OpenMachine(cfg, lg).Host(), cloud, step, lg), nil
-}
-
-// OpenMachine returns the devices and mounts of this machine, for EBS volumes. It changes nothing yet.
-func OpenMachine(cfg config.Config, lg *zap.Logger) *ebs.Machine {
-	v := cfg.Volume.EBS
-	return ebs.NewMachine(ebs.MachineConfig{
-		DeviceRoot: v.DeviceRoot, FSType: v.Filesystem, JournalPath: filepath.Join(v.State, cfg.Cluster.Name+".json"),
-	}, lg)
+	machine := ebs.NewMachine(cfg.Volume.EBS, node.Cluster, lg)
+	return ebs.New(cfg.Volume.EBS, node, cloud, machine.Host(), cloud, step, lg), nil
 }
 
 // claimStatus returns the state of the claim of an EBS volume, or nil with another provider.
@@ -87,8 +80,7 @@ func claimStatus(p *ebs.Provider) *health.ClaimStatus {
 	if p == nil {
 		return nil
 	}
-	now := p.Progress()
-	return &health.ClaimStatus{State: now.State, Volume: now.Volume, Why: now.Why, Since: now.Since}
+	return new(health.ClaimStatus(p.Progress()))
 }
 
 // volumes are the volumes of this cluster. It implements [coordinator.Volumes].
@@ -135,12 +127,6 @@ func (v volumes) Standby() string {
 
 // held is a volume that this node holds. It implements [coordinator.Volume].
 type held struct{ volume.Claim }
-
-func (h held) SetRecord(token string) {
-	if b, ok := h.Claim.(volume.RecordSetter); ok {
-		b.SetRecord(token)
-	}
-}
 
 func (h held) Trouble() (mismatch, missing string) {
 	mismatch = h.Mismatch()

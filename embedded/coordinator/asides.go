@@ -86,8 +86,7 @@ func (s Situation) SetAside(after time.Duration) []plan.Aside {
 	for i, a := range all {
 		if after > 0 && slices.Contains(reclaimable, a.Reason) && s.Served > 0 {
 			// As in collect: a clock that is set changes the data's age, and not how long the member has served.
-			at := now.Add(max(0, after-s.Served, after-now.Sub(a.Since)))
-			all[i].Reclaimed = &at
+			all[i].Reclaimed = new(now.Add(max(0, after-s.Served, after-now.Sub(a.Since))))
 		}
 	}
 	return all

@@ -247,14 +247,11 @@ func (c *campaigner) campaign(ctx context.Context, now plan.Candidacy, reason pl
 	ctx, cancel := context.WithTimeout(ctx, campaignWait)
 	defer cancel()
 	err := c.world.Etcd.Campaign(ctx, now.Standing)
-	e := Entry{Kind: EntryCampaign, Reason: string(reason), Outcome: Done, Error: text(err),
-		Why: fmt.Sprintf("started an election in term %d (%s)", now.Term, reason)}
-	if err != nil {
-		e.Outcome = Failed
-	} else {
+	if err == nil {
 		c.world.Campaigned(reason)
 	}
-	c.history.remember(e)
+	c.history.remember(Entry{Kind: EntryCampaign, Reason: string(reason), Outcome: Done, Error: text(err),
+		Why: fmt.Sprintf("started an election in term %d (%s)", now.Term, reason)})
 	c.lg.Info("started an election early", zap.String("reason", string(reason)), zap.Uint64("term", now.Term),
 		zap.String("leader", fmt.Sprintf("%x", now.Suspect)), zap.Error(err))
 }

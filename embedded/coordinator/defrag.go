@@ -158,7 +158,7 @@ func (t *turn) askPermission(ctx context.Context, o plan.Observation) (refusal s
 // members ask, one has already said so when the other's leader asks it.
 func (t *turn) permit(ctx context.Context, slot string) (refusal string) {
 	o, _ := t.observer.observe()
-	if refusal := o.Permit(slot); refusal != "" {
+	if refusal := o.Permit(); refusal != "" {
 		return refusal
 	}
 	for _, m := range o.Member.Members {

@@ -53,7 +53,7 @@ type Entry struct {
 	Kind       string    `json:"kind"` // a [plan.Kind], or one of the above
 	Why        string    `json:"why,omitempty"`
 	Reason     string    `json:"reason,omitempty"`  // of a campaign: a [plan.Reason]
-	Outcome    string    `json:"outcome,omitempty"` // empty for a decision to wait
+	Outcome    string    `json:"outcome,omitempty"` // empty for a decision to wait; Failed if it is Done with an Error
 	Seconds    float64   `json:"seconds,omitempty"` // duration
 	Error      string    `json:"error,omitempty"`
 	By         string    `json:"by,omitempty"`      // who gave the command
@@ -91,12 +91,16 @@ func newHistory(lg *zap.Logger, node string) *history {
 		busy: make(chan struct{}, 1), waits: map[string]time.Time{}}
 }
 
-// remember queues an entry with this node's current place, and never blocks. It drops repetitions.
+// remember queues an entry with this node's current place, and never blocks. What is done with an error has failed. It
+// drops repetitions.
 func (h *history) remember(e Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e.Node, e.Slot, e.Generation = h.place.Node, h.place.Slot, h.place.Generation
 	e.Time = time.Now().UTC().Round(0)
+	if e.Outcome == Done && e.Error != "" {
+		e.Outcome = Failed
+	}
 	e.Why, e.Error = e.Why[:min(len(e.Why), historyText)], e.Error[:min(len(e.Error), historyText)]
 	if h.stale(e) {
 		return

@@ -182,12 +182,8 @@ func (l *loop) acted(d *inFlight, err error) {
 	if errors.Is(err, errNotYet) {
 		return
 	}
-	e := Entry{Kind: string(a.Kind), Why: a.Text(), Outcome: Done, Seconds: time.Since(d.began).Seconds(),
-		Error: text(err)}
-	if err != nil {
-		e.Outcome = Failed
-	}
-	l.history.remember(e)
+	l.history.remember(Entry{Kind: string(a.Kind), Why: a.Text(), Outcome: Done, Seconds: time.Since(d.began).Seconds(),
+		Error: text(err)})
 	if err == nil {
 		return
 	}

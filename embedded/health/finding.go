@@ -55,10 +55,9 @@ func New(code Code, subject, format string, args ...any) Finding {
 		Do: k.Do}
 }
 
-// found is New for a finding to which more is added.
-func found(code Code, subject, format string, args ...any) *Finding {
-	f := New(code, subject, format, args...)
-	return &f
+// found is New without a subject, for a finding to which more is added.
+func found(code Code, format string, args ...any) *Finding {
+	return new(New(code, "", format, args...))
 }
 
 // as changes the severity.

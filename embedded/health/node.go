@@ -217,9 +217,9 @@ func (n *NodeStatus) files(out *findings, now time.Time) {
 func (f File) judge(now time.Time) *Finding {
 	switch {
 	case f.Err != "":
-		return found(FileUnread, "", "%s cannot be read: %s", f.Key, f.Err)
+		return found(FileUnread, "%s cannot be read: %s", f.Key, f.Err)
 	case f.Kind == Secret && f.Mode&0o007 != 0:
-		return found(SecretOpen, "",
+		return found(SecretOpen,
 			"%s is open to every user of the machine (mode %04o), who can act as this node or read its backups", f.Key,
 			uint32(f.Mode)).then("`chmod o= %s`, and replace the key if others have accounts there.", f.Path)
 	case f.Kind == Secret || len(f.Certs) == 0:
@@ -247,7 +247,7 @@ func (c Certificate) overdue(key string, now time.Time) *Finding {
 	case left <= 0:
 		return c.ended(key).then(cure)
 	}
-	return found(CertificateEnds, "",
+	return found(CertificateEnds,
 		"%s: %s should have been renewed at two thirds of its life, and expires in %s, at %s; then connections are refused",
 		key, c.Subject, Age(c.Until, now), c.Until.UTC().Format(timeFormat)).then(cure)
 }
@@ -271,7 +271,7 @@ func (c Certificate) judge(key string, now time.Time) *Finding {
 	case left >= min(expiresSoon, life/2):
 		return nil
 	}
-	f := found(CertificateEnds, "", "%s: %s expires in %s, at %s; then connections are refused", key, c.Subject,
+	f := found(CertificateEnds, "%s: %s expires in %s, at %s; then connections are refused", key, c.Subject,
 		Age(c.Until, now), c.Until.UTC().Format(timeFormat))
 	if left < min(expiresNow, life/10) {
 		f.as(Degrading)
@@ -280,12 +280,12 @@ func (c Certificate) judge(key string, now time.Time) *Finding {
 }
 
 func (c Certificate) early(key string) *Finding {
-	return found(CertificateEnded, "", "%s: %s is valid only from %s on, and is refused until then", key, c.Subject,
+	return found(CertificateEnded, "%s: %s is valid only from %s on, and is refused until then", key, c.Subject,
 		c.From.UTC().Format(timeFormat))
 }
 
 func (c Certificate) ended(key string) *Finding {
-	return found(CertificateEnded, "", "%s: %s expired at %s: peers and clients that check it refuse the connection", key,
+	return found(CertificateEnded, "%s: %s expired at %s: peers and clients that check it refuse the connection", key,
 		c.Subject, c.Until.UTC().Format(timeFormat))
 }
 

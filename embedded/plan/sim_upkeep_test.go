@@ -185,7 +185,7 @@ func (w *care) ask(i int) {
 	m := w.members[i]
 	switch {
 	case !m.asks:
-	case !m.up, w.leader < 0, !m.word && (!w.members[w.leader].up || w.observe(w.leader).Permit(m.slot) != ""):
+	case !m.up, w.leader < 0, !m.word && (!w.members[w.leader].up || w.observe(w.leader).Permit() != ""):
 		m.asks = false
 	case !m.word:
 		m.word = true

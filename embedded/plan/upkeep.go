@@ -235,7 +235,7 @@ func (o upkeep) uncompacted() bool {
 // means yes: every other member says right now that it neither defragments nor asks. A member says so from before it
 // asks until it is done. So if two members ask, one is seen by the other's leader, even if two members believe that
 // they lead.
-func (obs Observation) Permit(slot string) (refusal string) {
+func (obs Observation) Permit() (refusal string) {
 	o := upkeep(look(&obs))
 	m := o.Member
 	switch {

@@ -64,7 +64,7 @@ func TestPermit(t *testing.T) {
 			Member: Member{Running: true, Status: Status{HasLead: true, Leader: true, Alarms: []Alarm{{Name: NoSpace}}}, ID: 1, Members: []MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}}},
 			Peers:  []Peer{{Node: "n2", Live: true, Facts: &Facts{Slot: "b", Running: true, Member: 2, Fragmented: true}}}}
 	}
-	if refusal := fit().Permit("b"); refusal != "" {
+	if refusal := fit().Permit(); refusal != "" {
 		t.Fatalf("refused: %s", refusal)
 	}
 	for refusal, spoil := range map[string]func(*Observation){
@@ -78,7 +78,7 @@ func TestPermit(t *testing.T) {
 	} {
 		o := fit()
 		spoil(&o)
-		if got := o.Permit("b"); !strings.Contains(got, refusal) {
+		if got := o.Permit(); !strings.Contains(got, refusal) {
 			t.Errorf("the answer is %q, want %q", got, refusal)
 		}
 	}

@@ -158,7 +158,7 @@ func askEverything(o Observation) {
 	o.Founders(o.Store.Record)
 	o.Haste()
 	o.Deserted()
-	o.Permit("a")
+	o.Permit()
 	answers := map[string]Answer{}
 	for i, node := range new(Contest).Whom(&o) {
 		answers[node] = Answer{Facts: &facts, Gone: i == 1, Deaf: i == 2}

@@ -24,7 +24,7 @@ func TestRunningEtcdKeepsItsVolume(t *testing.T) {
 	r := newRegion(t, "a")
 	i := r.launch("n1")
 	vol, dir := r.volumes["a"], filepath.Join(r.dir, "master-vol")
-	machine := ebs.NewMachine(ebs.MachineConfig{DeviceRoot: i.root}, zaptest.NewLogger(t))
+	machine := ebs.NewMachine(ebs.Config{DeviceRoot: i.root}, volumetest.Cluster, zaptest.NewLogger(t))
 	if err := i.client.Attach(t.Context(), vol, i.id, "/dev/sdf"); err != nil {
 		t.Fatal(err)
 	}

@@ -29,10 +29,9 @@ type trial struct {
 }
 
 // Permissions asks EC2 for every action whether this process may do it, with DryRun: nothing is executed. A policy may
-// depend on the volume, the instance or the tags, so the requests name those that the node uses. tags are the keys of
-// the tags that it writes, by default TagClaim and TagFormat. Without a volume, an action that needs one is not asked
-// about.
-func (e *EC2) Permissions(ctx context.Context, volume, instance string, tags ...string) []Permission {
+// depend on the volume, the instance or the tags, so the requests name those that the node uses. Without a volume, an
+// action that needs one is not asked about.
+func (e *EC2) Permissions(ctx context.Context, volume, instance string) []Permission {
 	var all []Permission
 	obeyed := false
 	for _, t := range e.questions(ctx) {
@@ -40,7 +39,7 @@ func (e *EC2) Permissions(ctx context.Context, volume, instance string, tags ...
 		obeyed = obeyed || p.Allowed
 		all = append(all, p)
 	}
-	for _, t := range e.changes(ctx, volume, instance, tags) {
+	for _, t := range e.changes(ctx, volume, instance) {
 		switch {
 		case !obeyed:
 			// An endpoint that does not support DryRun would execute the request.
@@ -115,15 +114,9 @@ func (e *EC2) questions(ctx context.Context) []trial {
 }
 
 // changes are the actions that would change something without DryRun.
-func (e *EC2) changes(ctx context.Context, volume, instance string, keys []string) []trial {
+func (e *EC2) changes(ctx context.Context, volume, instance string) []trial {
 	yes := aws.Bool(true)
-	if len(keys) == 0 {
-		keys = []string{TagClaim, TagFormat}
-	}
-	tags := map[string]string{}
-	for _, key := range keys {
-		tags[key] = "v1"
-	}
+	tags := map[string]string{TagClaim: "v1", TagFormat: "v1", TagRecord: "v1"}
 	return []trial{
 		{opAttach, true, "to take a volume", func() error {
 			return change(ctx, e, opAttach, e.attachVolume,

@@ -22,7 +22,7 @@ func TestPermissions(t *testing.T) {
 	})
 	e := newTestEC2(t, Config{Instance: "i-1", Region: "eu-test-1", Zone: "eu-test-1a", Endpoint: f.URL}, nil)
 	got := map[string]Permission{}
-	for _, p := range e.Permissions(t.Context(), "vol-1", "i-1", "my:claim") {
+	for _, p := range e.Permissions(t.Context(), "vol-1", "i-1") {
 		got[p.Action] = p
 		if p.Why == "" || (p.Detail == "") != p.Allowed {
 			t.Errorf("%s: got %+v, want a reason, and a detail unless it is allowed", p.Action, p)
@@ -40,8 +40,8 @@ func TestPermissions(t *testing.T) {
 	if len(got) != 7 || !strings.Contains(got["ec2:DetachVolume"].Detail, "IncorrectState") {
 		t.Errorf("got %+v", got)
 	}
-	if form := f.requests(opTag)[0]; form["Tag.1.Key"] != "my:claim" || form["ResourceId.1"] != "vol-1" {
-		t.Errorf("got %v, want the tag that the node writes", form)
+	if form := f.requests(opTag)[0]; form["Tag.1.Key"] != TagClaim || form["Tag.3.Key"] != TagRecord || form["ResourceId.1"] != "vol-1" {
+		t.Errorf("got %v, want the tags that the node writes", form)
 	}
 	if form := f.requests(opDetach)[0]; form["InstanceId"] != "i-1" || form["Force"] != "" {
 		t.Errorf("got %v, want this instance and no force", form)

@@ -215,10 +215,11 @@ func TestDoctorSeesTheWrongRegion(t *testing.T) {
 	m := newMetadata(t) // it says eu-test-1
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request) { refuse(w, 412, "DryRunOperation", "ok") })
 	said := ""
-	d := Doctor{Config: Default(), Cluster: "main", Slots: []string{"a"},
+	cfg := Default()
+	cfg.DeviceRoot = t.TempDir()
+	d := Doctor{Config: cfg, Cluster: "main", Slots: []string{"a"},
 		Cloud:   newTestEC2(t, Config{Region: "us-east-1", Endpoint: f.URL, MetadataEndpoint: m.URL}, nil),
 		Volumes: func(context.Context) ([]volume.Info, error) { return nil, nil },
-		Machine: NewMachine(MachineConfig{DeviceRoot: t.TempDir(), FSType: Ext4}, zap.NewNop()),
 		Tell: func(j Judgement, text string) {
 			if j == Missing {
 				said += text + "\n"

@@ -283,12 +283,13 @@ func TestDoctorTriesWhatARoleMustNotDo(t *testing.T) {
 			main, other := attached("/dev/sdf", "main"), attached("/dev/sdg", "events")
 			before := fmt.Sprint(s.State().Volumes[main], s.State().Volumes[other])
 			var said []string
+			cfg := ebs.Default()
+			cfg.DeviceRoot = t.TempDir()
 			doctor := ebs.Doctor{
-				Config: ebs.Default(), Cluster: "main", Slots: []string{"b"}, Cloud: s.a,
+				Config: cfg, Cluster: "main", Slots: []string{"b"}, Cloud: s.a,
 				Volumes: func(context.Context) ([]volume.Info, error) {
 					return []volume.Info{{Slot: "b", Volume: main, Instance: "i-0b", Encrypted: true}}, nil
 				},
-				Machine: ebs.NewMachine(ebs.MachineConfig{DeviceRoot: t.TempDir(), FSType: ebs.Ext4}, zap.NewNop()),
 				Tell: func(j ebs.Judgement, text string) {
 					said = append(said, map[ebs.Judgement]string{ebs.Well: "+", ebs.Doubtful: "!", ebs.Missing: "-"}[j]+text)
 				},

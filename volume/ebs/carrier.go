@@ -21,12 +21,12 @@ var _ volume.Carrier = (*tags)(nil)
 // Read implements [volume.Carrier].
 func (t *tags) Read(ctx context.Context, vol string) (string, error) {
 	v, _, err := t.one(ctx, vol)
-	return v.Tags[t.cfg.ClaimTag], err
+	return v.Tags[TagClaim], err
 }
 
 // Write implements [volume.Carrier]. Without the permission it reports a problem and no error: tags decide nothing.
 func (t *tags) Write(ctx context.Context, vol, text string) error {
-	err := t.cloud.Tag(ctx, vol, map[string]string{t.cfg.ClaimTag: text})
+	err := t.cloud.Tag(ctx, vol, map[string]string{TagClaim: text})
 	denied := err != nil && MeaningOf(err) == Denied
 	if err != nil && !denied {
 		return fmt.Errorf("write the claim of %s: %w", vol, err)
@@ -43,7 +43,7 @@ func (t *tags) Write(ctx context.Context, vol, text string) error {
 
 // Remove implements [volume.Carrier].
 func (t *tags) Remove(ctx context.Context, vol, text string) error {
-	return t.cloud.Untag(ctx, vol, t.cfg.ClaimTag, text)
+	return t.cloud.Untag(ctx, vol, TagClaim, text)
 }
 
 // isDenied reports whether permission was missing for writing the last claim.

@@ -167,12 +167,12 @@ func (j judge) taken(v Volume, t *claimTag) string {
 		return fmt.Sprintf("%s; next attempt at %s", failed, clock(avoid))
 	case time.Now().Before(avoid):
 		return fmt.Sprintf("an attempt failed; next attempt at %s", clock(avoid))
-	case t != nil && t.Instance == j.me.Instance, v.Tags[j.cfg.ClaimTag] == "":
+	case t != nil && t.Instance == j.me.Instance, v.Tags[TagClaim] == "":
 		return ""
 	case !time.Now().Before(free):
 		return ""
 	case t == nil:
-		return fmt.Sprintf("its tag %s is not one of ours; free at %s if it stays as it is", j.cfg.ClaimTag, clock(free))
+		return fmt.Sprintf("its tag %s is not one of ours; free at %s if it stays as it is", TagClaim, clock(free))
 	}
 	return fmt.Sprintf("claimed by node %s (%s); free at %s if that does not change", t.Node, t.Instance, clock(free))
 }

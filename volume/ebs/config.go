@@ -46,8 +46,6 @@ type Config struct {
 	// SlotTag is the key of the tag that names a volume's slot: "a", or as kops writes it "a/a,b,c".
 	// If empty, it is k8s.io/etcd/<cluster.name> with KubernetesCluster, otherwise holdfast:member.
 	SlotTag string `mapstructure:"slot-tag"`
-	// ClaimTag is the key of the tag with the claim.
-	ClaimTag string `mapstructure:"claim-tag"`
 	// Region, Zone and Instance of this machine. Empty values come from the instance metadata service.
 	Region   string `mapstructure:"region"`
 	Zone     string `mapstructure:"zone"`
@@ -76,7 +74,6 @@ type Config struct {
 // Default is the configuration for volumes with holdfast's own tags.
 func Default() Config {
 	return Config{
-		ClaimTag:      TagClaim,
 		State:         "/var/lib/holdfast/ebs",
 		DeviceRoot:    "/",
 		Filesystem:    Ext4,
@@ -97,9 +94,6 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	}
 	if c.SlotTag != "" && !tagKey(c.SlotTag) {
 		bad("slot-tag", "the key of a tag, 1–127 characters that do not begin with aws:", c.SlotTag)
-	}
-	if !tagKey(c.ClaimTag) {
-		bad("claim-tag", "the key of a tag, 1–127 characters that do not begin with aws:", c.ClaimTag)
 	}
 	if c.Instance != "" && !instanceID.MatchString(c.Instance) {
 		bad("instance", "the ID of an instance, such as i-0123456789abcdef0", c.Instance)
@@ -209,7 +203,7 @@ func (c Config) slot(v Volume) (slot string, all []string) {
 }
 
 // claim returns the claim on a volume, or an error if there is none that can be parsed.
-func (c Config) claim(v Volume) (claimTag, error) { return parseTag(v.Tags[c.ClaimTag]) }
+func (c Config) claim(v Volume) (claimTag, error) { return parseTag(v.Tags[TagClaim]) }
 
 var instanceID = regexp.MustCompile(`^i-[0-9a-f]{1,32}$`)
 

@@ -19,7 +19,7 @@ func TestDefaultIsValid(t *testing.T) {
 func TestEveryWrongKeyIsNamed(t *testing.T) {
 	c := Default()
 	c.Tags = []string{"ok=yes", "=x", "aws:x=1"}
-	c.SlotTag, c.ClaimTag = "aws:slot", ""
+	c.SlotTag = "aws:slot"
 	c.Instance, c.Endpoint, c.MetadataEndpoint = "web-1", "ec2.example.com", "ftp://x"
 	c.DeviceRoot, c.Filesystem, c.Takeover = "dev", "btrfs", "always"
 	c.TakeoverAfter, c.Settle, c.ScanEvery = 2*time.Hour, -time.Second, 0
@@ -28,10 +28,10 @@ func TestEveryWrongKeyIsNamed(t *testing.T) {
 		t.Fatal("got no error")
 	}
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != 13 {
-		t.Errorf("got %d lines, want one for each wrong value, 13:\n%v", len(lines), err)
+	if len(lines) != 12 {
+		t.Errorf("got %d lines, want one for each wrong value, 12:\n%v", len(lines), err)
 	}
-	for _, want := range []string{`tags: must be KEY=VALUE or KEY`, `"aws:x=1"`, "slot-tag", "claim-tag", `instance: must be the ID of an instance`, `got "web-1"`,
+	for _, want := range []string{`tags: must be KEY=VALUE or KEY`, `"aws:x=1"`, "slot-tag", `instance: must be the ID of an instance`, `got "web-1"`,
 		`endpoint: must be a URL`, `metadata-endpoint: must be a URL`, "device-root", `filesystem: must be ext4 or xfs, got "btrfs"`,
 		`takeover: must be terminated or stopped, got "always"`, "takeover-after: must be 0s–1h", "settle", "scan-every: must be 1s–10m"} {
 		if !strings.Contains(err.Error(), want) {

@@ -192,9 +192,7 @@ func (r *region) open(node string) volume.Provider {
 	cfg := r.cfg
 	cfg.DeviceRoot, cfg.State, cfg.MountRoot = i.root, filepath.Join(i.dir, "state"), filepath.Join(i.dir, "volumes")
 	log := zaptest.NewLogger(r.t).Named(node)
-	p := &process{Machine: ebs.NewMachine(ebs.MachineConfig{
-		DeviceRoot: cfg.DeviceRoot, FSType: cfg.Filesystem, JournalPath: filepath.Join(cfg.State, "journal.json"),
-	}, log)}
+	p := &process{Machine: ebs.NewMachine(cfg, volumetest.Cluster, log)}
 	r.mu.Lock()
 	i.processes = append(i.processes, p)
 	r.mu.Unlock()
@@ -255,7 +253,7 @@ func (r *region) lose(c volume.Claim) {
 func (r *region) change(slot string, change func(dir string)) {
 	r.t.Helper()
 	i, id := r.launch("operator"), r.volumes[slot]
-	host, dir := ebs.NewMachine(ebs.MachineConfig{DeviceRoot: i.root}, zaptest.NewLogger(r.t)), filepath.Join(i.dir, slot)
+	host, dir := ebs.NewMachine(ebs.Config{DeviceRoot: i.root}, volumetest.Cluster, zaptest.NewLogger(r.t)), filepath.Join(i.dir, slot)
 	err := i.client.Attach(r.t.Context(), id, i.id, "/dev/sdf")
 	if err != nil {
 		r.t.Fatal(err)

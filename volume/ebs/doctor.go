@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"holdfast/volume"
 )
 
@@ -29,7 +31,6 @@ type Doctor struct {
 	Cluster string
 	Slots   []string
 	Cloud   *EC2
-	Machine *Machine
 	Volumes func(ctx context.Context) ([]volume.Info, error) // those that the tags select
 	// Tell is called with the result of each check.
 	Tell func(j Judgement, text string)
@@ -99,7 +100,7 @@ func (d Doctor) permissions(ctx context.Context, me Self, infos []volume.Info) {
 			id = i.Volume
 		}
 	}
-	all := d.Cloud.Permissions(ctx, id, me.Instance, d.Config.ClaimTag, TagFormat, TagRecord)
+	all := d.Cloud.Permissions(ctx, id, me.Instance)
 	for _, p := range all {
 		needed := p.Needed || p.Action == "ec2:DescribeInstances" && d.Config.Takeover == takeoverStopped
 		switch {
@@ -180,7 +181,7 @@ func (d Doctor) machine() {
 	if os.Geteuid() != 0 {
 		d.bad("user: holdfast must run as root to format and mount")
 	}
-	switch devices, err := d.Machine.Devices(); {
+	switch devices, err := NewMachine(d.Config, d.Cluster, zap.NewNop()).Devices(); {
 	case err != nil:
 		d.bad("devices: %v", err)
 	case len(devices) == 0:

@@ -2,6 +2,7 @@ package ebs
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -62,7 +63,7 @@ func (a *claimAttempt) newClaim(v Volume) *claim {
 
 func (p *Provider) newTag(epoch uint64) claimTag {
 	return claimTag{
-		Epoch: epoch, Instance: p.me.Instance, Node: p.node.Name, Nonce: newNonce(), Phase: volume.PhaseClaiming,
+		Epoch: epoch, Instance: p.me.Instance, Node: p.node.Name, Nonce: rand.Text(), Phase: volume.PhaseClaiming,
 		Address: p.node.Address}
 }
 
@@ -205,7 +206,7 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 		return other
 	}
 	c.mu.Lock()
-	said := v.Tags[c.p.cfg.ClaimTag] == c.tag.String()
+	said := v.Tags[TagClaim] == c.tag.String()
 	c.mu.Unlock()
 	err := error(nil)
 	if !said {
@@ -233,7 +234,7 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 	return ""
 }
 
-// SetRecord implements [volume.RecordSetter] with the record tag. Watch writes the tag, and writes it again whenever it
+// SetRecord implements [volume.Claim] with the record tag. Watch writes the tag, and writes it again whenever it
 // is missing.
 func (c *claim) SetRecord(token string) {
 	c.mu.Lock()

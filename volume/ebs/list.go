@@ -65,7 +65,7 @@ func (j judge) info(v Volume) volume.Info {
 		i.State = volume.StateFree
 	}
 	if d.claim != nil {
-		i.Claim = v.Tags[j.cfg.ClaimTag]
+		i.Claim = v.Tags[TagClaim]
 		i.Holder, i.Epoch = d.claim.Node, d.claim.Epoch
 	}
 	return i

@@ -32,7 +32,7 @@ func (m *Machine) SetAside(dir string) error { return volume.SetAside(dir, nil) 
 // Journal implements [Memory]. A journal that cannot be read is an error, not an empty journal: it may record a detach
 // that can still be executed.
 func (m *Machine) Journal() (Journal, error) {
-	path := m.cfg.JournalPath
+	path := m.journal
 	data, err := volume.ReadSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Journal{}, nil
@@ -56,10 +56,10 @@ func (m *Machine) Remember(j Journal) error {
 	j.Version = 1
 	data, err := json.Marshal(j)
 	if err == nil {
-		err = volume.MakeDirs(filepath.Dir(m.cfg.JournalPath))
+		err = volume.MakeDirs(filepath.Dir(m.journal))
 	}
 	if err == nil {
-		err = volume.ReplaceFile(m.cfg.JournalPath, string(data)+"\n", nil)
+		err = volume.ReplaceFile(m.journal, string(data)+"\n", nil)
 	}
 	if err != nil {
 		return fmt.Errorf("write the journal: %w", err)

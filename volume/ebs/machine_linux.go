@@ -1,7 +1,6 @@
 package ebs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,20 +14,11 @@ import (
 	"holdfast/volume/device"
 )
 
-// MachineConfig has the paths and the filesystem type for a [Machine].
-type MachineConfig struct {
-	// DeviceRoot is the directory that contains sys/block and dev, "" for /. Mount points are not below it.
-	DeviceRoot string
-	// FSType is the filesystem that blank devices get: ext4 or xfs.
-	FSType string
-	// JournalPath is the file of the journal. The lock is beside it, <JournalPath>.lock. The file must survive a restart
-	// of the machine, and no other cluster may use it.
-	JournalPath string
-}
-
 // Machine is this machine. Its methods may be called from several goroutines.
 type Machine struct {
-	cfg   MachineConfig
+	filesystem string // that blank devices get: ext4 or xfs
+	journal    string // file of the journal, of one cluster; the lock is beside it, <journal>.lock
+
 	log   *zap.Logger
 	find  device.Lookup
 	guard *device.Guard
@@ -38,11 +28,11 @@ type Machine struct {
 	stalled  time.Time       // since when the device has not answered; zero while it does
 }
 
-// NewMachine returns this machine. It does no I/O.
-func NewMachine(cfg MachineConfig, lg *zap.Logger) *Machine {
-	cfg.DeviceRoot = cmp.Or(cfg.DeviceRoot, "/")
+// NewMachine returns this machine, for the volumes of a cluster. It does no I/O.
+func NewMachine(cfg Config, cluster string, lg *zap.Logger) *Machine {
 	find := device.EBS(cfg.DeviceRoot)
-	return &Machine{cfg: cfg, log: lg, find: find, guard: device.NewGuard(find), readonly: make(map[string]bool)}
+	return &Machine{filesystem: cfg.Filesystem, journal: filepath.Join(cfg.State, cluster+".json"), log: lg, find: find,
+		guard: device.NewGuard(find), readonly: make(map[string]bool)}
 }
 
 // Host is this machine as the protocol sees it.
@@ -50,7 +40,7 @@ func (m *Machine) Host() Host { return Host{Devices: m.Devices, Disks: m, Files:
 
 // Lock implements [Memory] with flock(2), which the kernel gives up in any case when the process ends.
 func (m *Machine) Lock() (unlock func(), err error) {
-	path := m.cfg.JournalPath + ".lock"
+	path := m.journal + ".lock"
 	if err := volume.MakeDirs(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
@@ -91,7 +81,7 @@ func (m *Machine) Probe(ctx context.Context, path string) (c Content, err error)
 // Format implements [Disks]. It still checks that the device is blank, or has what an interrupted format with this UUID
 // may have left.
 func (m *Machine) Format(ctx context.Context, path, uuid string) error {
-	return device.Format(ctx, path, device.Filesystem{Type: m.cfg.FSType, UUID: uuid, Label: label})
+	return device.Format(ctx, path, device.Filesystem{Type: m.filesystem, UUID: uuid, Label: label})
 }
 
 // Mount implements [Disks].

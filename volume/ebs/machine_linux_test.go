@@ -21,8 +21,9 @@ const diskUUID = "5c1c9d6e-0f0a-4b8e-9d54-2f1a4f3f7a10"
 
 func newMachine(t *testing.T, root, fstype string) (*ebs.Machine, string) {
 	t.Helper()
-	journal := filepath.Join(t.TempDir(), "state", "journal.json")
-	return ebs.NewMachine(ebs.MachineConfig{DeviceRoot: root, FSType: fstype, JournalPath: journal}, zap.NewNop()), journal
+	state := filepath.Join(t.TempDir(), "state")
+	cfg := ebs.Config{DeviceRoot: root, Filesystem: fstype, State: state}
+	return ebs.NewMachine(cfg, "main", zap.NewNop()), filepath.Join(state, "main.json")
 }
 
 func must(t *testing.T, err error) {
@@ -116,7 +117,7 @@ func TestMachineProbeOfABusyDevice(t *testing.T) {
 
 func TestMachineLock(t *testing.T) {
 	m, journal := newMachine(t, "/", "ext4")
-	other := ebs.NewMachine(ebs.MachineConfig{JournalPath: journal}, zap.NewNop())
+	other := ebs.NewMachine(ebs.Config{State: filepath.Dir(journal)}, "main", zap.NewNop())
 	unlock, err := m.Lock()
 	must(t, err)
 	if _, err := other.Lock(); !errors.Is(err, volume.ErrNoneFree) {

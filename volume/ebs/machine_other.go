@@ -8,9 +8,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// MachineConfig is not used here.
-type MachineConfig struct{ DeviceRoot, FSType, JournalPath string }
-
 // Machine is a machine to which no volume can be attached: an operator's, from which volumes are listed and created. It
 // cannot be locked, so the methods that it does not implement are never called.
 type Machine struct {
@@ -20,7 +17,7 @@ type Machine struct {
 }
 
 // NewMachine returns such a machine.
-func NewMachine(MachineConfig, *zap.Logger) *Machine { return &Machine{} }
+func NewMachine(Config, string, *zap.Logger) *Machine { return &Machine{} }
 
 // Host is this machine as the protocol sees it.
 func (m *Machine) Host() Host { return Host{Devices: m.Devices, Disks: m, Files: m, Memory: m} }

@@ -2,6 +2,7 @@ package ebs
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/netip"
 	"slices"
@@ -43,9 +44,9 @@ func (c throttling) Volumes(ctx context.Context, q Query) ([]Volume, error) {
 func heldBy(t *testing.T, wrap func(claimed) Cloud) *Provider {
 	t.Helper()
 	cfg := Default()
-	tag := claimTag{Epoch: 1, Instance: "i-1", Node: "n1", Nonce: newNonce(), Phase: volume.PhaseHeld,
+	tag := claimTag{Epoch: 1, Instance: "i-1", Node: "n1", Nonce: rand.Text(), Phase: volume.PhaseHeld,
 		Since: time.Unix(1700000000, 0).UTC(), Address: netip.MustParseAddrPort("10.0.0.1:7946")}
-	return New(cfg, Node{Name: "x", Cluster: "main"}, wrap(claimed{tag: cfg.ClaimTag, value: tag.String()}), Host{},
+	return New(cfg, Node{Name: "x", Cluster: "main"}, wrap(claimed{tag: TagClaim, value: tag.String()}), Host{},
 		service{}, nil, zap.NewNop())
 }
 

@@ -49,7 +49,7 @@ func (c Config) Policy(cluster, in string) ([]byte, error) {
 	}
 	written := e.selected()
 	// ForAllValues is true for a request without any tag, which would delete all tags. Null excludes such a request.
-	written["ForAllValues:StringEquals"] = map[string][]string{"aws:TagKeys": {e.ClaimTag, TagFormat, TagRecord}}
+	written["ForAllValues:StringEquals"] = map[string][]string{"aws:TagKeys": {TagClaim, TagFormat, TagRecord}}
 	written["Null"] = map[string][]string{"aws:TagKeys": {"false"}}
 	own := map[string]map[string][]string{
 		"ArnEquals": {"ec2:SourceInstanceARN": {arn("instance/${ec2:InstanceID}")}}}

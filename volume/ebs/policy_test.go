@@ -41,7 +41,6 @@ var policies = map[string]struct {
 	"China":      {func(*Config) {}, "aws-cn"},
 	"GovCloud":   {func(*Config) {}, "aws-us-gov"},
 	"kops":       {func(c *Config) { c.KubernetesCluster = "k8s.example.com" }, "aws"},
-	"claim tag":  {func(c *Config) { c.ClaimTag = "team:claim" }, "aws"},
 	"takes over": {func(c *Config) { c.Takeover = takeoverStopped }, "aws"},
 }
 
@@ -218,12 +217,12 @@ func TestPolicyAllowsNoMoreThanANodeNeeds(t *testing.T) {
 			"attach theirs here":           {p.allows("ec2:AttachVolume", volume(theirs), instance("i-1")), false},
 			"detach theirs elsewhere":      {p.allows("ec2:DetachVolume", volume(theirs), instance("i-2")), false},
 			"attach one without tags":      {p.allows("ec2:AttachVolume", volume(nil), instance("i-1")), false},
-			"write the claim":              {p.allows("ec2:CreateTags", volume(ours, c.ClaimTag)), true},
-			"write all":                    {p.allows("ec2:CreateTags", volume(ours, c.ClaimTag, TagFormat, TagRecord)), true},
-			"remove the claim":             {p.allows("ec2:DeleteTags", volume(ours, c.ClaimTag)), true},
-			"make it ours":                 {p.allows("ec2:CreateTags", volume(theirs, c.ClaimTag)), false},
+			"write the claim":              {p.allows("ec2:CreateTags", volume(ours, TagClaim)), true},
+			"write all":                    {p.allows("ec2:CreateTags", volume(ours, TagClaim, TagFormat, TagRecord)), true},
+			"remove the claim":             {p.allows("ec2:DeleteTags", volume(ours, TagClaim)), true},
+			"make it ours":                 {p.allows("ec2:CreateTags", volume(theirs, TagClaim)), false},
 			"change the slot":              {p.allows("ec2:CreateTags", volume(ours, c.For("main").SlotTag)), false},
-			"the slot beside the claim":    {p.allows("ec2:CreateTags", volume(ours, c.ClaimTag, TagMember)), false},
+			"the slot beside the claim":    {p.allows("ec2:CreateTags", volume(ours, TagClaim, TagMember)), false},
 			"remove every tag of a volume": {p.allows("ec2:DeleteTags", volume(ours)), false},
 			"tag an instance":              {p.allows("ec2:CreateTags", instance("i-1")), false},
 		} {

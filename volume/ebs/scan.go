@@ -87,7 +87,7 @@ func (s *scanner) look(ctx context.Context) ([]Volume, error) {
 	slices.SortFunc(volumes, func(a, b Volume) int { return strings.Compare(a.ID, b.ID) })
 	s.view = view{volumes: volumes, at: now, next: now.Add(s.jitter(s.cfg.ScanEvery)), looks: s.view.looks}
 	for _, v := range volumes {
-		s.sighted(v.ID, v.Tags[s.cfg.ClaimTag]+" "+v.State)
+		s.sighted(v.ID, v.Tags[TagClaim]+" "+v.State)
 	}
 	return volumes, nil
 }

@@ -26,10 +26,10 @@ var States = []string{stateIdle, stateScanning, stateStandby, stateClaiming, sta
 
 // Progress is how far a claim is.
 type Progress struct {
-	State  string    `json:"state"`
-	Volume string    `json:"volume,omitempty"`
-	Why    string    `json:"why,omitempty"`
-	Since  time.Time `json:"since"`
+	State  string
+	Volume string
+	Why    string
+	Since  time.Time
 }
 
 // status is shown to people: the progress of the claim, and the problems.

@@ -1,8 +1,6 @@
 package ebs
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -23,7 +21,7 @@ type claimTag struct {
 	Epoch    uint64
 	Instance string
 	Node     string
-	Nonce    string // of this claim, random
+	Nonce    string // of this claim, random: crypto/rand.Text
 	Phase    volume.Phase
 	Since    time.Time      // when the phase began, in seconds; for people only
 	Address  netip.AddrPort // of the node's gossip
@@ -61,11 +59,4 @@ func parseTag(text string) (claimTag, error) {
 	}
 	t.Since, t.Address = time.Unix(unix, 0).UTC(), netip.AddrPortFrom(at, uint16(port))
 	return t, nil
-}
-
-// newNonce returns 64 random bits, enough to distinguish the claims of one volume.
-func newNonce() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails (documented)
-	return hex.EncodeToString(b[:])
 }

@@ -1,6 +1,7 @@
 package ebs
 
 import (
+	"crypto/rand"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 func TestTagIsReadAsItWasWritten(t *testing.T) {
 	for _, at := range []string{"10.0.0.1:7946", "[fd00::1]:7946"} {
-		want := claimTag{Epoch: 7, Instance: "i-0123456789abcdef0", Node: "ip-10-0-0-1.ec2.internal", Nonce: newNonce(),
+		want := claimTag{Epoch: 7, Instance: "i-0123456789abcdef0", Node: "ip-10-0-0-1.ec2.internal", Nonce: rand.Text(),
 			Phase: volume.PhaseHeld, Since: time.Unix(1700000000, 0).UTC(), Address: netip.MustParseAddrPort(at)}
 		got, err := parseTag(want.String())
 		if err != nil || got != want {
@@ -23,7 +24,7 @@ func TestTagIsReadAsItWasWritten(t *testing.T) {
 
 // A claim with the longest possible names fits into a tag, and every AWS service allows its characters.
 func TestTagFits(t *testing.T) {
-	text := claimTag{Epoch: volume.MaxEpoch, Instance: "i-0123456789abcdef0", Node: strings.Repeat("n", 63), Nonce: newNonce(), Phase: volume.PhaseClaiming,
+	text := claimTag{Epoch: volume.MaxEpoch, Instance: "i-0123456789abcdef0", Node: strings.Repeat("n", 63), Nonce: rand.Text(), Phase: volume.PhaseClaiming,
 		Since: time.Unix(1<<33, 0), Address: netip.MustParseAddrPort("[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:65535")}.String()
 	if len(text) > 255 {
 		t.Errorf("got %d characters, want at most 255: %s", len(text), text)

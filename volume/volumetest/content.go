@@ -24,7 +24,7 @@ func watchEnds(t *testing.T, f Fixture) {
 		t.Errorf("after its context: got %v, want nil", err)
 	}
 	go func() { watched <- c.Watch(t.Context()) }()
-	release(t, c, true)
+	release(t, c)
 	if err := <-watched; err != nil {
 		t.Errorf("after release: got %v, want nil", err)
 	}
@@ -54,7 +54,7 @@ func otherCluster(t *testing.T, f Fixture) {
 	c := claim(t, f.Open("n1"), theirs)
 	disk := c.Volume().Disk
 	write(t, filepath.Join(c.Path(), "etcd", "data"), "precious")
-	release(t, c, true)
+	release(t, c)
 	left := leaveAlone(t, f, slot)
 	setAside(t, left, "etcd/data", "precious")
 	if got := left.Volume().Disk; got == disk || got == "" {
@@ -69,7 +69,7 @@ func foreignData(t *testing.T, f Fixture) {
 	if c.Mismatch() == "" {
 		t.Error("what is not etcd's was adopted")
 	}
-	release(t, c, true)
+	release(t, c)
 	setAside(t, leaveAlone(t, f, slot), "photos/cat.jpg", "meow")
 }
 
@@ -89,7 +89,7 @@ func adopted(t *testing.T, f Fixture) {
 		write(t, filepath.Join(dir, "data", "x1", "member", "wal", "0.wal"), "w")
 		write(t, filepath.Join(dir, "data", "x1", "member", "snap", "db"), "db")
 	})
-	release(t, leaveAlone(t, f, slot), true)
+	release(t, leaveAlone(t, f, slot))
 	before := f.tree(t, slot)
 	c := claim(t, f.Open("n4"), f.adopting(slot))
 	first := c.Volume()
@@ -102,7 +102,7 @@ func adopted(t *testing.T, f Fixture) {
 	if got := c.Volume(); got.Disk != first.Disk || got.Epoch <= first.Epoch || c.Mismatch() != "" {
 		t.Errorf("after its holder was gone: got %+v (%s), want the disk of %+v", got, c.Mismatch(), first)
 	}
-	release(t, c, true)
+	release(t, c)
 	after := f.tree(t, slot)
 	for _, name := range []string{volume.IdentityName, "founding.json"} {
 		delete(after, name)
@@ -130,7 +130,7 @@ func leaveAlone(t *testing.T, f Fixture, slot string) volume.Claim {
 	if y, ok := c.(volume.Yielder); ok && y.Yield(t.Context()) == nil {
 		t.Error("yielded a foreign volume, want an error")
 	}
-	release(t, c, true)
+	release(t, c)
 	if got := f.tree(t, slot); !maps.Equal(got, before) {
 		t.Errorf("content changed:\n got %v\nwant %v", got, before)
 	}

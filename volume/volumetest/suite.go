@@ -121,9 +121,9 @@ func noneFree(t *testing.T, p volume.Provider, want volume.Want) error {
 	return err
 }
 
-func release(t *testing.T, c volume.Claim, drop bool) {
+func release(t *testing.T, c volume.Claim) {
 	t.Helper()
-	if err := c.Release(t.Context(), drop); err != nil {
+	if err := c.Release(t.Context(), true); err != nil {
 		t.Fatalf("release: %v", err)
 	}
 }
@@ -189,8 +189,8 @@ func oneVolume(t *testing.T, f Fixture) {
 			t.Errorf("got %v, want an error that is no reason to wait", err)
 		}
 	}
-	release(t, claims[0], true)
-	release(t, claims[0], true)
+	release(t, claims[0])
+	release(t, claims[0])
 	claim(t, p, f.want())
 }
 
@@ -213,7 +213,7 @@ func epochsRise(t *testing.T, f Fixture) {
 		if i%2 == 0 {
 			f.Crash(c)
 		} else {
-			release(t, c, true)
+			release(t, c)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func dropped(t *testing.T, f Fixture) {
 	want := f.only(f.Slots[0])
 	c := claim(t, f.Open("n1"), want)
 	disk := c.Volume().Disk
-	release(t, c, true)
+	release(t, c)
 	if got := claim(t, f.Open("n2"), want).Volume().Disk; got != disk {
 		t.Errorf("got disk %s, want %s", got, disk)
 	}
