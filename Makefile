@@ -26,7 +26,7 @@ RACEFLAGS   := '-gcflags=github.com/aws/...=-N -l -dwarf=false'
 # clone that belongs to another user, where git refuses to work.
 CI_GOFLAGS  := -buildvcs=false '-gcflags=all=-dwarf=false' $(RACEFLAGS) -ldflags=-w
 # For programs that compile, check or simulate much: they spend a third to half of their time on garbage collection.
-# Nodes do not get it, because they are tested as they are released.
+# The tests under the race detector get it, too. Nodes do not, because they are tested as they are released.
 EAGER       := GOGC=400 GOMEMLIMIT=4GiB
 
 # ETCD=3.6 builds and tests with etcd 3.6 (docs/upgrade.md), without integration/faults: etcd's checker needs 3.7.
@@ -91,7 +91,7 @@ short: ## the fast tests, in under a minute
 	$(GOTEST) -short $(PACKAGES)
 
 race: ## the fast tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GOTEST) -race $(RACEFLAGS) -short -timeout 15m $(RACED)
+	CGO_ENABLED=1 $(EAGER) $(GOTEST) -race $(RACEFLAGS) -short -timeout 15m $(RACED)
 
 soak: deps ## long: simulated lives of the claim (SEEDS=100000), the model, then faults on real nodes (DURATION=10m)
 	HOLDFAST_SIM_SEEDS=$(or $(SEEDS),100000) $(GOTEST) -count=1 -timeout 3h -run Simulation ./volume/ebs

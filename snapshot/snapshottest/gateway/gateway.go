@@ -74,8 +74,8 @@ func Env() []string {
 // Run starts the gateway, possibly again after Kill, and returns when it answers.
 func (g *Gateway) Run() {
 	g.t.Helper()
-	g.cmd = exec.Command(g.binary, "--port", g.URL[len("http://"):], "--region", Region, "--quiet", "--keep-alive",
-		"--access", AccessKey, "--secret", SecretKey, "posix", "--versioning-dir", g.versions, g.Root)
+	g.cmd = exec.Command(g.binary, "-address", g.URL[len("http://"):], "-region", Region,
+		"-access", AccessKey, "-secret", SecretKey, "-versions", g.versions, g.Root)
 	g.cmd.Stdout, g.cmd.Stderr = g.said, g.said
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // so that it ends if the test panics
 	started, ended, cmd := make(chan error), make(chan struct{}), g.cmd
