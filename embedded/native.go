@@ -3,8 +3,10 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -25,11 +27,12 @@ import (
 
 // native serves gRPC over TLS with gRPC's own transport. etcd does so only where HTTP has a port of its own. On a
 // shared port it uses net/http for both (embed/serve.go), which costs a read half as much processor time again. So etcd
-// gets another listener for HTTP, on a loopback address, with the same certificates. A client that offers HTTP/1.1 is
-// connected to that one, because only the others are certain to speak gRPC.
+// gets another listener for HTTP, on a socket of this machine, with the same certificates. A client that offers
+// HTTP/1.1 is connected to that one, because only the others are certain to speak gRPC.
 type native struct {
 	credentials.TransportCredentials
-	other   func(net.Conn)      // serves a connection on which HTTP may be spoken
+	other   func(net.Conn) // serves a connection on which HTTP may be spoken
+	refused func(*tls.Conn, error)
 	files   *semaphore.Weighted // that clients' connections may have open
 	server  atomic.Pointer[grpc.Server]
 	calls   sync.RWMutex // locked for reading by each call over HTTP's listener, for good by a stop
@@ -39,8 +42,6 @@ type native struct {
 }
 
 const (
-	// httpHost is where etcd listens for HTTP, on a port that the kernel chooses. No other listener has this address.
-	httpHost = "127.0.0.79"
 	// ownFiles is how many files etcd keeps for itself (embed/etcd.go, reservedInternalFDNum).
 	ownFiles = 150
 	// handshakeTime is how long a client's handshake may take, as in etcd's TLS listener; gRPC's default is 2 minutes.
@@ -72,7 +73,8 @@ func (l *life) serveNatively(ec *embed.Config) error {
 	}
 	n.files = semaphore.NewWeighted(int64(min(files, math.MaxInt64)) - ownFiles)
 	n.TransportCredentials, n.other = credentials.NewTLS(config), l.forward
-	ec.ListenClientHttpUrls = []url.URL{{Scheme: "https", Host: net.JoinHostPort(httpHost, "0")}}
+	n.refused = func(c *tls.Conn, err error) { ec.ClientTLSInfo.HandshakeFailure(c, err) } // etcd sets it when it starts
+	ec.ListenClientHttpUrls = []url.URL{{Scheme: "unixs", Path: "@holdfast-http-" + rand.Text()}}
 	ec.GRPCAdditionalServerOptions = append(ec.GRPCAdditionalServerOptions, grpc.Creds(n),
 		grpc.ConnectionTimeout(handshakeTime),
 		// net/http lets a client ping as often as it likes. gRPC would end the connections of one that pings without a call.
@@ -98,16 +100,25 @@ func (n *native) register(s *grpc.Server) {
 func (n *native) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c := &clientConn{Conn: conn, files: n.files}
 	defer n.streams.during(func() { c.Close() })() // gRPC's own stop would wait for the handshake
+	secured, info, err := n.handshake(c)
+	if err != nil && !errors.Is(err, credentials.ErrConnDispatched) {
+		c.Close()
+		if !n.streams.dropped() {
+			n.refused(tls.Server(c, &tls.Config{}), err) // it is only asked for the client's address
+		}
+	}
+	return secured, info, err
+}
+
+func (n *native) handshake(c *clientConn) (net.Conn, credentials.AuthInfo, error) {
 	offers, err := c.listenIn()
 	if err != nil {
-		c.Close()
 		return nil, nil, err
 	}
 	if slices.Contains(offers, "h2") && !slices.Contains(offers, "http/1.1") {
 		return n.TransportCredentials.ServerHandshake(c)
 	}
 	if err := c.open(2); err != nil {
-		c.Close()
 		return nil, nil, err
 	}
 	go n.other(c)
@@ -145,7 +156,7 @@ func (n *native) drain() {
 	}
 }
 
-// forward connects a client with etcd's listener for HTTP.
+// forward connects a client with etcd's listener for HTTP, which is the only one on a Unix socket.
 func (l *life) forward(client net.Conn) {
 	defer client.Close()
 	<-l.up
@@ -153,11 +164,11 @@ func (l *life) forward(client net.Conn) {
 		return
 	}
 	for _, ln := range l.etcd.Clients {
-		to, ok := ln.Addr().(*net.TCPAddr)
-		if !ok || to.IP.String() != httpHost {
+		to, ok := ln.Addr().(*net.UnixAddr)
+		if !ok {
 			continue
 		}
-		server, err := net.DialTCP("tcp", nil, to)
+		server, err := dialAs(client, to)
 		if err != nil {
 			return
 		}
@@ -168,6 +179,17 @@ func (l *life) forward(client net.Conn) {
 		}()
 		_, _ = io.Copy(client, server)
 	}
+}
+
+// dialAs makes etcd's log name the client: the address of this end is that of the client, and, because the client may
+// have connections to other nodes of this machine from there, the one that it has dialled. If the kernel refuses the
+// name, because it is too long or taken, the client is served without.
+func dialAs(client net.Conn, to *net.UnixAddr) (*net.UnixConn, error) {
+	from := fmt.Sprintf("@%s to %s", client.RemoteAddr(), client.LocalAddr())
+	if server, err := net.DialUnix(to.Net, &net.UnixAddr{Net: to.Net, Name: from}, to); err == nil {
+		return server, nil
+	}
+	return net.DialUnix(to.Net, nil, to)
 }
 
 var (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -15,6 +16,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/net/http2"
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/credentials"
@@ -22,11 +24,14 @@ import (
 )
 
 // secureClients runs a member that serves clients over TLS, and returns it with the configuration of such clients.
-func secureClients(t *testing.T) (*node, func(protocols ...string) *tls.Config) {
+func secureClients(t *testing.T, changes ...func(*node)) (*node, func(protocols ...string) *tls.Config) {
 	t.Helper()
 	ca, n := newAuthority(t), newNode(t, "a")
 	n.cfg.CertFile, n.cfg.KeyFile = ca.issue(t, "server", n.addr)
 	n.cfg.TrustedCAFile, n.cfg.ClientCertAuth = ca.ca(), true
+	for _, change := range changes {
+		change(n)
+	}
 	n.run(t).awaitReady(t)
 	s := &schemes{ca: ca, nodes: []*plainNode{{slot: "a", addr: n.addr}}}
 	return n, func(protocols ...string) *tls.Config {
@@ -94,6 +99,57 @@ func TestNative(t *testing.T) {
 	have := slices.Sorted(maps.Keys(n.current().native.server.Load().GetServiceInfo()))
 	if want := slices.Sorted(slices.Values(services)); !slices.Equal(have, want) {
 		t.Errorf("etcd has the services %q, and those over HTTP's listener are %q", have, want)
+	}
+}
+
+// Each client that is refused is in the log with its address, whatever it speaks. A process that already has the name
+// of a client's address on this machine keeps nobody out.
+func TestRefusedClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	core, logs := observer.New(zap.WarnLevel)
+	n, offering := secureClients(t, func(n *node) { n.lg = zap.New(core) })
+	refused := func(from net.Addr) func() bool {
+		return func() bool {
+			for _, e := range logs.FilterMessage("rejected connection on client endpoint").All() {
+				if at, _ := e.ContextMap()["remote-addr"].(string); strings.Contains(at, from.String()) {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", n.addr+":2379")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	for _, protocol := range []string{"h2", "http/1.1"} {
+		conn, stranger := dial(), offering(protocol)
+		stranger.Certificates, stranger.ServerName = nil, n.addr
+		_ = tls.Client(conn, stranger).Handshake()
+		await(t, protocol+" is refused without a certificate", refused(conn.LocalAddr()))
+	}
+	conn := dial()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "one without TLS is refused", refused(conn.LocalAddr()))
+
+	conn = dial()
+	taken, err := net.Listen("unix", fmt.Sprintf("@%s to %s", conn.LocalAddr(), conn.RemoteAddr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	served := offering("http/1.1")
+	served.ServerName = n.addr
+	if err := tls.Client(conn, served).Handshake(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -172,7 +228,7 @@ func TestStopUnderHandshakes(t *testing.T) {
 
 // A client that does not begin a handshake costs one file, not three.
 func TestNoHandshake(t *testing.T) {
-	n := &native{streams: newLatch(), files: semaphore.NewWeighted(1)}
+	n := &native{streams: newLatch(), files: semaphore.NewWeighted(1), refused: func(*tls.Conn, error) {}}
 	for _, first := range []string{"", "\x16", "\x16\x03\x01\x00\x04", "GET / HTTP/1.1\r\n"} {
 		client, server := net.Pipe()
 		go func() {
@@ -195,7 +251,7 @@ func TestFilesOfClients(t *testing.T) {
 		for have := range need + 1 {
 			served := make(chan net.Conn, 1)
 			n := &native{TransportCredentials: insecure.NewCredentials(), other: func(c net.Conn) { served <- c },
-				files: semaphore.NewWeighted(have), streams: newLatch()}
+				files: semaphore.NewWeighted(have), streams: newLatch(), refused: func(*tls.Conn, error) {}}
 			client, server := net.Pipe()
 			go func() {
 				hello := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}
