@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,11 +11,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/net/http2"
@@ -24,17 +28,19 @@ import (
 )
 
 // secureClients runs a member that serves clients over TLS, and returns it with the configuration of such clients.
-func secureClients(t *testing.T, changes ...func(*node)) (*node, func(protocols ...string) *tls.Config) {
+func secureClients(t *testing.T) (*node, func(protocols ...string) *tls.Config) {
 	t.Helper()
-	ca, n := newAuthority(t), newNode(t, "a")
+	n := newNode(t, "a")
+	return n, n.serveSecurely(t, newAuthority(t))
+}
+
+func (n *node) serveSecurely(t *testing.T, ca *authority) (offering func(protocols ...string) *tls.Config) {
+	t.Helper()
 	n.cfg.CertFile, n.cfg.KeyFile = ca.issue(t, "server", n.addr)
 	n.cfg.TrustedCAFile, n.cfg.ClientCertAuth = ca.ca(), true
-	for _, change := range changes {
-		change(n)
-	}
 	n.run(t).awaitReady(t)
 	s := &schemes{ca: ca, nodes: []*plainNode{{slot: "a", addr: n.addr}}}
-	return n, func(protocols ...string) *tls.Config {
+	return func(protocols ...string) *tls.Config {
 		c := s.tlsConfig(t)
 		c.NextProtos = protocols
 		return c
@@ -109,7 +115,9 @@ func TestRefusedClients(t *testing.T) {
 		t.Skip("several seconds")
 	}
 	core, logs := observer.New(zap.WarnLevel)
-	n, offering := secureClients(t, func(n *node) { n.lg = zap.New(core) })
+	n := newNode(t, "a")
+	n.lg = zap.New(core)
+	offering := n.serveSecurely(t, newAuthority(t))
 	refused := func(from net.Addr) func() bool {
 		return func() bool {
 			for _, e := range logs.FilterMessage("rejected connection on client endpoint").All() {
@@ -150,6 +158,77 @@ func TestRefusedClients(t *testing.T) {
 	served.ServerName = n.addr
 	if err := tls.Client(conn, served).Handshake(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A renewed certificate is presented at the next handshake, whatever the client speaks, and ends no connection.
+func TestRenewedForClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	ca, n := newAuthority(t), newNode(t, "a")
+	offering := n.serveSecurely(t, ca)
+	native := n.secureClient(t, offering("h2"))
+	stream, err := watchStream(t, native)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func(protocol string) *tls.Conn {
+		t.Helper()
+		conn, err := tls.Dial("tcp", n.addr+":2379", offering(protocol))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	http1 := dial("http/1.1")
+	served := func() {
+		t.Helper()
+		put(t, native, "k", "v")
+		if _, err := stream.Recv(); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.WriteString(http1, "GET /version HTTP/1.1\r\nHost: etcd\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(http1), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	served()
+	ca.issue(t, "server", n.addr)
+	renewed, err := tls.LoadX509KeyPair(n.cfg.CertFile, n.cfg.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, protocol := range []string{"h2", "http/1.1"} {
+		if got := dial(protocol).ConnectionState().PeerCertificates[0]; !got.Equal(renewed.Leaf) {
+			t.Errorf("%s: the old certificate is presented", protocol)
+		}
+	}
+	served()
+}
+
+// Nothing but ClientTLSInfo.ServerConfig reaches gRPC's handshake. What etcd's own listener would apply beyond that
+// must not be configurable, because gRPC's clients would be served without it.
+func TestNativeHonoursTLS(t *testing.T) {
+	n := newNode(t, "a")
+	n.cfg.CertFile, n.cfg.KeyFile, n.cfg.TrustedCAFile, n.cfg.ClientCertAuth = "cert", "key", "ca", true
+	ec, err := etcdConfig(n.resolved(), n.spec, n.lg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := transport.TLSInfo{CertFile: "cert", KeyFile: "key", TrustedCAFile: "ca", ClientCertAuth: true}
+	if got := ec.ClientTLSInfo; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	usual := embed.NewConfig()
+	if len(ec.CipherSuites) > 0 || ec.TlsMinVersion != usual.TlsMinVersion || ec.TlsMaxVersion != "" || ec.ClientAutoTLS {
+		t.Errorf("cipher suites %q, versions %q to %q, auto-tls %v", ec.CipherSuites, ec.TlsMinVersion, ec.TlsMaxVersion,
+			ec.ClientAutoTLS)
 	}
 }
 
