@@ -38,7 +38,7 @@ type native struct {
 	calls   sync.RWMutex // locked for reading by each call over HTTP's listener, for good by a stop
 	streams *latch       // life's cutStreams
 	cut     *latch       // life's cutCalls
-	end     *latch       // gRPC's servers are to stop
+	end     *latch       // gRPC's servers and the connections to HTTP's listener are to end
 }
 
 const (
@@ -159,6 +159,8 @@ func (n *native) drain() {
 // forward connects a client with etcd's listener for HTTP, which is the only one on a Unix socket.
 func (l *life) forward(client net.Conn) {
 	defer client.Close()
+	// etcd would wait 7 s for a request that is not complete, and for a client that does not read its answer.
+	defer l.native.end.during(func() { client.Close() })()
 	<-l.up
 	if l.etcd == nil {
 		return

@@ -232,7 +232,7 @@ func TestNativeHonoursTLS(t *testing.T) {
 	}
 }
 
-// No connection holds up a member that stops: none that has not spoken yet, and no call over HTTP's listener.
+// No connection holds up a member that stops: none that has not spoken yet, and no request or call over HTTP's listener.
 func TestStopUnderHandshakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -263,6 +263,20 @@ func TestStopUnderHandshakes(t *testing.T) {
 	}
 	open = append(open, frozen)
 	both := offering("h2", "http/1.1")
+	for first, config := range map[string]*tls.Config{
+		"": both, "POST /version HTTP/1.1\r\nHost: etcd\r\nContent-Length: 9\r\n\r\n": offering("http/1.1"),
+		strings.Repeat("GET /metrics HTTP/1.1\r\nHost: etcd\r\n\r\n", 100): offering("http/1.1"), // it reads no answer
+	} {
+		conn, err := tls.Dial("tcp", n.addr+":2379", config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, first); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, conn)
+	}
 	ask, never := io.Pipe() // a call whose question never comes
 	defer never.Close()
 	called := make(chan error, 1)
