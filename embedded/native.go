@@ -22,23 +22,27 @@ import (
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 )
 
-// native serves gRPC over TLS with gRPC's own transport. etcd does so only where HTTP has a port of its own. On a
+// native serves gRPC with gRPC's own transport. etcd does so over TLS only where HTTP has a port of its own. On a
 // shared port it uses net/http for both (embed/serve.go), which costs a read half as much processor time again. So etcd
 // gets another listener for HTTP, on a socket of this machine, with the same certificates. A client that offers
 // HTTP/1.1 is connected to that one, because only the others are certain to speak gRPC.
 type native struct {
 	credentials.TransportCredentials
-	other   func(net.Conn) // serves a connection on which HTTP may be spoken
-	refused func(*tls.Conn, error)
-	files   *semaphore.Weighted // that clients' connections may have open
-	server  atomic.Pointer[grpc.Server]
-	calls   sync.RWMutex // locked for reading by each call over HTTP's listener, for good by a stop
-	streams *latch       // life's cutStreams
-	cut     *latch       // life's cutCalls
-	end     *latch       // gRPC's servers and the connections to HTTP's listener are to end
+	// speaksGRPC listens to a client until it is certain that it speaks gRPC, or that it may speak HTTP.
+	speaksGRPC func(*clientConn) (bool, error)
+	other      func(net.Conn) // serves a connection on which HTTP may be spoken
+	refused    func(*tls.Conn, error)
+	files      *semaphore.Weighted // that clients' connections may have open
+	conns      sync.Map            // each clientConn that is open
+	server     atomic.Pointer[grpc.Server]
+	calls      sync.RWMutex // locked for reading by each call over HTTP's listener, for good by a stop
+	streams    *latch       // life's cutStreams
+	cut        *latch       // life's cutCalls
+	end        *latch       // gRPC's servers and clients' connections are to end
 }
 
 const (
@@ -54,30 +58,43 @@ var services = []string{
 	"etcdserverpb.Maintenance", "grpc.health.v1.Health", "v3electionpb.Election", "v3lockpb.Lock",
 }
 
-// serveNatively changes the configuration. Clients without TLS are left to etcd, which serves them natively; so are
-// those of a configuration that gives HTTP its own URLs, or serves both schemes at one address.
+// serveNatively changes the configuration. It leaves clients to etcd if HTTP has its own URLs, or if both schemes are
+// served at one address.
 func (l *life) serveNatively(ec *embed.Config) error {
 	n := &l.native
 	ec.ServiceRegister = n.register
-	plain := func(u url.URL) bool { return u.Scheme != "https" }
-	if slices.ContainsFunc(ec.ListenClientUrls, plain) || len(ec.ListenClientHttpUrls) > 0 {
+	secure := ec.ListenClientUrls[0].Scheme == "https"
+	differs := func(u url.URL) bool { return (u.Scheme == "https") != secure }
+	if slices.ContainsFunc(ec.ListenClientUrls, differs) || len(ec.ListenClientHttpUrls) > 0 {
 		return nil
-	}
-	config, err := ec.ClientTLSInfo.ServerConfig()
-	if err != nil {
-		return err
 	}
 	files, err := runtime.FDLimit()
 	if err != nil {
 		return err
 	}
-	n.files = semaphore.NewWeighted(int64(min(files, math.MaxInt64)) - ownFiles)
-	n.TransportCredentials, n.other = credentials.NewTLS(config), l.forward
+	n.files, n.other = semaphore.NewWeighted(int64(min(files, math.MaxInt64))-ownFiles), l.forward
 	n.refused = func(c *tls.Conn, err error) { ec.ClientTLSInfo.HandshakeFailure(c, err) } // etcd sets it when it starts
-	ec.ListenClientHttpUrls = []url.URL{{Scheme: "unixs", Path: "@holdfast-http-" + rand.Text()}}
 	ec.GRPCAdditionalServerOptions = append(ec.GRPCAdditionalServerOptions, grpc.Creds(n),
-		grpc.ConnectionTimeout(handshakeTime),
-		// net/http lets a client ping as often as it likes. gRPC would end the connections of one that pings without a call.
+		grpc.ConnectionTimeout(handshakeTime))
+	forHTTP := url.URL{Scheme: "unix", Path: "@holdfast-http-" + rand.Text()}
+	if secure {
+		forHTTP.Scheme = "unixs"
+		err = n.secure(ec)
+	} else {
+		n.TransportCredentials, n.speaksGRPC = plain{insecure.NewCredentials()}, (*clientConn).startsHTTP2
+	}
+	ec.ListenClientHttpUrls = []url.URL{forHTTP}
+	return err
+}
+
+func (n *native) secure(ec *embed.Config) error {
+	config, err := ec.ClientTLSInfo.ServerConfig()
+	if err != nil {
+		return err
+	}
+	n.TransportCredentials, n.speaksGRPC = credentials.NewTLS(config), (*clientConn).offersOnlyGRPC
+	// net/http lets a client ping as often as it likes. gRPC would end the connections of one that pings without a call.
+	ec.GRPCAdditionalServerOptions = append(ec.GRPCAdditionalServerOptions,
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 1, PermitWithoutStream: true}))
 	ec.UserHandlers = map[string]http.Handler{}
 	for _, s := range services {
@@ -86,19 +103,33 @@ func (l *life) serveNatively(ec *embed.Config) error {
 	return nil
 }
 
+// plain serves clients without TLS. etcd takes any AuthInfo for that of a TLS client.
+type plain struct {
+	credentials.TransportCredentials
+}
+
+func (plain) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) { return c, nil, nil }
+
 // register keeps a gRPC server of etcd, and stops it when the grace of a stop is over. etcd would wait 5 s for each
-// client that no longer reads.
+// client that no longer reads, 7 s for an HTTP request that is not complete, and gRPC 10 s for one that does not begin.
 func (n *native) register(s *grpc.Server) {
 	n.server.Store(s)
 	go func() {
 		<-n.end.C()
+		n.conns.Range(func(c, _ any) bool {
+			c.(*clientConn).Close()
+			return true
+		})
 		s.Stop()
 	}()
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (n *native) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c := &clientConn{Conn: conn, files: n.files}
+	c := &clientConn{Conn: conn, of: n}
+	if n.conns.Store(c, nil); n.end.dropped() {
+		c.Close()
+	}
 	defer n.streams.during(func() { c.Close() })() // gRPC's own stop would wait for the handshake
 	secured, info, err := n.handshake(c)
 	if err != nil && !errors.Is(err, credentials.ErrConnDispatched) {
@@ -111,11 +142,14 @@ func (n *native) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo,
 }
 
 func (n *native) handshake(c *clientConn) (net.Conn, credentials.AuthInfo, error) {
-	offers, err := c.listenIn()
+	if err := c.open(1); err != nil {
+		return nil, nil, err
+	}
+	grpc, err := n.speaksGRPC(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	if slices.Contains(offers, "h2") && !slices.Contains(offers, "http/1.1") {
+	if grpc {
 		return n.TransportCredentials.ServerHandshake(c)
 	}
 	if err := c.open(2); err != nil {
@@ -159,8 +193,6 @@ func (n *native) drain() {
 // forward connects a client with etcd's listener for HTTP, which is the only one on a Unix socket.
 func (l *life) forward(client net.Conn) {
 	defer client.Close()
-	// etcd would wait 7 s for a request that is not complete, and for a client that does not read its answer.
-	defer l.native.end.during(func() { client.Close() })()
 	<-l.up
 	if l.etcd == nil {
 		return
@@ -202,13 +234,13 @@ var (
 // clientConn counts the files that it costs until it is closed.
 type clientConn struct {
 	net.Conn
-	r     io.Reader // what to read instead
-	files *semaphore.Weighted
-	held  atomic.Int64
+	r    io.Reader // what to read instead
+	of   *native
+	held atomic.Int64
 }
 
 func (c *clientConn) open(files int64) error {
-	if !c.files.TryAcquire(files) {
+	if !c.of.files.TryAcquire(files) {
 		return errFiles
 	}
 	c.held.Add(files)
@@ -219,26 +251,35 @@ func (c *clientConn) Read(p []byte) (int, error) { return c.r.Read(p) }
 
 func (c *clientConn) Close() error {
 	err := c.Conn.Close()
-	c.files.Release(c.held.Swap(0))
+	c.of.files.Release(c.held.Swap(0))
+	c.of.conns.Delete(c)
 	return err
 }
 
-// listenIn returns the application protocols that a TLS client offers (ALPN). Afterwards everything can be read from
-// the beginning. Nothing is sent. It returns an error if the client does not begin a handshake.
-func (c *clientConn) listenIn() (offers []string, err error) {
-	if err := c.open(1); err != nil {
-		return nil, err
-	}
+// offersOnlyGRPC reports whether a TLS client offers HTTP/2, and not HTTP/1.1 (ALPN). It returns an error if the client
+// does not begin a handshake. Afterwards everything can be read from the beginning. Nothing is sent.
+func (c *clientConn) offersOnlyGRPC() (bool, error) {
+	var offers []string
 	heard := &overheard{Conn: c.Conn}
-	err = tls.Server(heard, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	err := tls.Server(heard, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		offers = hello.SupportedProtos
 		return nil, errHeard
 	}}).Handshake()
 	if !errors.Is(err, errHeard) {
-		return nil, err
+		return false, err
 	}
-	c.r = io.MultiReader(bytes.NewReader(heard.read.Bytes()), c.Conn)
-	return offers, nil
+	c.r = io.MultiReader(&heard.read, c.Conn)
+	return slices.Contains(offers, "h2") && !slices.Contains(offers, "http/1.1"), nil
+}
+
+// startsHTTP2 reports whether a client without TLS begins as HTTP/2 does. No method of HTTP/1.1 begins so.
+func (c *clientConn) startsHTTP2() (bool, error) {
+	first := make([]byte, len("PRI"))
+	if _, err := io.ReadFull(c.Conn, first); err != nil {
+		return false, err
+	}
+	c.r = io.MultiReader(bytes.NewReader(first), c.Conn)
+	return string(first) == "PRI", nil
 }
 
 // overheard keeps what is read, and sends nothing.

@@ -264,7 +264,7 @@ func TestStopUnderHandshakes(t *testing.T) {
 	open = append(open, frozen)
 	both := offering("h2", "http/1.1")
 	for first, config := range map[string]*tls.Config{
-		"": both, "POST /version HTTP/1.1\r\nHost: etcd\r\nContent-Length: 9\r\n\r\n": offering("http/1.1"),
+		"": both, "PRI": offering("h2"), "POST /version HTTP/1.1\r\nHost: etcd\r\nContent-Length: 9\r\n\r\n": offering("http/1.1"),
 		strings.Repeat("GET /metrics HTTP/1.1\r\nHost: etcd\r\n\r\n", 100): offering("http/1.1"), // it reads no answer
 	} {
 		conn, err := tls.Dial("tcp", n.addr+":2379", config)
@@ -319,9 +319,43 @@ func TestStopUnderHandshakes(t *testing.T) {
 	}
 }
 
+// Without TLS, HTTP and gRPC share a port as well, and no connection holds up a member that stops, whatever its client
+// has said.
+func TestStopUnderPlainConnections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	n := found(t, "a")[0]
+	resp, err := http.Get("http://" + n.addr + ":2379/version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	for _, first := range []string{"", "PRI * HTTP", "GET", "GET / HTTP/1.1\r\n",
+		"POST /version HTTP/1.1\r\nHost: " + n.addr + "\r\nContent-Length: 9\r\n\r\n"} {
+		conn, err := net.Dial("tcp", n.addr+":2379")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := watchStream(t, n.client(t)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), handshakeTime/2)
+	defer cancel()
+	if err := n.Stop(ctx, 0); err != nil {
+		t.Error(err)
+	}
+}
+
 // A client that does not begin a handshake costs one file, not three.
 func TestNoHandshake(t *testing.T) {
-	n := &native{streams: newLatch(), files: semaphore.NewWeighted(1), refused: func(*tls.Conn, error) {}}
+	n := &native{speaksGRPC: (*clientConn).offersOnlyGRPC, streams: newLatch(), files: semaphore.NewWeighted(1),
+		end: newLatch(), refused: func(*tls.Conn, error) {}}
 	for _, first := range []string{"", "\x16", "\x16\x03\x01\x00\x04", "GET / HTTP/1.1\r\n"} {
 		client, server := net.Pipe()
 		go func() {
@@ -343,8 +377,9 @@ func TestFilesOfClients(t *testing.T) {
 	for protocol, need := range map[string]int64{"h2": 1, "http/1.1": 3} {
 		for have := range need + 1 {
 			served := make(chan net.Conn, 1)
-			n := &native{TransportCredentials: insecure.NewCredentials(), other: func(c net.Conn) { served <- c },
-				files: semaphore.NewWeighted(have), streams: newLatch(), refused: func(*tls.Conn, error) {}}
+			n := &native{TransportCredentials: insecure.NewCredentials(), speaksGRPC: (*clientConn).offersOnlyGRPC,
+				other: func(c net.Conn) { served <- c }, files: semaphore.NewWeighted(have), streams: newLatch(), end: newLatch(),
+				refused: func(*tls.Conn, error) {}}
 			client, server := net.Pipe()
 			go func() {
 				hello := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}
