@@ -1,20 +1,26 @@
 package embedded
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/net/http2"
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/credentials"
@@ -24,12 +30,17 @@ import (
 // secureClients runs a member that serves clients over TLS, and returns it with the configuration of such clients.
 func secureClients(t *testing.T) (*node, func(protocols ...string) *tls.Config) {
 	t.Helper()
-	ca, n := newAuthority(t), newNode(t, "a")
+	n := newNode(t, "a")
+	return n, n.serveSecurely(t, newAuthority(t))
+}
+
+func (n *node) serveSecurely(t *testing.T, ca *authority) (offering func(protocols ...string) *tls.Config) {
+	t.Helper()
 	n.cfg.CertFile, n.cfg.KeyFile = ca.issue(t, "server", n.addr)
 	n.cfg.TrustedCAFile, n.cfg.ClientCertAuth = ca.ca(), true
 	n.run(t).awaitReady(t)
 	s := &schemes{ca: ca, nodes: []*plainNode{{slot: "a", addr: n.addr}}}
-	return n, func(protocols ...string) *tls.Config {
+	return func(protocols ...string) *tls.Config {
 		c := s.tlsConfig(t)
 		c.NextProtos = protocols
 		return c
@@ -97,7 +108,131 @@ func TestNative(t *testing.T) {
 	}
 }
 
-// No connection holds up a member that stops: none that has not spoken yet, and no call over HTTP's listener.
+// Each client that is refused is in the log with its address, whatever it speaks. A process that already has the name
+// of a client's address on this machine keeps nobody out.
+func TestRefusedClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	core, logs := observer.New(zap.WarnLevel)
+	n := newNode(t, "a")
+	n.lg = zap.New(core)
+	offering := n.serveSecurely(t, newAuthority(t))
+	refused := func(from net.Addr) func() bool {
+		return func() bool {
+			for _, e := range logs.FilterMessage("rejected connection on client endpoint").All() {
+				if at, _ := e.ContextMap()["remote-addr"].(string); strings.Contains(at, from.String()) {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", n.addr+":2379")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	for _, protocol := range []string{"h2", "http/1.1"} {
+		conn, stranger := dial(), offering(protocol)
+		stranger.Certificates, stranger.ServerName = nil, n.addr
+		_ = tls.Client(conn, stranger).Handshake()
+		await(t, protocol+" is refused without a certificate", refused(conn.LocalAddr()))
+	}
+	conn := dial()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "one without TLS is refused", refused(conn.LocalAddr()))
+
+	conn = dial()
+	taken, err := net.Listen("unix", fmt.Sprintf("@%s to %s", conn.LocalAddr(), conn.RemoteAddr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	served := offering("http/1.1")
+	served.ServerName = n.addr
+	if err := tls.Client(conn, served).Handshake(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A renewed certificate is presented at the next handshake, whatever the client speaks, and ends no connection.
+func TestRenewedForClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	ca, n := newAuthority(t), newNode(t, "a")
+	offering := n.serveSecurely(t, ca)
+	native := n.secureClient(t, offering("h2"))
+	stream, err := watchStream(t, native)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func(protocol string) *tls.Conn {
+		t.Helper()
+		conn, err := tls.Dial("tcp", n.addr+":2379", offering(protocol))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	http1 := dial("http/1.1")
+	served := func() {
+		t.Helper()
+		put(t, native, "k", "v")
+		if _, err := stream.Recv(); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.WriteString(http1, "GET /version HTTP/1.1\r\nHost: etcd\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(http1), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	served()
+	ca.issue(t, "server", n.addr)
+	renewed, err := tls.LoadX509KeyPair(n.cfg.CertFile, n.cfg.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, protocol := range []string{"h2", "http/1.1"} {
+		if got := dial(protocol).ConnectionState().PeerCertificates[0]; !got.Equal(renewed.Leaf) {
+			t.Errorf("%s: the old certificate is presented", protocol)
+		}
+	}
+	served()
+}
+
+// Nothing but ClientTLSInfo.ServerConfig reaches gRPC's handshake. What etcd's own listener would apply beyond that
+// must not be configurable, because gRPC's clients would be served without it.
+func TestNativeHonoursTLS(t *testing.T) {
+	n := newNode(t, "a")
+	n.cfg.CertFile, n.cfg.KeyFile, n.cfg.TrustedCAFile, n.cfg.ClientCertAuth = "cert", "key", "ca", true
+	ec, err := etcdConfig(n.resolved(), n.spec, n.lg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := transport.TLSInfo{CertFile: "cert", KeyFile: "key", TrustedCAFile: "ca", ClientCertAuth: true}
+	if got := ec.ClientTLSInfo; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	usual := embed.NewConfig()
+	if len(ec.CipherSuites) > 0 || ec.TlsMinVersion != usual.TlsMinVersion || ec.TlsMaxVersion != "" || ec.ClientAutoTLS {
+		t.Errorf("cipher suites %q, versions %q to %q, auto-tls %v", ec.CipherSuites, ec.TlsMinVersion, ec.TlsMaxVersion,
+			ec.ClientAutoTLS)
+	}
+}
+
+// No connection holds up a member that stops: none that has not spoken yet, and no request or call over HTTP's listener.
 func TestStopUnderHandshakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -128,6 +263,20 @@ func TestStopUnderHandshakes(t *testing.T) {
 	}
 	open = append(open, frozen)
 	both := offering("h2", "http/1.1")
+	for first, config := range map[string]*tls.Config{
+		"": both, "PRI": offering("h2"), "POST /version HTTP/1.1\r\nHost: etcd\r\nContent-Length: 9\r\n\r\n": offering("http/1.1"),
+		strings.Repeat("GET /metrics HTTP/1.1\r\nHost: etcd\r\n\r\n", 100): offering("http/1.1"), // it reads no answer
+	} {
+		conn, err := tls.Dial("tcp", n.addr+":2379", config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, first); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, conn)
+	}
 	ask, never := io.Pipe() // a call whose question never comes
 	defer never.Close()
 	called := make(chan error, 1)
@@ -170,9 +319,43 @@ func TestStopUnderHandshakes(t *testing.T) {
 	}
 }
 
+// Without TLS, HTTP and gRPC share a port as well, and no connection holds up a member that stops, whatever its client
+// has said.
+func TestStopUnderPlainConnections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	n := found(t, "a")[0]
+	resp, err := http.Get("http://" + n.addr + ":2379/version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	for _, first := range []string{"", "PRI * HTTP", "GET", "GET / HTTP/1.1\r\n",
+		"POST /version HTTP/1.1\r\nHost: " + n.addr + "\r\nContent-Length: 9\r\n\r\n"} {
+		conn, err := net.Dial("tcp", n.addr+":2379")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := watchStream(t, n.client(t)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), handshakeTime/2)
+	defer cancel()
+	if err := n.Stop(ctx, 0); err != nil {
+		t.Error(err)
+	}
+}
+
 // A client that does not begin a handshake costs one file, not three.
 func TestNoHandshake(t *testing.T) {
-	n := &native{streams: newLatch(), files: semaphore.NewWeighted(1)}
+	n := &native{speaksGRPC: (*clientConn).offersOnlyGRPC, streams: newLatch(), files: semaphore.NewWeighted(1),
+		end: newLatch(), refused: func(*tls.Conn, error) {}}
 	for _, first := range []string{"", "\x16", "\x16\x03\x01\x00\x04", "GET / HTTP/1.1\r\n"} {
 		client, server := net.Pipe()
 		go func() {
@@ -194,8 +377,9 @@ func TestFilesOfClients(t *testing.T) {
 	for protocol, need := range map[string]int64{"h2": 1, "http/1.1": 3} {
 		for have := range need + 1 {
 			served := make(chan net.Conn, 1)
-			n := &native{TransportCredentials: insecure.NewCredentials(), other: func(c net.Conn) { served <- c },
-				files: semaphore.NewWeighted(have), streams: newLatch()}
+			n := &native{TransportCredentials: insecure.NewCredentials(), speaksGRPC: (*clientConn).offersOnlyGRPC,
+				other: func(c net.Conn) { served <- c }, files: semaphore.NewWeighted(have), streams: newLatch(), end: newLatch(),
+				refused: func(*tls.Conn, error) {}}
 			client, server := net.Pipe()
 			go func() {
 				hello := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}
