@@ -81,8 +81,13 @@ type state struct {
 	logged     string // the last logged reason in a series of failures
 }
 
-// poll is how often a Keeper checks whether it leads and whether a backup is due.
-const poll = time.Second
+const (
+	// poll is how often a Keeper checks whether it leads and whether a backup is due.
+	poll = time.Second
+	// answerTime is how long the main store may take for one request of a Keeper. Without a limit, a store that hangs
+	// would also keep backups from the spool.
+	answerTime = time.Minute
+)
 
 // NewKeeper returns a keeper of the backups of one cluster. Validate must accept cfg.
 //
@@ -93,6 +98,7 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 	drill func(ctx context.Context, name string) (Drill, error),
 	lg *zap.Logger, reg prometheus.Registerer) *Keeper {
 	opt.Scratch, opt.Format, opt.Level = cfg.Scratch, cfg.Format, cfg.Compression
+	stores.Main = &Timely{Store: stores.Main, Limit: answerTime}
 	k := &Keeper{
 		cluster:  cluster,
 		stores:   stores,
@@ -248,8 +254,7 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	}
 }
 
-// begin records that a save is in progress until end is called. If the store hangs, end is never called. The caller has
-// the turn.
+// begin records that a save is in progress until end is called. The caller has the turn.
 func (k *Keeper) begin() (end func()) {
 	set := func(at time.Time) {
 		k.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast/snapshot"
@@ -71,6 +72,35 @@ func TestKeeperSpoolStoreOff(t *testing.T) {
 			t.Error("what had waited was copied, and yet a transaction was begun")
 		}
 	}, withSpool)
+}
+
+// TestKeeperSpoolStoreHangs lets the store hang, before a save or in the middle of one. Backups are still made in the
+// spool, and the newest gets into the store when that answers.
+func TestKeeperSpoolStoreHangs(t *testing.T) {
+	for name, after := range map[string]time.Duration{"before a save": time.Minute, "during one": 0} {
+		keeper(t, func(t *testing.T, b *bench) {
+			release := make(chan struct{})
+			if after == 0 {
+				b.spooled().placed = func() { b.store.hangs.Store(&release) }
+			}
+			b.member.leader.Store(true)
+			time.Sleep(after + time.Second)
+			b.store.hangs.Store(&release)
+			time.Sleep(40 * time.Minute)
+			synctest.Wait()
+			s := b.Status()
+			if s.Failures == 0 || len(s.Spooled) != 2 {
+				t.Fatalf("%s: want failures, and two backups in the spool, got %+v", name, s)
+			}
+			b.store.hangs.Store(nil)
+			close(release)
+			time.Sleep(time.Until(s.Due) + 5*time.Second)
+			synctest.Wait()
+			if s := b.Status(); s.Failures != 0 || len(s.Spooled) != 0 || time.Since(s.Newest.Created) > 16*time.Minute {
+				t.Errorf("%s: with the store back: got %+v", name, s)
+			}
+		}, withSpool)
+	}
 }
 
 // TestKeeperSpoolRetry lets one upload fail: the next attempt uploads the same backup.

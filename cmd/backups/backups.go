@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"holdfast/cmd/config"
@@ -32,7 +33,19 @@ func OpenStore(ctx context.Context, cfg config.Config, said io.Writer) (snapshot
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", cfg.Snapshot.Store, err)
 	}
-	return &patient{Store: store, at: cfg.Snapshot.Store, said: said}, nil
+	return timely(store, cfg.Snapshot.Store, said), nil
+}
+
+// patience is how long a store may take to answer a command's request.
+const patience = 30 * time.Second
+
+// timely limits each request to a store. The first time that the store takes long, it says on said which one it is; at
+// is the store as it is configured.
+func timely(store snapshot.Store, at string, said io.Writer) *snapshot.Timely {
+	return &snapshot.Timely{Store: store, Limit: patience, Slow: sync.OnceFunc(func() {
+		fmt.Fprintf(said, "waiting for the store %s, which has not answered for %s; Ctrl-C ends the command\n", at,
+			snapshot.Silence)
+	})}
 }
 
 // Open opens the store and the spool of the configuration. It ignores a spool or a scratch directory that does not
@@ -48,7 +61,7 @@ func Open(ctx context.Context, cfg config.Config, by string, said io.Writer) (*B
 	}
 	b := &Backups{Config: cfg, Store: store, said: said}
 	if there(cfg.Snapshot.Spool) {
-		b.spool = &patient{Store: node.OpenSpool(cfg), at: cfg.Snapshot.Spool, said: said}
+		b.spool = timely(node.OpenSpool(cfg), cfg.Snapshot.Spool, said)
 	}
 	b.opt, b.optErr = node.BackupOptions(cfg)
 	b.opt.By = by
