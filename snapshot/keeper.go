@@ -76,6 +76,7 @@ type state struct {
 	leading    time.Time // since when this node leads, or zero
 	known      bool      // its Holdings are as complete as they can be: read or written since this node leads
 	learned    int       // how often its Holdings were learned
+	spooled    []Backup  // the good backups in the spool
 	distrusted string    // the backup in the spool that could not be copied as it is
 	attempted  time.Time
 	logged     string // the last logged reason in a series of failures
@@ -371,6 +372,7 @@ func (k *Keeper) know(h Holdings) {
 	k.state.told.Asked, k.state.told.StoreError = time.Now(), ""
 	k.state.learned++
 	k.series.newest.know(h)
+	k.state.tellSpooled(k.series.spooled)
 }
 
 // saved adds a new backup to the known content of the main store.

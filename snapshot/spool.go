@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 )
@@ -100,7 +101,7 @@ func tidy(ctx context.Context, spool Store, id Identity) error {
 	return nil
 }
 
-// countSpooled updates what waits in the spool.
+// countSpooled updates what is in the spool.
 func (k *Keeper) countSpooled(ctx context.Context) {
 	backups, err := List(ctx, k.stores.Spool, k.source.Identity())
 	if err != nil {
@@ -108,14 +109,19 @@ func (k *Keeper) countSpooled(ctx context.Context) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var names []string
-	for _, b := range backups {
-		if b.own() && (k.state.told.Newest.Name == "" || b.compare(k.state.told.Newest) > 0) {
-			names = append(names, b.Name)
+	k.state.spooled = slices.DeleteFunc(backups, func(b Backup) bool { return !b.own() })
+	k.state.tellSpooled(k.series.spooled)
+}
+
+// tellSpooled updates which backups in the spool wait: those that are newer than the store's.
+func (s *state) tellSpooled(count prometheus.Gauge) {
+	s.told.Spooled = nil
+	for _, b := range s.spooled {
+		if s.told.Newest.Name == "" || b.compare(s.told.Newest) > 0 {
+			s.told.Spooled = append(s.told.Spooled, b.Name)
 		}
 	}
-	k.state.told.Spooled = names
-	k.series.spooled.Set(float64(len(names)))
+	count.Set(float64(len(s.told.Spooled)))
 }
 
 // checkRoom returns an error unless a database of size bytes would fit into the spool. A backup is smaller. But the

@@ -103,6 +103,26 @@ func TestKeeperSpoolStoreHangs(t *testing.T) {
 	}
 }
 
+// TestKeeperSpoolAfterRestart restarts a node that no longer leads, while the store is slow to answer. When it has
+// answered, the node does not say that its backup, which is in the store, waits.
+func TestKeeperSpoolAfterRestart(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		b.pass(t, time.Minute, 1)
+		b.member.leader.Store(false)
+		release := make(chan struct{})
+		b.store.hangs.Store(&release)
+		b.start(t)
+		time.Sleep(2 * time.Second)
+		close(release)
+		synctest.Wait()
+		if s := b.Status(); s.Count != 1 || len(s.Spooled) != 0 {
+			t.Errorf("status: want one backup in the store and none that waits, got %+v", s)
+		}
+		b.wantSeries(t, map[string]float64{"spooled": 0})
+	}, withSpool)
+}
+
 // TestKeeperSpoolRetry lets one upload fail: the next attempt uploads the same backup.
 func TestKeeperSpoolRetry(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
