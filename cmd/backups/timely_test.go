@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"holdfast/cmd/config"
 	"holdfast/snapshot"
+	"holdfast/volume/device/devicetest"
 )
 
 // mute answers after a while.
@@ -72,5 +74,25 @@ func TestPlacesAreLimited(t *testing.T) {
 		if limited, is := s.(*snapshot.Timely); !is || limited.Limit != patience || limited.Slow == nil {
 			t.Errorf("%s: got %#v", where, s)
 		}
+	}
+}
+
+// On a machine whose spool and scratch directory are on a dead disk, commands on the store still work, and those that
+// need the directory name it.
+func TestDeadDirectories(t *testing.T) {
+	t.Parallel()
+	dead := devicetest.Dead(t)
+	cfg := config.Default()
+	cfg.Snapshot.Store, cfg.Snapshot.Spool, cfg.Snapshot.Scratch = t.TempDir(), dead+"/spool", dead+"/scratch"
+	b, err := Open(t.Context(), cfg, "me", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.Progressing(func(snapshot.Options) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "snapshot.scratch: "+dead+"/scratch has not answered") {
+		t.Errorf("verify: got %v", err)
+	}
+	if b.spool == nil {
+		t.Error("a spool that does not answer counts as none")
 	}
 }
