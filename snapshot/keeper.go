@@ -85,8 +85,8 @@ type state struct {
 const (
 	// poll is how often a Keeper checks whether it leads and whether a backup is due.
 	poll = time.Second
-	// answerTime is how long the main store may take for one request of a Keeper. Without a limit, a store that hangs
-	// would also keep backups from the spool.
+	// answerTime is how long a store may take for one request of a Keeper, and a disk to make a file. Without a limit, a
+	// store that hangs would also keep backups from the spool.
 	answerTime = time.Minute
 )
 
@@ -100,6 +100,9 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 	lg *zap.Logger, reg prometheus.Registerer) *Keeper {
 	opt.Scratch, opt.Format, opt.Level = cfg.Scratch, cfg.Format, cfg.Compression
 	stores.Main = &Timely{Store: stores.Main, Limit: answerTime}
+	if stores.Spool != nil {
+		stores.Spool = &Timely{Store: stores.Spool, Limit: answerTime}
+	}
 	k := &Keeper{
 		cluster:  cluster,
 		stores:   stores,
@@ -349,7 +352,7 @@ func (k *Keeper) save(ctx context.Context, store Store, progress func(Progress))
 	}
 	meta.Cluster = k.cluster
 	if store == k.stores.Spool {
-		if err := checkRoom(store, tx.Size()); err != nil {
+		if err := checkRoom(ctx, store, tx.Size()); err != nil {
 			return Meta{}, errors.Join(err, tx.Close())
 		}
 	}

@@ -80,8 +80,8 @@ func (k *Keeper) cleanSpool(ctx context.Context) {
 // nobody else writes there. Pinned backups, and those of another cluster or etcd-manager, stay. The caller has the
 // turn.
 func tidy(ctx context.Context, spool Store, id Identity) error {
-	if d, ok := spool.(*Dir); ok {
-		if err := d.sweepAll(); err != nil {
+	if d := directoryOf(spool); d != nil {
+		if err := d.sweepAll(ctx); err != nil {
 			return fmt.Errorf("remove what a killed save left: %w", err)
 		}
 	}
@@ -99,6 +99,15 @@ func tidy(ctx context.Context, spool Store, id Identity) error {
 		}
 	}
 	return nil
+}
+
+// directoryOf returns the directory that is the spool, or nil.
+func directoryOf(spool Store) *Dir {
+	if limited, ok := spool.(*Timely); ok {
+		spool = limited.Store
+	}
+	d, _ := spool.(*Dir)
+	return d
 }
 
 // countSpooled updates what is in the spool.
@@ -126,10 +135,18 @@ func (s *state) tellSpooled(count prometheus.Gauge) {
 
 // checkRoom returns an error unless a database of size bytes would fit into the spool. A backup is smaller. But the
 // spool may share its disk with the member, and a member without room to write is worse than a missed backup.
-func checkRoom(spool Store, size int64) error {
-	d, ok := spool.(*Dir)
-	var free unix.Statfs_t
-	if !ok || unix.Statfs(d.path, &free) != nil { // the write reports it better
+func checkRoom(ctx context.Context, spool Store, size int64) error {
+	d := directoryOf(spool)
+	if d == nil {
+		return nil
+	}
+	ctx, cancel := Within(ctx, answerTime)
+	defer cancel()
+	free, err := answered(ctx, &d.patience, func() (free unix.Statfs_t, err error) {
+		err = unix.Statfs(d.path, &free)
+		return free, err
+	})
+	if err != nil { // the write reports it better
 		return nil
 	}
 	if have := int64(free.Bavail) * int64(free.Bsize); have < size {

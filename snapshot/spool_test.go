@@ -103,6 +103,25 @@ func TestKeeperSpoolStoreHangs(t *testing.T) {
 	}
 }
 
+// TestKeeperSpoolHangs lets the disk of the spool hang: the backup fails, and the error names the spool.
+func TestKeeperSpoolHangs(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		b.pass(t, time.Minute, 1)
+		release := make(chan struct{})
+		b.spooled().hangs.Store(&release)
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		s := b.Status()
+		if s.Failures == 0 || !strings.HasPrefix(s.LastError, "spool: ") || !strings.HasSuffix(s.LastError, "no answer within 1m0s") {
+			t.Errorf("status: got %+v", s)
+		}
+		b.spooled().hangs.Store(nil)
+		close(release)
+		b.pass(t, 16*time.Minute, 2)
+	}, withSpool)
+}
+
 // TestKeeperSpoolAfterRestart restarts a node that no longer leads, while the store is slow to answer. When it has
 // answered, the node does not say that its backup, which is in the store, waits.
 func TestKeeperSpoolAfterRestart(t *testing.T) {
@@ -234,9 +253,9 @@ func TestKeeperSpoolDamaged(t *testing.T) {
 
 func TestCheckRoom(t *testing.T) {
 	spool := snapshot.NewDir(t.TempDir())
-	must(t, snapshot.CheckRoom(spool, 1))
-	if err := snapshot.CheckRoom(spool, 1<<60); err == nil || !strings.Contains(err.Error(), "a backup may need 1152921504606846976") {
+	must(t, snapshot.CheckRoom(t.Context(), spool, 1))
+	if err := snapshot.CheckRoom(t.Context(), spool, 1<<60); err == nil || !strings.Contains(err.Error(), "a backup may need 1152921504606846976") {
 		t.Errorf("a database larger than the disk: want an error, got %v", err)
 	}
-	must(t, snapshot.CheckRoom(snapshot.NewDir("/does/not/exist"), 1<<60)) // the save will report it
+	must(t, snapshot.CheckRoom(t.Context(), snapshot.NewDir("/does/not/exist"), 1<<60)) // the save will report it
 }

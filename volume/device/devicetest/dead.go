@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dead mounts a file system at a new directory. Like that of a dead server, it answers nothing, until the test ends.
-// Without root it skips the test.
+// Dead mounts a file system at a new directory. Like that of a dead server, it answers nothing, until the test ends. A
+// process may be unable to end before that, even if it is killed. Without root it skips the test.
 func Dead(t testing.TB) (path string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
