@@ -10,6 +10,8 @@ import (
 var mutants = []mutanttest.Mutant{
 	{Name: "the listing is all there is", File: "scan.go", Old: `		if there {`, New: `		if there && false {`,
 		Test: "TestPruneAsksForWhatIsNotListed", Says: "backups are left"},
+	{Name: "a deletion is believed", File: "prune.go", Old: `err == nil && there {`, New: `err == nil && there && false {`,
+		Test: "TestDeletionThatWasNotDone", Says: "delete: got <nil>"},
 	{Name: "the listing shows every pin", File: "prune.go", Old: `	if pinned {`, New: `	if pinned && now.has(pinObject) {`,
 		Test: "TestPruneAsksForWhatIsNotListed", Says: "without holdfast.pin.json in the listing"},
 	{Name: "what does not tell holds nothing", File: "order.go", Old: `b.Problem != "" && !b.told()`, New: `b.Problem == "never" && !b.told()`,
