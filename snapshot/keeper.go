@@ -369,8 +369,10 @@ func (k *Keeper) options(progress func(Progress)) Options {
 
 // know records the content of the main store.
 func (k *Keeper) know(h Holdings) {
+	id := k.source.Identity()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.state.remember(&h, id)
 	k.state.told.Holdings, k.state.known = h, true
 	k.state.told.Asked, k.state.told.StoreError = time.Now(), ""
 	k.state.learned++
@@ -384,6 +386,21 @@ func (k *Keeper) saved(m Meta) {
 	h := k.state.told.Holdings.saved(m)
 	k.mu.Unlock()
 	k.know(h)
+}
+
+// remember compares the store with what this process has seen there. A store that went back in time shows no other
+// sign: its listing and its record of the newest backup agree.
+func (s *state) remember(h *Holdings, id Identity) {
+	most := s.told.Most
+	if most.Name == "" || id.foreign(most) || !most.beyond(h.most) {
+		s.told.Most = h.most
+		return
+	}
+	if h.Doubt == nil {
+		h.Doubt = fmt.Errorf("backup %s (generation %d, revision %d) was in the store, holds more than all that is there, and "+
+			"is gone: look for a store that was set back, or a cache in front of it; if it was deleted, save another one",
+			most.Name, most.Generation, most.Content.Revision)
+	}
 }
 
 // failed records an attempt that made no backup.

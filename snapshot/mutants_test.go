@@ -30,6 +30,8 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestOutdatedListing", Says: "held most"},
 	{Name: "the last one saved is the newest", File: "mark.go", Old: `m.compare(known) <= 0`, New: `m.Name == known.Name`,
 		Test: "TestNewestMark", Says: "a leader of an older generation"},
+	{Name: "a store never goes back in time", File: "keeper.go", Old: `!most.beyond(h.most)`, New: `most.Name != ""`,
+		Test: "TestStoreSetBack", Says: "doubt <nil>"},
 	{Name: "the mark is listed", File: "manager.go", Old: `	if created {`, New: `	if created && len(c.entries) > 0 {`,
 		Test: "TestManagedAsksForTheMark", Says: "got \"\""},
 }
