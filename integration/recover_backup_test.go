@@ -102,7 +102,8 @@ func TestRecoverFromAStoreThatWentBack(t *testing.T) {
 		lost.Start()
 	}
 	o := n.Command("recover", "--lost", "a,b", "--yes")
-	if o.Code == 0 || !strings.Contains(o.Err, "a node has seen backup "+b.Name) || !strings.Contains(o.Err, "nothing was changed") {
+	if o.Code == 0 || !strings.Contains(o.Err, "a node has seen backup "+b.Name) ||
+		!strings.Contains(o.Err, "nothing was changed") {
 		t.Errorf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
 	n.Says("waits for a quorum", "a: vacant on n1", "b: vacant on n2", "backup "+b.Name, "holds more than slot c")

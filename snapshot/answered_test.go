@@ -118,7 +118,8 @@ func TestScratchThatHangs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	_, err := newScratch(ctx, dead)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the disk of "+dead+" does not answer") {
+	if !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "the disk of "+dead+" does not answer") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -397,8 +397,8 @@ func (s *state) remember(h *Holdings, id Identity) {
 		return
 	}
 	if h.Doubt == nil {
-		h.Doubt = fmt.Errorf("backup %s (generation %d, revision %d) was in the store, holds more than all that is there, and "+
-			"is gone: look for a store that was set back, or a cache in front of it; if it was deleted, save another one",
+		h.Doubt = fmt.Errorf("backup %s (generation %d, revision %d) was in the store, holds more than all that is there, "+
+			"and is gone: look for a store that was set back, or a cache in front of it; if it was deleted, save another one",
 			most.Name, most.Generation, most.Content.Revision)
 	}
 }

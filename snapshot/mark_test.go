@@ -74,7 +74,7 @@ func TestOutdatedListing(t *testing.T) {
 	})
 }
 
-// A store that went back in time, with its record of the newest backup, is noticed by whom had seen more there, until a
+// A store that went back in time, with its record of the newest backup, is noticed by a keeper that had seen more there, until a
 // backup holds more again.
 func TestStoreSetBack(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {

@@ -113,7 +113,8 @@ func TestKeeperSpoolHangs(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
 		s := b.Status()
-		if s.Failures == 0 || !strings.HasPrefix(s.LastError, "spool: ") || !strings.HasSuffix(s.LastError, "no answer within 1m0s") {
+		if s.Failures == 0 || !strings.HasPrefix(s.LastError, "spool: ") ||
+			!strings.HasSuffix(s.LastError, "no answer within 1m0s") {
 			t.Errorf("status: got %+v", s)
 		}
 		b.spooled().hangs.Store(nil)
@@ -254,7 +255,8 @@ func TestKeeperSpoolDamaged(t *testing.T) {
 func TestCheckRoom(t *testing.T) {
 	spool := snapshot.NewDir(t.TempDir())
 	must(t, snapshot.CheckRoom(t.Context(), spool, 1))
-	if err := snapshot.CheckRoom(t.Context(), spool, 1<<60); err == nil || !strings.Contains(err.Error(), "a backup may need 1152921504606846976") {
+	err := snapshot.CheckRoom(t.Context(), spool, 1<<60)
+	if err == nil || !strings.Contains(err.Error(), "a backup may need 1152921504606846976") {
 		t.Errorf("a database larger than the disk: want an error, got %v", err)
 	}
 	must(t, snapshot.CheckRoom(t.Context(), snapshot.NewDir("/does/not/exist"), 1<<60)) // the save will report it

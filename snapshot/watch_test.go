@@ -53,7 +53,8 @@ func TestStoreThatHangs(t *testing.T) {
 		time.Sleep(40 * time.Minute)
 		synctest.Wait()
 		s := b.Status()
-		if !strings.HasSuffix(s.StoreError, "no answer within 30s") || !s.Overdue || s.Failures < 2 || !strings.HasSuffix(s.LastError, "no answer within 1m0s") {
+		if !strings.HasSuffix(s.StoreError, "no answer within 30s") || !s.Overdue || s.Failures < 2 ||
+			!strings.HasSuffix(s.LastError, "no answer within 1m0s") {
 			t.Errorf("of a store that hangs: got %+v", s)
 		}
 		b.store.hangs.Store(nil)

@@ -143,7 +143,11 @@ func TestRecoverFromAStoreThatWentBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seen int64
 		want string
-	}{"more than the survivor": {8, moreUnknown}, "no more": {7, moreSurvivor}, "what is here": {saved.Content.Revision, moreSurvivor}} {
+	}{
+		"more than the survivor": {8, moreUnknown},
+		"no more":                {7, moreSurvivor},
+		"what is here":           {saved.Content.Revision, moreSurvivor},
+	} {
 		s := survivorOf(nil)
 		s.complete(view{&health.ClusterStatus{Nodes: []health.NodeStatus{
 			{Backup: &health.BackupStatus{}},
