@@ -2,6 +2,8 @@ package cmd
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,7 +39,11 @@ func newRestoreCommand() *cobra.Command {
 				return o.Abort(c.Context())
 			case confirm:
 				return o.Confirm(c.Context(), strings.Join(args, ""))
-			case dir.Path != "":
+			}
+			if err := notAFile(args[0]); err != nil {
+				return err
+			}
+			if dir.Path != "" {
 				return restoreTo(c, o, args[0], dir)
 			}
 			return o.Restore(c.Context(), args[0])
@@ -65,6 +71,15 @@ func newRestoreCommand() *cobra.Command {
 		"raise the revision by this `number`, or more where that is not beyond the last known one (default "+
 			"restore.revision-bump)")
 	return c
+}
+
+// notAFile returns an error if name is that of a file of this machine, most likely one that etcdctl saved.
+func notAFile(name string) error {
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	return fmt.Errorf("%s is a file, and a backup is restored by its name in the store (`holdfast snapshot list`): "+
+		"docs/restore.md, \"A file of etcdctl\", says how to put a file there", name)
 }
 
 // restoreTo makes a data directory from a backup, or with --dry-run shows which one it would make.

@@ -42,7 +42,15 @@ func newSaveCommand() *cobra.Command {
 			bar := show.NewProgress(c.ErrOrStderr())
 			var saved node.Saved
 			if err == nil {
-				saved, err = of.Save(c.Context(), bar.Show)
+				waits := time.AfterFunc(snapshot.Silence, func() {
+					fmt.Fprintf(c.ErrOrStderr(), "nothing has been copied for %s: another save is under way, or a disk or the store "+
+						"does not answer (see `holdfast status`); Ctrl-C ends the command\n", snapshot.Silence)
+				})
+				saved, err = of.Save(c.Context(), func(p snapshot.Progress) {
+					waits.Stop()
+					bar.Show(p)
+				})
+				waits.Stop()
 			}
 			bar.End()
 			if err != nil {

@@ -88,6 +88,29 @@ func TestRecoverBehindABackup(t *testing.T) {
 	late(t, c, 20)
 }
 
+// The store goes back in time after a survivor has seen the newest backup there. The survivor does not forget it.
+func TestRecoverFromAStoreThatWentBack(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Keys: map[string]any{"cluster.recovery": "automatic"}})
+	save(t, c.Nodes[0])
+	b := overtaken(t, c, func(n *integration.Node) { must(t, os.RemoveAll(filepath.Join(n.Volume(), "etcd"))) })
+	n := c.Nodes[2]
+	n.Says("waits for a quorum", "backup "+b.Name, "holds more than slot c")
+	must(t, os.RemoveAll(filepath.Join(c.Store, b.Name)))
+	must(t, os.Remove(filepath.Join(c.Store, "holdfast", c.Name, "newest.json")))
+	for _, lost := range c.Nodes[:2] {
+		lost.Start()
+	}
+	o := n.Command("recover", "--lost", "a,b", "--yes")
+	if o.Code == 0 || !strings.Contains(o.Err, "a node has seen backup "+b.Name) ||
+		!strings.Contains(o.Err, "nothing was changed") {
+		t.Errorf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+	n.Says("waits for a quorum", "a: vacant on n1", "b: vacant on n2", "backup "+b.Name, "holds more than slot c")
+	unproposed(t, c)
+	c.Kill()
+}
+
 // A node never continues automatically from less than a backup holds, although the loss is proven. An operator can, by
 // naming both. The revision is raised beyond that of the backup.
 func TestRecoverDespiteABackup(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +14,22 @@ import (
 	"holdfast/integration"
 	"holdfast/volume/device/devicetest"
 )
+
+// The directories for making backups are on a disk that answers nothing. A node that starts then, starts its member.
+func TestDeadBackupDirectories(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	dead := devicetest.Dead(t) // after the cluster: a process that waits for it cannot end before it
+	n := c.Nodes[1]
+	n.Signal(syscall.SIGTERM)
+	n.Exit(patience)
+	n.Keys["snapshot.spool"], n.Keys["snapshot.scratch"] = filepath.Join(dead, "spool"), filepath.Join(dead, "scratch")
+	n.Start()
+	c.Serving()
+	w := c.Write(n)
+	w.More(20)
+	w.Stop()
+}
 
 // Writes to the disk of the leader of an idle cluster hang without an error. Its node is not ready, the others elect,
 // and all say who leads and which disk hangs. When the disk works again, the old leader follows.

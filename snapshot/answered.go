@@ -17,8 +17,9 @@ const (
 	mostBehind = 16
 )
 
-// patience counts the calls that hang in the file system of the store at path, which may be a network mount.
+// patience counts the calls that hang in the file system at path, which may be a network mount.
 type patience struct {
+	what   string // that is at path
 	path   string
 	behind atomic.Int32 // calls that were left behind and have not ended
 }
@@ -30,7 +31,7 @@ func answered[T any](ctx context.Context, p *patience, f func() (T, error)) (res
 		return result, context.Cause(ctx)
 	}
 	if n := p.behind.Load(); n >= mostBehind {
-		return result, fmt.Errorf("the store %s does not answer: %d calls have not ended", p.path, n)
+		return result, fmt.Errorf("the %s %s does not answer: %d calls have not ended", p.what, p.path, n)
 	}
 	type answer struct {
 		result T
@@ -55,7 +56,7 @@ func answered[T any](ctx context.Context, p *patience, f func() (T, error)) (res
 			<-done
 			p.behind.Add(-1)
 		}()
-		return result, fmt.Errorf("the store %s does not answer: %w", p.path, context.Cause(ctx))
+		return result, fmt.Errorf("the %s %s does not answer: %w", p.what, p.path, context.Cause(ctx))
 	}
 }
 

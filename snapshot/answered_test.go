@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"holdfast/volume/device/devicetest"
 )
 
 // awaited is a context that ends when it is waited for.
@@ -78,7 +81,7 @@ func TestDirWhoseFileSystemHangs(t *testing.T) {
 // No more calls are begun while many that were left behind have not ended.
 func TestAnsweredIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, goOn, begun := &patience{path: "/dead"}, make(chan struct{}), new(atomic.Int32)
+		p, goOn, begun := &patience{what: "store", path: "/dead"}, make(chan struct{}), new(atomic.Int32)
 		call := func() error {
 			_, err := answered(await(t), p, func() (int, error) { begun.Add(1); <-goOn; return 0, nil })
 			return err
@@ -105,5 +108,18 @@ func TestLentIsTakenBack(t *testing.T) {
 	l.takeBack()
 	if n, err := l.Read(make([]byte, 1)); n > 0 || err == nil {
 		t.Errorf("got %d bytes and %v", n, err)
+	}
+}
+
+// A scratch directory whose file system hangs lets its caller go as well.
+func TestScratchThatHangs(t *testing.T) {
+	t.Parallel()
+	dead := devicetest.Dead(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := newScratch(ctx, dead)
+	if !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "the disk of "+dead+" does not answer") {
+		t.Errorf("got %v", err)
 	}
 }

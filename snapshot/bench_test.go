@@ -69,6 +69,7 @@ type switched struct {
 	off, locked atomic.Bool
 	full        atomic.Bool
 	hangs       atomic.Pointer[chan struct{}] // until it is closed or the context ends
+	placed      func()                        // if it is not nil, it is called after each Put
 	lists       atomic.Pointer[outdated]      // lists instead, if it is not nil
 }
 
@@ -110,6 +111,9 @@ func (s *switched) Put(ctx context.Context, name string, r io.Reader) error {
 	if s.full.Load() {
 		_, _ = io.ReadFull(r, make([]byte, 10))
 		return fmt.Errorf("write %s: %w", name, syscall.ENOSPC)
+	}
+	if s.placed != nil {
+		defer s.placed()
 	}
 	return s.Store.Put(ctx, name, r)
 }

@@ -18,6 +18,7 @@ func TestDamaged(t *testing.T) {
 		"changed data":    {func(t *testing.T, dir string) { write(t, dir, "etcd.backup.zst", "x") }, true},
 		"missing data":    {func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "etcd.backup.zst"))) }, true},
 		"changed sidecar": {func(t *testing.T, dir string) { write(t, dir, "holdfast.meta.json", "{}") }, true},
+		"newer sidecar":   {func(t *testing.T, dir string) { write(t, dir, "holdfast.meta.json", `{"version": 2}`) }, false},
 		"no sidecar":      {func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "holdfast.meta.json"))) }, true},
 		"no such backup":  {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) }, false},
 		"no store":        {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Dir(dir))) }, false},

@@ -37,7 +37,7 @@ const mark = ".holdfast"
 
 // NewDir returns the store in the directory path, which must exist when the store is used: it is never created,
 // because a missing directory may be a missing mount.
-func NewDir(path string) *Dir { return &Dir{patience: patience{path: path}} }
+func NewDir(path string) *Dir { return &Dir{patience: patience{what: "store", path: path}} }
 
 // open returns the root of the store, or an error if it is not there.
 func (d *Dir) open(write bool) (*os.Root, error) {
@@ -81,13 +81,18 @@ func (d *Dir) prepare(root *os.Root, write bool) error {
 }
 
 // sweepAll removes all unfinished files. It is for a store whose only writer is the caller, who must not be writing.
-func (d *Dir) sweepAll() error {
-	root, err := d.open(true)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return sweep(root, math.MinInt64) // even those from the future
+func (d *Dir) sweepAll(ctx context.Context) error {
+	ctx, cancel := Within(ctx, answerTime)
+	defer cancel()
+	_, err := answered(ctx, &d.patience, func() (struct{}, error) {
+		root, err := d.open(true)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer root.Close()
+		return struct{}{}, sweep(root, math.MinInt64) // even those from the future
+	})
+	return err
 }
 
 // sweep removes the unfinished files that are older than age.

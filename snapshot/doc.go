@@ -16,8 +16,8 @@
 //     pages of the database, and content.go sums its content. drill.go restores one aside.
 //   - proof.go records what was proven, order.go orders backups, and prune.go decides which are deleted. keeper.go runs
 //     the schedule.
-//   - store.go is the contract of a store, layout.go has the names of its objects, and scan.go and list.go read them.
-//     mark.go knows the newest backup without a listing.
+//   - store.go is the contract of a store, timely.go limits how long one may take, layout.go has the names of its
+//     objects, and scan.go and list.go read them. mark.go knows the newest backup without a listing.
 //
 // # Layout
 //

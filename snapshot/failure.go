@@ -33,12 +33,15 @@ func (f *failure) Unwrap() error { return f.err }
 
 func fail(reason string, err error) error { return &failure{reason, err} }
 
+// errNewer says that this program is too old to read a backup.
+var errNewer = errors.New("a newer holdfast wrote it")
+
 // Damaged reports whether an error of Verify, Fetch or Copy is about the backup itself: what is stored is not what was
 // saved, is incomplete, or was never finished. Other errors say nothing about the backup: it could not be read, there
-// was no room, or no identity decrypts it.
+// was no room, a newer program wrote it, or no identity decrypts it.
 func Damaged(err error) bool {
-	if _, ok := errors.AsType[*problem](err); ok {
-		return true
+	if p, ok := errors.AsType[*problem](err); ok {
+		return !errors.Is(p.error, errNewer)
 	}
 	f, ok := errors.AsType[*failure](err)
 	return ok && f.reason == reasonMismatch && !errors.Is(err, errNoIdentity)

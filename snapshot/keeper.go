@@ -76,13 +76,19 @@ type state struct {
 	leading    time.Time // since when this node leads, or zero
 	known      bool      // its Holdings are as complete as they can be: read or written since this node leads
 	learned    int       // how often its Holdings were learned
+	spooled    []Backup  // the good backups in the spool
 	distrusted string    // the backup in the spool that could not be copied as it is
 	attempted  time.Time
 	logged     string // the last logged reason in a series of failures
 }
 
-// poll is how often a Keeper checks whether it leads and whether a backup is due.
-const poll = time.Second
+const (
+	// poll is how often a Keeper checks whether it leads and whether a backup is due.
+	poll = time.Second
+	// answerTime is how long a store may take for one request of a Keeper, and a disk to make a file. Without a limit, a
+	// store that hangs would also keep backups from the spool.
+	answerTime = time.Minute
+)
 
 // NewKeeper returns a keeper of the backups of one cluster. Validate must accept cfg.
 //
@@ -93,6 +99,10 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 	drill func(ctx context.Context, name string) (Drill, error),
 	lg *zap.Logger, reg prometheus.Registerer) *Keeper {
 	opt.Scratch, opt.Format, opt.Level = cfg.Scratch, cfg.Format, cfg.Compression
+	stores.Main = &Timely{Store: stores.Main, Limit: answerTime}
+	if stores.Spool != nil {
+		stores.Spool = &Timely{Store: stores.Spool, Limit: answerTime}
+	}
 	k := &Keeper{
 		cluster:  cluster,
 		stores:   stores,
@@ -248,8 +258,7 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	}
 }
 
-// begin records that a save is in progress until end is called. If the store hangs, end is never called. The caller has
-// the turn.
+// begin records that a save is in progress until end is called. The caller has the turn.
 func (k *Keeper) begin() (end func()) {
 	set := func(at time.Time) {
 		k.mu.Lock()
@@ -343,7 +352,7 @@ func (k *Keeper) save(ctx context.Context, store Store, progress func(Progress))
 	}
 	meta.Cluster = k.cluster
 	if store == k.stores.Spool {
-		if err := checkRoom(store, tx.Size()); err != nil {
+		if err := checkRoom(ctx, store, tx.Size()); err != nil {
 			return Meta{}, errors.Join(err, tx.Close())
 		}
 	}
@@ -360,12 +369,15 @@ func (k *Keeper) options(progress func(Progress)) Options {
 
 // know records the content of the main store.
 func (k *Keeper) know(h Holdings) {
+	id := k.source.Identity()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.state.remember(&h, id)
 	k.state.told.Holdings, k.state.known = h, true
 	k.state.told.Asked, k.state.told.StoreError = time.Now(), ""
 	k.state.learned++
 	k.series.newest.know(h)
+	k.state.tellSpooled(k.series.spooled)
 }
 
 // saved adds a new backup to the known content of the main store.
@@ -374,6 +386,21 @@ func (k *Keeper) saved(m Meta) {
 	h := k.state.told.Holdings.saved(m)
 	k.mu.Unlock()
 	k.know(h)
+}
+
+// remember compares the store with what this process has seen there. A store that went back in time shows no other
+// sign: its listing and its record of the newest backup agree.
+func (s *state) remember(h *Holdings, id Identity) {
+	most := s.told.Most
+	if most.Name == "" || id.foreign(most) || !most.beyond(h.most) {
+		s.told.Most = h.most
+		return
+	}
+	if h.Doubt == nil {
+		h.Doubt = fmt.Errorf("backup %s (generation %d, revision %d) was in the store, holds more than all that is there, "+
+			"and is gone: look for a store that was set back, or a cache in front of it; if it was deleted, save another one",
+			most.Name, most.Generation, most.Content.Revision)
+	}
 }
 
 // failed records an attempt that made no backup.

@@ -74,6 +74,43 @@ func TestOutdatedListing(t *testing.T) {
 	})
 }
 
+// A store that went back in time, with its record of the newest backup, is noticed by a keeper that had seen more there, until a
+// backup holds more again.
+func TestStoreSetBack(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		b.pass(t, time.Minute, 1)
+		b.member.db.Put("a", "1")
+		b.pass(t, 15*time.Minute, 2)
+		b.member.leader.Store(false)
+		all := backups(t, b.store)
+		first, last := all[0], all[1]
+		must(t, snapshot.Delete(t.Context(), b.store, last.Name))
+		text, err := snapshot.EncodeMeta(first.Meta)
+		must(t, err)
+		put(t, b.store, newestMark, string(text))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		s := b.Status()
+		if s.Newest.Name != first.Name || s.Most.Name != last.Name || s.Doubt == nil ||
+			!strings.Contains(s.Doubt.Error(), last.Name+" (generation 3, revision 7) was in the store") {
+			t.Errorf("status: the newest is %q, %q held most, doubt %v", s.Newest.Name, s.Most.Name, s.Doubt)
+		}
+		next, err := b.Save(t.Context(), nil)
+		must(t, err)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if s := b.Status(); s.Most.Name != next.Name || s.Doubt != nil {
+			t.Errorf("after another one: %q held most, doubt %v", s.Most.Name, s.Doubt)
+		}
+		b.start(t)
+		time.Sleep(2 * time.Second)
+		if s := b.Status(); s.Most.Name != next.Name || s.Doubt != nil {
+			t.Errorf("after a restart: %q held most, doubt %v", s.Most.Name, s.Doubt)
+		}
+	})
+}
+
 // The mark names the newest backup by content, and not by who saved last. It goes with the backup, and another
 // cluster's or one that cannot be read is replaced.
 func TestNewestMark(t *testing.T) {

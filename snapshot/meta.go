@@ -97,7 +97,7 @@ func decodeMeta(b []byte) (Meta, error) {
 		return Meta{}, fmt.Errorf("decode sidecar: %w", err)
 	}
 	if file.Version > 1 {
-		return Meta{}, fmt.Errorf("decode sidecar: a newer holdfast wrote it: version %d, this one knows 1", file.Version)
+		return Meta{}, fmt.Errorf("decode sidecar: %w: version %d, this one knows 1", errNewer, file.Version)
 	}
 	if file.Version != 1 {
 		return Meta{}, fmt.Errorf("decode sidecar: want version 1, got %d", file.Version)

@@ -10,6 +10,8 @@ import (
 var mutants = []mutanttest.Mutant{
 	{Name: "the listing is all there is", File: "scan.go", Old: `		if there {`, New: `		if there && false {`,
 		Test: "TestPruneAsksForWhatIsNotListed", Says: "backups are left"},
+	{Name: "a deletion is believed", File: "prune.go", Old: `err == nil && there {`, New: `err == nil && there && false {`,
+		Test: "TestDeletionThatWasNotDone", Says: "delete: got <nil>"},
 	{Name: "the listing shows every pin", File: "prune.go", Old: `	if pinned {`, New: `	if pinned && now.has(pinObject) {`,
 		Test: "TestPruneAsksForWhatIsNotListed", Says: "without holdfast.pin.json in the listing"},
 	{Name: "what does not tell holds nothing", File: "order.go", Old: `b.Problem != "" && !b.told()`, New: `b.Problem == "never" && !b.told()`,
@@ -28,6 +30,8 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestOutdatedListing", Says: "held most"},
 	{Name: "the last one saved is the newest", File: "mark.go", Old: `m.compare(known) <= 0`, New: `m.Name == known.Name`,
 		Test: "TestNewestMark", Says: "a leader of an older generation"},
+	{Name: "a store never goes back in time", File: "keeper.go", Old: `!most.beyond(h.most)`, New: `most.Name != ""`,
+		Test: "TestStoreSetBack", Says: "doubt <nil>"},
 	{Name: "the mark is listed", File: "manager.go", Old: `	if created {`, New: `	if created && len(c.entries) > 0 {`,
 		Test: "TestManagedAsksForTheMark", Says: "got \"\""},
 }

@@ -30,6 +30,11 @@ func (m Meta) compare(n Meta) int {
 	)
 }
 
+// beyond reports whether a backup holds more than another one of its lineage.
+func (m Meta) beyond(n Meta) bool {
+	return cmp.Or(cmp.Compare(m.Generation, n.Generation), cmp.Compare(m.Content.Revision, n.Content.Revision)) > 0
+}
+
 // byTime orders backups by the time at which they were made, oldest first, then by name.
 func byTime(a, b Meta) int {
 	return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
@@ -86,6 +91,19 @@ func AsSaved(backups []Backup) []Backup {
 		}
 	}
 	return backups
+}
+
+// Most returns the backup that holds most, by generation and revision, of those that can be ordered. It shows what the
+// cluster once held, whether or not the backup is still good.
+func Most(backups []Backup, now time.Time) (Backup, bool) {
+	backups = AsSaved(backups)
+	for i := range backups {
+		backups[i].Failed = nil
+	}
+	if most, ok := Newest(backups, now); ok && most.Ordered() {
+		return most, true
+	}
+	return Backup{}, false
 }
 
 // Doubt returns an error if a backup with a Problem may hold more than the one that [Newest] returns: its sidecar is
@@ -178,6 +196,8 @@ type Holdings struct {
 	Skipped []Backup
 	// Doubt is the error of [Doubt], nil if there is none.
 	Doubt error
+	// most is the backup that holds most of those that can be ordered, whether or not it is still good.
+	most Meta
 	// made is the last backup made so far, from which the schedule counts. A backup from the future, of a node whose clock
 	// is ahead, must not delay the schedule of nodes whose clocks are right.
 	made Meta
@@ -196,6 +216,8 @@ func hold(ctx context.Context, store Store, id Identity, now time.Time) (Holding
 // holdingsOf is hold for a listing.
 func holdingsOf(backups []Backup, now time.Time) (h Holdings) {
 	h.Doubt = Doubt(backups, now)
+	most, _ := Most(backups, now)
+	h.most = most.Meta
 	backups = slices.DeleteFunc(slices.Clone(backups),
 		func(b Backup) bool { return b.Foreign || b.Legacy || b.Problem != "" || b.Verified.IsZero() })
 	slices.SortStableFunc(backups, func(a, b Backup) int { return byTime(a.Meta, b.Meta) })
@@ -219,6 +241,9 @@ func holdingsOf(backups []Backup, now time.Time) (h Holdings) {
 func (h Holdings) saved(m Meta) Holdings {
 	if h.Newest.Name == "" || m.compare(h.Newest) > 0 {
 		h.Newest = m
+	}
+	if m.Generation > 0 && !h.most.beyond(m) {
+		h.most = m
 	}
 	h.Skipped = slices.DeleteFunc(slices.Clone(h.Skipped), func(b Backup) bool { return b.compare(m) < 0 })
 	h.made = m

@@ -224,8 +224,10 @@ func remove(ctx context.Context, store Store, name string) error {
 }
 
 // remove deletes the objects of a backup in the order of removal, and only objects that exist: in a versioned bucket,
-// deleting what does not exist would leave a delete marker.
+// deleting what does not exist would leave a delete marker. Then it asks for the last one, because the answer to a
+// deletion has no content that shows who gave it.
 func (e entry) remove(ctx context.Context, store Store) error {
+	last := ""
 	for _, file := range removal {
 		if !e.has(file) {
 			continue
@@ -233,6 +235,18 @@ func (e entry) remove(ctx context.Context, store Store) error {
 		if err := store.Delete(ctx, object(e.name, file)); err != nil {
 			return fmt.Errorf("delete backup %s: %w", e.name, err)
 		}
+		last = file
+	}
+	if last == "" {
+		return nil
+	}
+	there, err := Exists(ctx, store, object(e.name, last))
+	if err == nil && there {
+		err = fmt.Errorf("the store says that it deleted %s, and still has it: look for a proxy in front of the store, or a "+
+			"retention that it does not report", object(e.name, last))
+	}
+	if err != nil {
+		return fmt.Errorf("delete backup %s: %w", e.name, err)
 	}
 	return nil
 }

@@ -103,6 +103,28 @@ func TestPruneStoreAhead(t *testing.T) {
 	}
 }
 
+// believed is a store that says of each deletion that it was done, and does nothing.
+type believed struct{ snapshot.Store }
+
+func (believed) Delete(context.Context, string) error { return nil }
+
+// TestDeletionThatWasNotDone checks that the answer to a deletion is not believed.
+func TestDeletionThatWasNotDone(t *testing.T) {
+	store := believed{snapshot.NewDir(t.TempDir())}
+	var all []snapshot.Meta
+	for i := range 3 {
+		all = append(all, forge(t, store, forged(midday.Add(time.Duration(i)*time.Minute), "x"), "x"))
+	}
+	got, err := snapshot.Prune(t.Context(), store, ours, snapshot.Keep{Newest: 1}, time.Now(), false)
+	if err != nil || len(got.Refused) != 2 || !strings.Contains(got.Kept[all[0].Name], "and still has it") {
+		t.Errorf("prune: got %+v, %v", got, err)
+	}
+	err = snapshot.Delete(t.Context(), store, all[0].Name)
+	if err == nil || !strings.Contains(err.Error(), all[0].Name+"/holdfast.begin.json, and still has it") {
+		t.Errorf("delete: got %v", err)
+	}
+}
+
 // TestPruneRefused checks that a failed deletion stops nothing else, and is reported.
 func TestPruneRefused(t *testing.T) {
 	store := &observed{Store: snapshot.NewDir(t.TempDir())}

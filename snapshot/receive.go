@@ -12,7 +12,7 @@ import (
 // Receive reads a database from a stream of etcd's Snapshot call, which ends with its SHA-256, into a scratch file, and
 // opens it to be saved. A truncated stream is an error. The caller closes the result.
 func Receive(ctx context.Context, stream io.Reader, opt Options) (_ Tx, err error) {
-	file, err := newScratch(opt.Scratch)
+	file, err := newScratch(ctx, opt.Scratch)
 	if err != nil {
 		return nil, err
 	}

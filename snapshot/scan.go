@@ -15,7 +15,8 @@ import (
 const (
 	// AbandonedAfter is the age at which a save or a copy without further writes counts as dead, and at which an
 	// unfinished file in a directory, or an unfinished upload to a bucket, counts as abandoned. What it left is then
-	// removed. Save gives up after a minute without progress, so a day leaves room for clocks that disagree.
+	// removed. A save or a copy gives up after ten minutes without progress ([Timely]), so a day leaves room for clocks
+	// that disagree.
 	AbandonedAfter = 24 * time.Hour
 	// readers is how many small objects are read at once. On S3 the few hundred sidecars of a year then take a second or
 	// two.

@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,17 +28,24 @@ type target struct {
 }
 
 // newScratch makes a temporary file without a name, so that nothing is left of it when this process ends.
-func newScratch(dir string) (*target, error) {
-	f, err := os.CreateTemp(dir, "holdfast-verify-")
+func newScratch(ctx context.Context, dir string) (*target, error) {
+	ctx, cancel := Within(ctx, answerTime)
+	defer cancel()
+	f, err := answered(ctx, &patience{what: "disk of", path: cmp.Or(dir, os.TempDir())}, func() (*os.File, error) {
+		f, err := os.CreateTemp(dir, "holdfast-verify-")
+		if err != nil {
+			return nil, err
+		}
+		if err := os.Remove(f.Name()); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return f, nil
+	})
 	if err != nil {
 		return nil, fail(reasonScratch, fmt.Errorf("create scratch file: %w", err))
 	}
-	t := &target{File: f, path: "scratch file " + f.Name(), advice: "set snapshot.scratch to a directory with more room"}
-	if err := os.Remove(f.Name()); err != nil {
-		f.Close()
-		return nil, t.explain(err)
-	}
-	return t, nil
+	return &target{File: f, path: "scratch file " + f.Name(),
+		advice: "set snapshot.scratch to a directory with more room"}, nil
 }
 
 // newTarget makes a new file at path.

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 )
@@ -79,8 +80,8 @@ func (k *Keeper) cleanSpool(ctx context.Context) {
 // nobody else writes there. Pinned backups, and those of another cluster or etcd-manager, stay. The caller has the
 // turn.
 func tidy(ctx context.Context, spool Store, id Identity) error {
-	if d, ok := spool.(*Dir); ok {
-		if err := d.sweepAll(); err != nil {
+	if d := directoryOf(spool); d != nil {
+		if err := d.sweepAll(ctx); err != nil {
 			return fmt.Errorf("remove what a killed save left: %w", err)
 		}
 	}
@@ -100,7 +101,16 @@ func tidy(ctx context.Context, spool Store, id Identity) error {
 	return nil
 }
 
-// countSpooled updates what waits in the spool.
+// directoryOf returns the directory that is the spool, or nil.
+func directoryOf(spool Store) *Dir {
+	if limited, ok := spool.(*Timely); ok {
+		spool = limited.Store
+	}
+	d, _ := spool.(*Dir)
+	return d
+}
+
+// countSpooled updates what is in the spool.
 func (k *Keeper) countSpooled(ctx context.Context) {
 	backups, err := List(ctx, k.stores.Spool, k.source.Identity())
 	if err != nil {
@@ -108,22 +118,35 @@ func (k *Keeper) countSpooled(ctx context.Context) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var names []string
-	for _, b := range backups {
-		if b.own() && (k.state.told.Newest.Name == "" || b.compare(k.state.told.Newest) > 0) {
-			names = append(names, b.Name)
+	k.state.spooled = slices.DeleteFunc(backups, func(b Backup) bool { return !b.own() })
+	k.state.tellSpooled(k.series.spooled)
+}
+
+// tellSpooled updates which backups in the spool wait: those that are newer than the store's.
+func (s *state) tellSpooled(count prometheus.Gauge) {
+	s.told.Spooled = nil
+	for _, b := range s.spooled {
+		if s.told.Newest.Name == "" || b.compare(s.told.Newest) > 0 {
+			s.told.Spooled = append(s.told.Spooled, b.Name)
 		}
 	}
-	k.state.told.Spooled = names
-	k.series.spooled.Set(float64(len(names)))
+	count.Set(float64(len(s.told.Spooled)))
 }
 
 // checkRoom returns an error unless a database of size bytes would fit into the spool. A backup is smaller. But the
 // spool may share its disk with the member, and a member without room to write is worse than a missed backup.
-func checkRoom(spool Store, size int64) error {
-	d, ok := spool.(*Dir)
-	var free unix.Statfs_t
-	if !ok || unix.Statfs(d.path, &free) != nil { // the write reports it better
+func checkRoom(ctx context.Context, spool Store, size int64) error {
+	d := directoryOf(spool)
+	if d == nil {
+		return nil
+	}
+	ctx, cancel := Within(ctx, answerTime)
+	defer cancel()
+	free, err := answered(ctx, &d.patience, func() (free unix.Statfs_t, err error) {
+		err = unix.Statfs(d.path, &free)
+		return free, err
+	})
+	if err != nil { // the write reports it better
 		return nil
 	}
 	if have := int64(free.Bavail) * int64(free.Bsize); have < size {

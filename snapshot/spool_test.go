@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast/snapshot"
@@ -70,6 +71,75 @@ func TestKeeperSpoolStoreOff(t *testing.T) {
 		if b.Status().Newest.Name == waiting && b.member.began.Load() != 13 {
 			t.Error("what had waited was copied, and yet a transaction was begun")
 		}
+	}, withSpool)
+}
+
+// TestKeeperSpoolStoreHangs lets the store hang, before a save or in the middle of one. Backups are still made in the
+// spool, and the newest gets into the store when that answers.
+func TestKeeperSpoolStoreHangs(t *testing.T) {
+	for name, after := range map[string]time.Duration{"before a save": time.Minute, "during one": 0} {
+		keeper(t, func(t *testing.T, b *bench) {
+			release := make(chan struct{})
+			if after == 0 {
+				b.spooled().placed = func() { b.store.hangs.Store(&release) }
+			}
+			b.member.leader.Store(true)
+			time.Sleep(after + time.Second)
+			b.store.hangs.Store(&release)
+			time.Sleep(40 * time.Minute)
+			synctest.Wait()
+			s := b.Status()
+			if s.Failures == 0 || len(s.Spooled) != 2 {
+				t.Fatalf("%s: want failures, and two backups in the spool, got %+v", name, s)
+			}
+			b.store.hangs.Store(nil)
+			close(release)
+			time.Sleep(time.Until(s.Due) + 5*time.Second)
+			synctest.Wait()
+			if s := b.Status(); s.Failures != 0 || len(s.Spooled) != 0 || time.Since(s.Newest.Created) > 16*time.Minute {
+				t.Errorf("%s: with the store back: got %+v", name, s)
+			}
+		}, withSpool)
+	}
+}
+
+// TestKeeperSpoolHangs lets the disk of the spool hang: the backup fails, and the error names the spool.
+func TestKeeperSpoolHangs(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		b.pass(t, time.Minute, 1)
+		release := make(chan struct{})
+		b.spooled().hangs.Store(&release)
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		s := b.Status()
+		if s.Failures == 0 || !strings.HasPrefix(s.LastError, "spool: ") ||
+			!strings.HasSuffix(s.LastError, "no answer within 1m0s") {
+			t.Errorf("status: got %+v", s)
+		}
+		b.spooled().hangs.Store(nil)
+		close(release)
+		b.pass(t, 16*time.Minute, 2)
+	}, withSpool)
+}
+
+// TestKeeperSpoolAfterRestart restarts a node that no longer leads, while the store is slow to answer. When it has
+// answered, the node does not say that its backup, which is in the store, waits.
+func TestKeeperSpoolAfterRestart(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		b.pass(t, time.Minute, 1)
+		b.member.leader.Store(false)
+		release := make(chan struct{})
+		b.store.hangs.Store(&release)
+		b.start(t)
+		time.Sleep(2 * time.Second)
+		close(release)
+		synctest.Wait()
+		if s := b.Status(); s.Count != 1 || len(s.Spooled) != 0 {
+			t.Errorf("status: want one backup in the store and none that waits, got %+v", s)
+		}
+		b.wantSeries(t, map[string]float64{"spooled": 0})
 	}, withSpool)
 }
 
@@ -184,9 +254,10 @@ func TestKeeperSpoolDamaged(t *testing.T) {
 
 func TestCheckRoom(t *testing.T) {
 	spool := snapshot.NewDir(t.TempDir())
-	must(t, snapshot.CheckRoom(spool, 1))
-	if err := snapshot.CheckRoom(spool, 1<<60); err == nil || !strings.Contains(err.Error(), "a backup may need 1152921504606846976") {
+	must(t, snapshot.CheckRoom(t.Context(), spool, 1))
+	err := snapshot.CheckRoom(t.Context(), spool, 1<<60)
+	if err == nil || !strings.Contains(err.Error(), "a backup may need 1152921504606846976") {
 		t.Errorf("a database larger than the disk: want an error, got %v", err)
 	}
-	must(t, snapshot.CheckRoom(snapshot.NewDir("/does/not/exist"), 1<<60)) // the save will report it
+	must(t, snapshot.CheckRoom(t.Context(), snapshot.NewDir("/does/not/exist"), 1<<60)) // the save will report it
 }

@@ -40,7 +40,7 @@ func Verify(ctx context.Context, store Store, name string, opt Options) (v Verif
 
 // verify does the work of Verify for a sidecar that may not be stored yet.
 func verify(ctx context.Context, store Store, meta Meta, opt Options) (v Verification, err error) {
-	scratch, err := newScratch(opt.Scratch)
+	scratch, err := newScratch(ctx, opt.Scratch)
 	if err == nil {
 		defer scratch.Close()
 		opt.Rate = 0 // what is read back is not sent, and the scratch file is written to stay in memory

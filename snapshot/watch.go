@@ -35,8 +35,10 @@ func (k *Keeper) watch(ctx context.Context) {
 
 // Within limits a look at a store. The error that it then causes says how long nobody answered.
 func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+	return context.WithTimeoutCause(ctx, limit, unanswered(limit))
 }
+
+func unanswered(limit time.Duration) error { return fmt.Errorf("no answer within %s", limit) }
 
 // lookAtStore reads the main store. told has the bad backups that were already logged.
 func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]bool) {

@@ -1,16 +1,19 @@
 package backups
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
 	"holdfast/cmd/show"
+	"holdfast/durable"
 	"holdfast/embedded/generations"
 	"holdfast/snapshot"
 )
@@ -32,30 +35,54 @@ func OpenStore(ctx context.Context, cfg config.Config, said io.Writer) (snapshot
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", cfg.Snapshot.Store, err)
 	}
-	return &patient{Store: store, at: cfg.Snapshot.Store, said: said}, nil
+	return timely(store, cfg.Snapshot.Store, said), nil
+}
+
+// patience is how long a store may take to answer a command's request.
+const patience = 30 * time.Second
+
+// timely limits each request to a store. The first time that the store takes long, it says on said which one it is; at
+// is the store as it is configured.
+func timely(store snapshot.Store, at string, said io.Writer) *snapshot.Timely {
+	return &snapshot.Timely{Store: store, Limit: patience, Slow: sync.OnceFunc(func() {
+		fmt.Fprintf(said, "waiting for the store %s, which has not answered for %s; Ctrl-C ends the command\n", at,
+			snapshot.Silence)
+	})}
 }
 
 // Open opens the store and the spool of the configuration. It ignores a spool or a scratch directory that does not
 // exist, because a machine without a node has none. by names the caller in recorded results; said is standard error.
 func Open(ctx context.Context, cfg config.Config, by string, said io.Writer) (*Backups, error) {
-	there := func(dir string) bool {
-		_, err := os.Stat(dir)
-		return dir != "" && !errors.Is(err, os.ErrNotExist)
-	}
 	store, err := OpenStore(ctx, cfg, said)
 	if err != nil {
 		return nil, err
 	}
 	b := &Backups{Config: cfg, Store: store, said: said}
-	if there(cfg.Snapshot.Spool) {
-		b.spool = &patient{Store: node.OpenSpool(cfg), at: cfg.Snapshot.Spool, said: said}
+	if exists, _ := there(cfg.Snapshot.Spool); exists {
+		b.spool = timely(node.OpenSpool(cfg), cfg.Snapshot.Spool, said)
 	}
 	b.opt, b.optErr = node.BackupOptions(cfg)
 	b.opt.By = by
-	if !there(cfg.Snapshot.Scratch) {
+	switch exists, answers := there(cfg.Snapshot.Scratch); {
+	case !answers:
+		b.optErr = cmp.Or(b.optErr, fmt.Errorf("snapshot.scratch: %s has not answered for %s: make the disk answer, or set "+
+			"another directory", cfg.Snapshot.Scratch, snapshot.Silence))
+	case !exists:
 		b.opt.Scratch = "" // the system's temporary directory
 	}
 	return b, nil
+}
+
+// there reports whether a directory exists, and whether its disk answers. One whose disk does not answer exists.
+func there(dir string) (exists, answers bool) {
+	if dir == "" {
+		return false, true
+	}
+	missing, answers := durable.Soon(snapshot.Silence, func() bool {
+		_, err := os.Stat(dir)
+		return errors.Is(err, os.ErrNotExist)
+	})
+	return !missing, answers
 }
 
 // identity returns the identity of the cluster's own backups in the store.

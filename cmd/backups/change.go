@@ -25,7 +25,7 @@ func (b *Backups) At(ctx context.Context, store string) (*Backups, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", store, err)
 	}
-	other.Store = &patient{Store: opened, at: store, said: b.said}
+	other.Store = timely(opened, store, b.said)
 	return &other, nil
 }
 

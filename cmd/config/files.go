@@ -63,13 +63,15 @@ func checkOwnFiles(cfg Config, file string) error {
 	}
 	_, root := cfg.VolumeDirectory()
 	c.apart(func(c *fileCheck) { c.volumes(root) }) // there may be a mount of a dead device
-	for _, key := range []string{"snapshot.spool", "snapshot.scratch", "control.socket"} {
-		if values[key] != "" {
-			c.way(key, values[key])
-		}
-	}
+	c.way("control.socket", values["control.socket"])
+	backups := []string{"snapshot.spool", "snapshot.scratch"}
 	if !cfg.Snapshot.InBucket() {
-		c.apart(func(c *fileCheck) { c.way("snapshot.store", values["snapshot.store"]) })
+		backups = append(backups, "snapshot.store")
+	}
+	for _, key := range backups {
+		if values[key] != "" {
+			c.apart(func(c *fileCheck) { c.way(key, values[key]) })
+		}
 	}
 	if file != "" {
 		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&othersWrite != 0 {
@@ -148,8 +150,10 @@ const answers = 3 * time.Second
 // apart runs a check of paths that may hang. It finds nothing if that takes longer than answers.
 func (c *fileCheck) apart(look func(c *fileCheck)) {
 	own := &fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
-	errs, _ := durable.Soon(answers, func() []error { look(own); return own.errs })
-	c.errs = append(c.errs, errs...)
+	_, ok := durable.Soon(answers, func() bool { look(own); return true })
+	if ok {
+		c.errs, c.looked = append(c.errs, own.errs...), own.looked
+	}
 }
 
 // VolumeDirectory returns the directory that contains the volumes or their mounts, or that is the volume, with its key.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"holdfast/volume/device/devicetest"
 )
 
 // hold makes a directory that a node could have left behind, and the configuration for it.
@@ -183,4 +185,31 @@ func TestStoreThatHangsIsNotLookedAt(t *testing.T) {
 			t.Errorf("of one that answers: got %v", c.errs)
 		}
 	})
+}
+
+// A directory of backups that hangs, even that of the spool, does not keep a node from starting. What is elsewhere is
+// found all the same.
+func TestNodeStartsBesideADeadDirectory(t *testing.T) {
+	t.Parallel()
+	dead := devicetest.Dead(t)
+	for _, key := range []string{"snapshot.spool", "snapshot.scratch", "snapshot.store"} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			dir, cfg := hold(t)
+			cfg.Snapshot.Spool, cfg.Snapshot.Scratch = filepath.Join(dir, "spool"), filepath.Join(dir, "scratch")
+			for field, of := range map[*string]string{&cfg.Snapshot.Spool: "snapshot.spool",
+				&cfg.Snapshot.Scratch: "snapshot.scratch", &cfg.Snapshot.Store: "snapshot.store"} {
+				if of == key {
+					*field = filepath.Join(dead, "backups")
+				}
+			}
+			if err := os.Chmod(dir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			err := checkOwnFiles(cfg, "")
+			if err == nil || !strings.Contains(err.Error(), "everyone may replace what is in it") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
 }

@@ -158,20 +158,14 @@ func (b Archive) Newest(ctx context.Context, lineage string) (plan.BackupStand, 
 	if err != nil {
 		return plan.BackupStand{}, err
 	}
-	all = snapshot.AsSaved(all)
-	for i := range all {
-		all[i].Failed = nil
+	found, _ := snapshot.Most(all, time.Now())
+	stand := show.StandOf(found.Meta)
+	if b.keeper != nil { // the store may have less than this node has seen there
+		if seen := show.StandOf(b.keeper.Status().Most); seen.Beyond(stand.Generation, stand.Revision) {
+			return seen, nil
+		}
 	}
-	found, ok := snapshot.Newest(all, time.Now())
-	if !ok || !found.Ordered() {
-		return plan.BackupStand{}, nil
-	}
-	return StandOf(found), nil
-}
-
-// StandOf returns the generation and the revision of a backup.
-func StandOf(b snapshot.Backup) plan.BackupStand {
-	return plan.BackupStand{Name: b.Name, Generation: b.Generation, Revision: b.Content.Revision}
+	return stand, nil
 }
 
 func (b Archive) telling(progress func(coordinator.Progress)) snapshot.Options {

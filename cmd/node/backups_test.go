@@ -84,3 +84,21 @@ func TestNewestBackupThatDoesNotTell(t *testing.T) {
 		t.Errorf("the latest, unasked: got %v", err)
 	}
 }
+
+// A node whose store went back in time remembers what it has seen there.
+func TestNewestBackupOfAStoreThatWentBack(t *testing.T) {
+	dir := t.TempDir()
+	a := Archive{Store: snapshot.NewDir(dir), Cluster: "main"}
+	a.keeper = snapshottest.NewKeeper(t, a.Store, snapshottest.NewDB(t),
+		snapshot.Meta{Cluster: "main", Lineage: "l", Generation: 2})
+	saved, err := a.keeper.Save(t.Context(), nil)
+	if err == nil {
+		err = errors.Join(os.RemoveAll(filepath.Join(dir, saved.Name)), os.RemoveAll(filepath.Join(dir, "holdfast")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Newest(t.Context(), "l"); err != nil || got.Name != saved.Name || got.Generation != 2 {
+		t.Errorf("got %+v, %v, want %s", got, err, saved.Name)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/cmd/node"
 	"holdfast/cmd/show"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
@@ -33,7 +32,8 @@ type recovery struct {
 	NoBackup  string           `json:"noBackup,omitempty"` // why the newest backup is not known
 	More      string           `json:"holdsMore,omitempty"`
 
-	despite string // --despite-backup
+	despite string           // --despite-backup
+	seen    plan.BackupStand // the backup that held most of all that the nodes have seen
 }
 
 // complete adds the revisions from the status.
@@ -42,6 +42,9 @@ func (s *recovery) complete(v view) {
 	for _, n := range v.Nodes {
 		if n.Volume != nil && n.Etcd != nil {
 			s.Revisions[n.Volume.Slot] = n.Etcd.Revision
+		}
+		if b := n.Backup; b != nil && b.Most != nil && b.Most.Beyond(s.seen.Generation, s.seen.Revision) {
+			s.seen = *b.Most
 		}
 	}
 }
@@ -64,6 +67,9 @@ func (s *recovery) weigh(ctx context.Context, store snapshot.Store) {
 	if most, ok := snapshot.Newest(snapshot.AsSaved(all), now); err == nil && ok && most.Ordered() && s.beyond(most) {
 		err = snapshot.Doubt(all, now)
 	}
+	if err == nil {
+		err = s.missing(all, now)
+	}
 	if err != nil {
 		s.NoBackup = err.Error()
 	} else if newest, ok := snapshot.Newest(all, now); ok {
@@ -72,9 +78,21 @@ func (s *recovery) weigh(ctx context.Context, store snapshot.Store) {
 	s.compare()
 }
 
+// missing returns an error if a node has seen a backup that holds more than the chosen survivor, and more than all
+// backups here.
+func (s *recovery) missing(all []snapshot.Backup, now time.Time) error {
+	held, _ := snapshot.Most(all, now)
+	here, seen := show.StandOf(held.Meta), s.seen
+	if !seen.Beyond(here.Generation, here.Revision) || !seen.Beyond(s.Record.Generation, s.Revisions[s.Chosen.Slot]) {
+		return nil
+	}
+	return fmt.Errorf("a node has seen backup %s (generation %d, revision %d) in its store, and it is not in this one",
+		seen.Name, seen.Generation, seen.Revision)
+}
+
 // beyond reports whether a backup holds more than the chosen survivor.
 func (s *recovery) beyond(b snapshot.Backup) bool {
-	return node.StandOf(b).Beyond(s.Record.Generation, s.Revisions[s.Chosen.Slot])
+	return show.StandOf(b.Meta).Beyond(s.Record.Generation, s.Revisions[s.Chosen.Slot])
 }
 
 // compare sets More. It stays empty if there is no backup, or the backup has no generation.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 	"holdfast/snapshot/snapshottest"
@@ -130,6 +131,32 @@ func TestRecoverBehindAnOutdatedListing(t *testing.T) {
 		s.Revisions["c"] = saved.Content.Revision - behind
 		if s.weigh(t.Context(), outdated{dir}); s.More != want || (s.poorer("c") != nil) != (want != "") {
 			t.Errorf("%d revisions behind: got %q, %s, %v", behind, s.More, s.NoBackup, s.poorer("c"))
+		}
+	}
+}
+
+// A store that lacks what a node has seen in one does not hide it either. What a node has seen and is here, or holds no
+// more than the survivor, does not matter.
+func TestRecoverFromAStoreThatWentBack(t *testing.T) {
+	dir := snapshot.NewDir(t.TempDir())
+	saved := snapshottest.Keep(t, dir, snapshottest.NewDB(t), snapshot.Meta{Cluster: "main", Generation: 2})
+	for name, tc := range map[string]struct {
+		seen int64
+		want string
+	}{
+		"more than the survivor": {8, moreUnknown},
+		"no more":                {7, moreSurvivor},
+		"what is here":           {saved.Content.Revision, moreSurvivor},
+	} {
+		s := survivorOf(nil)
+		s.complete(view{&health.ClusterStatus{Nodes: []health.NodeStatus{
+			{Backup: &health.BackupStatus{}},
+			{Backup: &health.BackupStatus{Most: &plan.BackupStand{Name: "b9", Generation: 2, Revision: tc.seen}}},
+		}}})
+		s.Revisions["c"] = 7
+		if s.weigh(t.Context(), dir); s.More != tc.want || (s.poorer("c") != nil) != (tc.want == moreUnknown) ||
+			tc.want == moreUnknown && !strings.Contains(s.NoBackup, "backup b9 (generation 2, revision 8)") {
+			t.Errorf("%s: got %q, %s, %v", name, s.More, s.NoBackup, s.poorer("c"))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
 
@@ -211,6 +212,10 @@ func BackupStatus(k snapshot.Status) *health.BackupStatus {
 	if len(k.Skipped) > 0 {
 		b.Skipped = k.Skipped[0].Name
 	}
+	if k.Most.Name != "" {
+		most := StandOf(k.Most)
+		b.Most = &most
+	}
 	if n := k.Newest; n.Name != "" {
 		b.Name, b.Time, b.Verified, b.Generation = n.Name, &n.Created, &n.Verified, n.Generation
 		b.Revision, b.Database, b.Size = n.Content.Revision, n.Content.Size, n.Stored.Size
@@ -226,6 +231,11 @@ func BackupStatus(k snapshot.Status) *health.BackupStatus {
 		b.Prune = &health.PruneStatus{Time: p.Last, Kept: p.Kept, Error: p.Error}
 	}
 	return b
+}
+
+// StandOf returns the generation and the revision of a backup.
+func StandOf(m snapshot.Meta) plan.BackupStand {
+	return plan.BackupStand{Name: m.Name, Generation: m.Generation, Revision: m.Content.Revision}
 }
 
 // ifTime returns nil for the zero time.

@@ -144,6 +144,8 @@ type BackupStatus struct {
 	// Doubt names a backup that may hold more than Name, and that nobody can use as it is; "" if there is none. Nothing
 	// is restored or recovered without an operator because of it.
 	Doubt string `json:"doubt,omitempty"`
+	// Most is the backup that held most of all that this node has seen in the store since it started.
+	Most *plan.BackupStand `json:"most,omitempty"`
 
 	Name     string     `json:"name,omitempty"`
 	Time     *time.Time `json:"time,omitempty"`     // of the newest good backup in the store, by generation and revision

@@ -169,7 +169,8 @@ var (
 		"`holdfast snapshot save` makes a newer one; `holdfast snapshot verify NAME` and `holdfast snapshot drill NAME` "+
 			"prove this one again.")
 	BackupDoubt = local("backup-in-doubt", areaBackups, Warning,
-		"`holdfast snapshot verify NAME` proves it again; if it is damaged for good, `holdfast snapshot delete NAME`.")
+		"`holdfast snapshot verify NAME` proves it again; if it is damaged for good, `holdfast snapshot delete NAME`; if it "+
+			"is gone for good, `holdfast snapshot save`.")
 	BackupBroken = wide("backup-damaged", areaBackups, Warning,
 		"`holdfast snapshot verify NAME` proves one; delete what cannot be used.")
 	BackupUnproven = wide("backup-proof-unknown", areaBackups, Warning,

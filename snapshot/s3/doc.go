@@ -21,7 +21,8 @@
 //   - Nothing waits forever: in any phase, a connection on which no byte moves for a minute is an error, and so is an
 //     answer of which neither 64 KiB nor the end comes within five minutes.
 //   - A success counts only if the answer has what S3 always sends with it. A web page is no empty listing, and no
-//     write that was made. A deletion is believed, because its answer is empty.
+//     write that was made. A deletion is believed, because its answer is empty: package snapshot asks for the object
+//     then.
 //   - A failed Put aborts its upload. holdfast's uploads that still remain, after a crash or because a part arrived
 //     after the abort, are aborted a day later, by the service's clock, before the next large Put.
 //   - Versions of objects are never deleted and retention is never bypassed. In a versioned bucket Delete leaves a

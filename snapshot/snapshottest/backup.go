@@ -23,15 +23,19 @@ func Backup(name string, created time.Time) snapshot.Backup {
 // Keep saves a database as a node does: as a backup of the cluster, lineage and generation of m.
 func Keep(t testing.TB, store snapshot.Store, db *DB, m snapshot.Meta) snapshot.Meta {
 	t.Helper()
-	cfg := snapshot.Default()
-	cfg.Scratch = t.TempDir()
-	k := snapshot.NewKeeper(cfg, m.Cluster, snapshot.Stores{Main: store}, source{db, m}, snapshot.Options{}, nil,
-		zap.NewNop(), prometheus.NewRegistry())
-	saved, err := k.Save(t.Context(), nil)
+	saved, err := NewKeeper(t, store, db, m).Save(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return saved
+}
+
+// NewKeeper returns the keeper of a node that leads and serves db; m is what its backups are of.
+func NewKeeper(t testing.TB, store snapshot.Store, db *DB, m snapshot.Meta) *snapshot.Keeper {
+	cfg := snapshot.Default()
+	cfg.Scratch = t.TempDir()
+	return snapshot.NewKeeper(cfg, m.Cluster, snapshot.Stores{Main: store}, source{db, m}, snapshot.Options{}, nil,
+		zap.NewNop(), prometheus.NewRegistry())
 }
 
 // source is a member that serves db.
