@@ -3,7 +3,6 @@ package gossip
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -50,12 +49,12 @@ func (m *Mesh) Ask(ctx context.Context, node string, question []byte) (body []by
 
 // question puts a question to a process, over a connection of its own.
 func (t *transport) question(ctx context.Context, to memberlist.Address, question []byte) ([]byte, error) {
-	conn, _, err := t.dial(ctx, to, forQuestion, streamTimeout)
+	conn, err := t.dial(ctx, to, forQuestion, streamTimeout)
 	if err != nil {
 		return nil, cmp.Or(ctx.Err(), err)
 	}
-	defer conn.NetConn().Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
+	defer conn.cut()
+	defer context.AfterFunc(ctx, conn.cut)()
 	_ = write(conn, framed(encode(ask{question})), askTimeout) // if it fails so does what follows
 	msg, err := readMessage(conn, maxMessage+maxAround)
 	switch reply, ok := msg.(answer); {
@@ -73,7 +72,7 @@ func (t *transport) question(ctx context.Context, to memberlist.Address, questio
 }
 
 // asked answers a question, unless too many are under way. Nobody waits for an answer for longer than askTimeout.
-func (m *Mesh) asked(ctx context.Context, conn *tls.Conn, enter func() error) error {
+func (m *Mesh) asked(ctx context.Context, conn *peerConn, enter func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if err := enter(); err != nil {
@@ -85,7 +84,7 @@ func (m *Mesh) asked(ctx context.Context, conn *tls.Conn, enter func() error) er
 	q, ok := msg.(ask)
 	switch {
 	case err != nil:
-		return m.papers().whyNot(err)
+		return m.papers.whyNot(err)
 	case !ok:
 		return errHeader
 	}
@@ -102,6 +101,6 @@ func (m *Mesh) asked(ctx context.Context, conn *tls.Conn, enter func() error) er
 }
 
 // refuse says why there is no answer.
-func refuse(conn *tls.Conn, why error) {
+func refuse(conn *peerConn, why error) {
 	_ = write(conn, framed(encode(answer{Failed: true, Body: []byte(why.Error())})), streamTimeout)
 }

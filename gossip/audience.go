@@ -3,10 +3,7 @@ package gossip
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -20,18 +17,15 @@ const (
 	writeTime = 10 * time.Second // for one message; a slower observer is dropped, and dials again
 )
 
-var (
-	errCluster = errors.New("it belongs to another cluster")
-	errHello   = errors.New("it does not begin as an observer does")
-)
+var errHello = errors.New("it does not begin as an observer does")
 
-// audience serves the observers that are connected to this node. An observer says hello, and is then told everything
+// audience serves the observers that are connected to this node. An observer says who it is, and is then told everything
 // that the node knows, at once and whenever it changes.
 type audience struct {
 	*prover
 
 	mu    sync.Mutex
-	there map[*tls.Conn]Meta
+	there map[*peerConn]Meta
 	frame []byte          // everything that is known, encoded
 	stale <-chan struct{} // closed when frame is outdated
 }
@@ -45,27 +39,23 @@ func (a *audience) Observers() []Meta {
 
 // serve tells an observer until its connection or this node ends. The error says why the observer is refused, which it
 // is told, too, once it has said who it is.
-func (a *audience) serve(ctx context.Context, conn *tls.Conn, enter func() error) error {
+func (a *audience) serve(ctx context.Context, conn *peerConn, enter func() error) error {
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
 	msg, err := readMessage(conn, maxAround)
-	who, ok := msg.(hello)
+	who, ok := msg.(Meta)
 	switch {
 	case err != nil:
-		return a.papers().whyNot(err)
+		return a.papers.whyNot(err)
 	case !ok:
 		return errHello
-	case who.Label != a.label:
-		err = fmt.Errorf("%w (%q)", errCluster, who.Label)
-	default:
-		err = enter()
 	}
-	if err != nil {
+	if err := enter(); err != nil {
 		refuse(conn, err)
 		return err
 	}
 	_ = conn.SetReadDeadline(time.Time{})
 	a.mu.Lock()
-	a.there[conn] = who.Meta
+	a.there[conn] = who
 	a.mu.Unlock()
 	gone := make(chan struct{})
 	go func() { // an observer sends nothing more, so a read returns only at the end
@@ -76,13 +66,12 @@ func (a *audience) serve(ctx context.Context, conn *tls.Conn, enter func() error
 		a.mu.Lock()
 		delete(a.there, conn)
 		a.mu.Unlock()
-		_ = conn.NetConn().Close()
+		conn.cut()
 		<-gone
 	}()
 
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	checked := time.Now()
 	frame, stale := a.edition()
 	for write(conn, frame, writeTime) == nil {
 		select {
@@ -93,13 +82,10 @@ func (a *audience) serve(ctx context.Context, conn *tls.Conn, enter func() error
 		case <-stale:
 			time.Sleep(gossipInterval) // combine changes that come together
 			frame, stale = a.edition()
-		case now := <-tick.C:
+		case <-tick.C:
 			frame = framed(nil)
-			if now.Sub(checked) >= recheck {
-				if _, err := a.papers().check(conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageClientAuth); err != nil {
-					return err
-				}
-				checked = now
+			if err := conn.verify(); err != nil {
+				return err
 			}
 		}
 	}

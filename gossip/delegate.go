@@ -34,16 +34,13 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) { d.NotifyMsg(b) }
 
 // NotifyMsg takes in one message.
 func (d delegate) NotifyMsg(b []byte) {
-	from, err := Speaker{Role: RoleNode}, error(nil)
-	if d.tls != nil {
-		from, b, err = speakerOf(b)
-	}
+	from, b, err := speakerOf(b)
 	var msg any
 	if err == nil {
 		msg, err = decode(b)
 	}
 	if err != nil {
-		reason := reasonOf(err)
+		reason, _ := reasonOf(err)
 		d.reject(reason, "message/"+reason, fmt.Sprintf("some node: its messages are not understood: %v", err))
 		return
 	}
@@ -59,7 +56,7 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		err = fmt.Errorf("it calls itself %q in its name and %q in its description", n.Name, meta.process())
 	}
 	if err != nil {
-		reason := reasonOf(err)
+		reason, _ := reasonOf(err)
 		d.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
 		return err
 	}

@@ -15,7 +15,7 @@ const (
 	maxUnproven  = 512 // connections that have not said what they are for
 	maxOfOne     = 64  // connections of one node, or of one address
 	maxConns     = 4 * maxNodes
-	maxStrangers = 32  // without TLS: streams from addresses outside the mesh
+	maxStrangers = 32  // with tls.mode off: connections from addresses outside the mesh
 	maxFew       = 8   // of which those of one address
 	maxObservers = 512 // observers; a larger fleet asks a few of them by DNS
 	maxOfAddress = 8   // of which those of one address
@@ -32,10 +32,10 @@ var (
 type doors struct{ unproven, inside, strangers, observers, questions door }
 
 // newDoors has refused hear of the connections that had to yield.
-func newDoors(refused func(from net.Addr, err error)) *doors {
+func newDoors(refused func(from string, err error)) *doors {
 	yield := func(conn net.Conn) {
 		_ = conn.Close()
-		refused(conn.RemoteAddr(), errStreams)
+		refused(conn.RemoteAddr().String(), errStreams)
 	}
 	return &doors{unproven: door{each: maxOfOne / 2, all: maxUnproven, yield: yield},
 		inside:    door{each: maxOfOne, all: maxConns, yield: yield},

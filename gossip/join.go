@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -165,29 +163,15 @@ func (s *seeker) join(ctx context.Context, list *memberlist.Memberlist, targets 
 	}
 }
 
-// unjoined reports why a target could not be joined. A seed that does not answer is not logged: a first node, or a lone
-// one, has only such seeds.
+// unjoined reports why a seed could not be joined, unless it is known what is wrong with its address. That is not
+// logged: a first node, or a lone one, has only seeds that do not answer.
 func (s *seeker) unjoined(t target, err error) {
 	s.lg.Debug("node not joined", zap.Stringer("address", t.at), zap.Error(err))
-	if is, ok := diagnose(err.Error()); ok {
-		from := t.at.Addr().String()
-		s.reject(is.reason, is.reason+"/"+from, fmt.Sprintf("%s: %s", from, is.meaning))
-		return
-	}
 	heard, _ := s.known.addresses() // it may have come to us while we tried
-	if t.seed == "" || heard[t.at] || t.told && !s.known.alone() {
+	if t.seed == "" || heard[t.at] || t.told && !s.known.alone() || s.blamed(t.at.Addr().String()) {
 		return // with other nodes in the mesh, an outdated answer of a source is no problem
 	}
-	text := onlyError(err)
-	switch {
-	case strings.HasSuffix(text, io.EOF.Error()), strings.HasSuffix(text, syscall.ECONNRESET.Error()),
-		strings.HasSuffix(text, syscall.EPIPE.Error()):
-		// A memberlist that does not like our label says nothing and hangs up.
-		s.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, TLS on one "+
-			"side alone, or not holdfast)", t.seed, t.at))
-	default:
-		s.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, text))
-	}
+	s.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, onlyError(err)))
 }
 
 // onlyError takes memberlist's list of one error apart.

@@ -2,10 +2,7 @@ package gossip
 
 import (
 	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -31,10 +28,7 @@ type link struct {
 	to    memberlist.Address
 	queue chan []byte
 
-	// The present connection belongs to carry.
-	conn    *tls.Conn     // nil while there is none
-	gone    chan struct{} // closed when the other side has ended it
-	checked time.Time
+	conn *peerConn // nil while there is none; it belongs to carry
 }
 
 // post queues a packet for a link. What finds no room is lost, as it would be over UDP.
@@ -99,8 +93,6 @@ func (t *transport) carry(l *link) {
 			if t.unused(l) { // nobody answers there who may
 				return
 			}
-		case <-l.gone:
-			l.close()
 		case <-idle.C:
 			if t.unused(l) {
 				return
@@ -115,26 +107,17 @@ func (t *transport) carry(l *link) {
 	}
 }
 
-// write writes a packet, over a new connection if the present one has ended, and reports whether that succeeded.
+// write writes a packet, over a new connection if there is none that is good, and reports whether that succeeded. A
+// connection that the other side has ended takes a packet in vain before that is known.
 func (t *transport) write(l *link, packet []byte) bool {
-	now := time.Now()
-	if l.conn != nil && now.Sub(l.checked) >= recheck {
-		if _, err := t.tls.check(l.conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
-			l.close()
-		}
-		l.checked = now
+	if l.conn != nil && l.conn.verify() != nil {
+		l.close()
 	}
 	if l.conn == nil {
-		conn, err := t.connect(l.to)
-		if err != nil {
-			return false // join reports why
-		}
-		gone := make(chan struct{})
-		l.conn, l.gone, l.checked = conn, gone, now
-		t.work.Go(func() { // nothing comes but the end
-			_, _ = io.Copy(io.Discard, conn)
-			close(gone)
-		})
+		l.conn, _ = t.connect(l.to) // join reports why there is none
+	}
+	if l.conn == nil {
+		return false
 	}
 	if write(l.conn, framed(packet), streamTimeout) != nil {
 		l.close()
@@ -146,7 +129,7 @@ func (t *transport) write(l *link, packet []byte) bool {
 func (l *link) close() {
 	if l.conn != nil {
 		_ = l.conn.CloseWrite()
-		_ = l.conn.NetConn().Close()
+		l.conn.cut()
 	}
-	l.conn, l.gone = nil, nil
+	l.conn = nil
 }

@@ -2,7 +2,7 @@ package gossip
 
 import (
 	"cmp"
-	"fmt"
+	"errors"
 	"maps"
 	"net"
 	"slices"
@@ -33,7 +33,6 @@ const (
 	ProblemCertificate = reasonCertificate // a certificate that is not of this mesh, or ours is not of another's
 	ProblemTLS         = "tls"             // this node has no certificate yet, or cannot sign with it
 	ProblemKeyFile     = "key-file"        // it cannot be read any more
-	ProblemUDP         = "udp"             // a node answers over TCP only
 	ProblemTwin        = "twin"            // two processes have one name
 	ProblemPublish     = "publish"         // this node's state is too large to be told
 )
@@ -126,90 +125,39 @@ func (n *notices) reject(reason, key, text string) {
 	n.warn(key, text)
 }
 
-// refused reports what the transport has refused.
-func (n *notices) refused(from net.Addr, err error) {
-	host, reason := "some node", reasonOf(err)
-	if h, _, err := net.SplitHostPort(from.String()); err == nil {
-		host = h
+// reasons are the labels of errors in holdfast_gossip_rejected_total.
+var reasons = map[error]string{
+	errKeys: reasonKey, errCluster: reasonCluster, errVersion: reasonVersion, errHeader: reasonUnreadable,
+	errCompressed: reasonUnreadable, errNoTLS: reasonUnreadable, errStreams: reasonFull, errObservers: reasonFull,
+	errBusy: reasonFull, errCertificate: reasonCertificate, errRefusesUs: reasonCertificate, errOther: reasonCertificate,
+	errSpeaks: reasonCertificate, errProof: reasonCertificate,
+}
+
+// reasonOf is the label of an error. known says that the error is one of ours, and thus the other side's fault.
+func reasonOf(err error) (reason string, known bool) {
+	for e, reason := range reasons {
+		if errors.Is(err, e) {
+			return reason, true
+		}
 	}
+	return reasonUnreadable, false
+}
+
+// refused reports what the transport has refused of an address.
+func (n *notices) refused(from string, err error) {
+	host, _, _ := net.SplitHostPort(from)
+	reason, _ := reasonOf(err)
 	n.reject(reason, reason+"/"+host, host+": "+err.Error())
 }
 
-// symptom is a part of memberlist's log lines or errors, and what it means to an operator.
-type symptom struct{ part, reason, meaning string }
-
-// diagnose finds the symptom of a line. memberlist v0.7 has no other way to learn of these; net.go
-// there has the texts.
-func diagnose(line string) (symptom, bool) {
-	if strings.Contains(line, `discarding stream with unacceptable label ""`) {
-		return symptom{}, false // a connection that ended before its first byte: a node that just stopped, or a port check
-	}
-	for _, err := range []error{errPadding, errCompressed, errHeader, errNoTLS, errCertificate, errRefusesUs, errKeys,
-		errCluster} {
-		if strings.Contains(line, err.Error()) {
-			return symptom{err.Error(), reasonOf(err), err.Error()}, true
+// blamed reports whether a problem of an address is known.
+func (n *notices) blamed(host string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key := range n.known {
+		if _, of, _ := strings.Cut(key, "/"); of == host {
+			return true
 		}
 	}
-	for _, s := range []symptom{
-		{"invalid msgType (21)", reasonUnreadable, "it gossips over TLS, and this node does not (tls.mode off)"},
-		{"Decrypt packet failed", reasonKey, "its gossip packets are not readable with our keys (other key, or not ours)"},
-		{"no installed keys could decrypt", reasonKey, "its gossip is not readable with our keys (other key, or not ours)"},
-		{"encryption is configured but remote state is not encrypted", reasonKey,
-			"it gossips without a key, gossip.key-file is set here"},
-		{"remote state is encrypted and encryption is not configured", reasonKey,
-			"it gossips with a key, gossip.key-file is not set here"},
-		{"unacceptable label", reasonCluster, "it belongs to another cluster"},
-		{"Failed to decode", reasonUnreadable, "its gossip packets are not readable (encrypted, or not ours)"},
-		{"not supported", reasonUnreadable, "its gossip packets are not readable (encrypted, or not ours)"},
-	} {
-		if strings.Contains(line, s.part) {
-			return s, true
-		}
-	}
-	return symptom{}, false
-}
-
-// listener turns memberlist's log into notices. What it does not know goes to the debug log.
-type listener struct {
-	*notices
-	udp bool // packets go over UDP; over TLS nothing does, whatever memberlist says
-}
-
-const udpBlocked = "over TCP but UDP probes failed"
-
-// Write takes one line, as package log promises.
-func (l listener) Write(p []byte) (int, error) {
-	line := strings.TrimSpace(string(p))
-	if s, ok := diagnose(line); ok {
-		from := remote(line)
-		l.reject(s.reason, s.reason+"/"+from, fmt.Sprintf("%s: %s%s", from, s.meaning, quoted(line)))
-	} else if before, _, ok := strings.Cut(line, udpBlocked); ok && l.udp {
-		_, process, _ := strings.Cut(before, "connect to ")
-		node, _, _ := strings.Cut(process, "#")
-		l.warn("udp/"+node, fmt.Sprintf("%s: it answers over TCP but not over UDP (is the gossip port open for UDP?)", node))
-	} else {
-		l.lg.Debug(line)
-	}
-	return len(p), nil
-}
-
-// remote returns the address in memberlist's trailing "from=host:port", without the port, which is another one for each
-// stream.
-func remote(line string) string {
-	parts := strings.Split(line, "from=")
-	host, _, err := net.SplitHostPort(parts[len(parts)-1])
-	if err != nil {
-		return "some node"
-	}
-	return host
-}
-
-// quoted returns the other cluster's label, if the line has one.
-func quoted(line string) string {
-	_, rest, ok := strings.Cut(line, "label \"")
-	if !ok {
-		return ""
-	}
-	label, _, _ := strings.Cut(rest, "\"")
-	return fmt.Sprintf(" (%q)", label)
+	return false
 }

@@ -3,7 +3,6 @@ package gossip
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -63,23 +62,5 @@ func TestNoticesAreBounded(t *testing.T) {
 	n.warn("new", "new")
 	if got := noticed(n); !slices.Equal(got, []string{"new"}) {
 		t.Errorf("after a minute: got %q, want the new one", got)
-	}
-}
-
-// The lines that cannot be provoked here; the others are in refuse_test.go.
-func TestListener(t *testing.T) {
-	for line, want := range map[string]string{
-		"[WARN] memberlist: Was able to connect to b#xyz over TCP but UDP probes failed, network may be misconfigured": "b: it answers over TCP but not over UDP (is the gossip port open for UDP?)",
-		"[ERR] memberlist: discarding packet with unacceptable label \"holdfast/x\": from=[2001:db8::1]:7946":          `2001:db8::1: it belongs to another cluster ("holdfast/x")`,
-		"[ERR] memberlist: Decrypt packet failed: no installed keys could decrypt the message from=<unknown address>":  "some node: its gossip packets are not readable with our keys (other key, or not ours)",
-		"[ERR] memberlist: Failed to send UDP ping: something else":                                                    "",
-	} {
-		m := &member{Mesh: newMesh(t)}
-		if n, err := (listener{m.notices, true}).Write([]byte(line + "\n")); err != nil || n != len(line)+1 {
-			t.Errorf("Write: got %d, %v", n, err)
-		}
-		if got := strings.Join(noticed(m.notices), "\n"); got != want {
-			t.Errorf("%s:\ngot  %q\nwant %q", line, got, want)
-		}
 	}
 }

@@ -2,10 +2,8 @@ package gossip
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net/netip"
 	"sync"
 	"syscall"
@@ -30,6 +28,9 @@ const (
 	twinInterval     = 5 * time.Second
 )
 
+// maxCluster is what the name of a protocol leaves room for, in bytes.
+const maxCluster = 200
+
 // Mesh is this node's part in the gossip of its cluster. What it is made of has a file each, and a lock where it needs
 // one.
 type Mesh struct {
@@ -49,7 +50,7 @@ type Mesh struct {
 
 // parts are what all others need.
 type parts struct {
-	label    string     // of the cluster, as memberlist has it before all it says
+	label    string     // of the cluster
 	known    *knowledge // what is known of the mesh
 	here     *endpoint
 	*notices // what is wrong
@@ -65,8 +66,8 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 		return nil, err
 	}
 	m := &Mesh{parts: p, knowledge: p.known, endpoint: p.here, self: self, started: make(chan struct{})}
-	m.prover = &prover{parts: m.parts, keys: keyring{path: cfg.KeyFile}}
-	m.audience = &audience{prover: m.prover, there: map[*tls.Conn]Meta{}}
+	m.prover = newProver(p, cfg.KeyFile)
+	m.audience = &audience{prover: m.prover, there: map[*peerConn]Meta{}}
 	m.answer = func(ctx context.Context, question []byte) ([]byte, error) {
 		if a, ok, err := m.ordered(question); ok {
 			return a, err
@@ -87,9 +88,8 @@ func newParts(cfg Config, cluster string, self Meta, known *knowledge, lg *zap.L
 		return p, fmt.Errorf("gossip.listen: must be host:port with an IP address without zone, got %q", cfg.Listen)
 	}
 	label := "holdfast/" + cluster
-	if cluster == "" || len(label) > memberlist.LabelMaxSize {
-		return p, fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", memberlist.LabelMaxSize-len("holdfast/"),
-			cluster)
+	if cluster == "" || len(cluster) > maxCluster {
+		return p, fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", maxCluster, cluster)
 	}
 	if err := self.check(); err != nil {
 		return p, fmt.Errorf("describe this node: %w", err)
@@ -116,14 +116,11 @@ func (m *Mesh) Run(ctx context.Context) error {
 	}
 	close(m.started)
 	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label),
-		zap.Bool("tls", m.tls != nil), zap.Bool("encrypted", m.tls != nil || m.keyed()))
+		zap.Bool("certificates", m.papers.Sign != nil), zap.Bool("keys", m.papers.Sign == nil && m.cfg.KeyFile != ""))
 
 	var work sync.WaitGroup
 	work.Go(func() { m.disseminate(ctx) })
 	work.Go(func() { m.rejoin(ctx, m.list) })
-	if m.keyed() {
-		work.Go(func() { m.keys.follow(ctx, m.notices, m.lg) })
-	}
 	m.watch(ctx)
 	work.Wait()
 
@@ -138,9 +135,8 @@ func (m *Mesh) Run(ctx context.Context) error {
 // bind opens the listeners.
 func (m *Mesh) bind(ctx context.Context) (err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
-	r := rules{label: m.label, keyed: m.keyed(), known: m.knows, refused: m.refused,
-		papers: m.papers(), observed: m.serve, asked: m.asked}
-	switch m.streams, err = listen(ctx, at, r, m.tls); {
+	r := rules{papers: m.papers, known: m.knows, refused: m.refused, observed: m.serve, asked: m.asked}
+	switch m.streams, err = listen(ctx, at, r); {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("listen for gossip on %s: %w: stop the program that uses this port, such as etcd-manager, or set "+
 			"gossip.listen", at, err)
@@ -165,15 +161,11 @@ func (m *Mesh) knows(ip netip.Addr) bool {
 func (m *Mesh) configure() *memberlist.Config {
 	d, at := delegate{m}, m.Address()
 	conf := memberlist.DefaultLANConfig()
-	conf.Name, conf.Label = m.self.process(), m.label
-	conf.Transport = m.streams
-	if m.keyed() {
-		conf.Keyring = &m.keys.ring
-	}
+	conf.Name, conf.Transport = m.self.process(), m.streams
 	conf.AdvertiseAddr, conf.AdvertisePort = at.Addr().String(), int(at.Port())
 	conf.BindPort = conf.AdvertisePort
 	conf.Delegate, conf.Events, conf.Alive, conf.Merge = d, d, d, d
-	conf.Logger = log.New(listener{m.notices, m.tls == nil}, "", 0)
+	conf.Logger, _ = zap.NewStdLogAt(m.lg, zap.DebugLevel) // the level is one
 	conf.ProbeInterval, conf.ProbeTimeout = probeInterval, probeTimeout
 	conf.SuspicionMult, conf.SuspicionMaxTimeoutMult = suspicionProbes, 1
 	conf.AwarenessMaxMultiplier = 2

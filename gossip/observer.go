@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -50,7 +49,7 @@ func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prom
 		return nil, err
 	}
 	at := netip.MustParseAddrPort(cfg.Listen) // newParts has parsed it
-	return &Observer{parts: p, knowledge: p.known, prover: &prover{parts: p, keys: keyring{path: cfg.KeyFile}},
+	return &Observer{parts: p, knowledge: p.known, prover: newProver(p, cfg.KeyFile),
 		seeker: &seeker{parts: p, cfg: cfg, port: at.Port()}, self: self,
 		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}}, nil
 }
@@ -58,13 +57,8 @@ func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prom
 // Run hears the nodes until ctx ends, and then returns nil. It returns an error only if the key file is unusable at the
 // start. Run may be called once.
 func (o *Observer) Run(ctx context.Context) error {
-	var work sync.WaitGroup
-	defer work.Wait()
 	if ready, err := o.ready(ctx); !ready {
 		return err
-	}
-	if o.keyed() {
-		work.Go(func() { o.keys.follow(ctx, o.notices, o.lg) })
 	}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = joinFirst, joinAlone
@@ -100,9 +94,8 @@ func (o *Observer) live() (all []target) {
 
 // line is a connection to a node.
 type line struct {
-	*tls.Conn
+	*peerConn
 	at    netip.AddrPort
-	from  Speaker
 	shown []byte       // our certificate, as it was shown
 	told  words        // the last words of the node
 	live  atomic.Int32 // the number of live nodes in told
@@ -163,11 +156,14 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 				found <- l
 				cancel()
 			case err == nil:
-				_ = l.NetConn().Close()
+				l.cut()
 			case ctx.Err() == nil:
 				o.series.joins.WithLabelValues("failed").Inc()
 				if hungUp(err) {
 					err = errEnded
+				}
+				if _, known := reasonOf(err); known {
+					o.refused(t.at.String(), err)
 				}
 				o.unjoined(t, err)
 			}
@@ -178,7 +174,7 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 	close(found)
 	first := <-found
 	for l := range found {
-		_ = l.NetConn().Close()
+		l.cut()
 	}
 	return first
 }
@@ -187,23 +183,23 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	own, err := o.papers().Certificate()
+	own, err := o.papers.Certificate()
 	if err != nil {
 		return nil, err
 	}
-	conn, from, err := o.papers().dial(ctx, o.dialer, t.at.String(), forObserver, streamTimeout)
+	conn, err := o.papers.dial(ctx, o.dialer, t.at.String(), forObserver, streamTimeout)
 	if err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
-	l := &line{Conn: conn, at: t.at, from: from, shown: own.Certificate[0]}
-	if err = errCertificate; from.Role == RoleNode {
-		_ = write(conn, framed(encode(hello{o.self, o.label})), streamTimeout) // if it fails so does what follows
+	defer context.AfterFunc(ctx, conn.cut)()
+	l := &line{peerConn: conn, at: t.at, shown: own.Certificate[0]}
+	if err = errCertificate; conn.Role == RoleNode {
+		_ = write(conn, framed(encode(o.self)), streamTimeout) // if it fails so does what follows
 		err = l.next()
 	}
 	if err != nil {
-		_ = conn.NetConn().Close()
-		return nil, o.papers().whyNot(cmp.Or(ctx.Err(), err))
+		conn.cut()
+		return nil, o.papers.whyNot(cmp.Or(ctx.Err(), err))
 	}
 	o.settle(t.key())
 	return l, nil
@@ -219,18 +215,18 @@ func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
 	reader.Go(func() {
 		defer cancel()
 		for err := error(nil); err == nil; err = l.next() {
-			o.known.follow(l.told, o.authentic(l.told.entries, l.from))
+			o.known.follow(l.told, o.authentic(l.told.entries, l.Node))
 		}
 		o.lg.Info("gossip ended", zap.Stringer("through", l.at))
 	})
 	defer reader.Wait()
-	defer func() { _ = l.NetConn().Close() }()
+	defer l.cut()
 	for better == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(joinSlow/2 + rand.N(joinSlow)):
-			_, err := o.papers().check(l.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth)
-			own, unknown := o.papers().Certificate()
+			_, err := o.papers.check(l.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth)
+			own, unknown := o.papers.Certificate()
 			if err != nil || unknown == nil && !bytes.Equal(own.Certificate[0], l.shown) {
 				return o.connect(ctx, o.live(), 0) // each side shows its present certificate
 			}

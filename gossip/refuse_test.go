@@ -1,10 +1,11 @@
 package gossip
 
 import (
+	"context"
 	"encoding/base64"
 	"io"
 	"log"
-	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,67 +79,44 @@ func TestWrongKeyDoesNotMix(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
 	b := start(t, "main", node("b"), keyed(t, []*member{a}, 'y'))
-	const text = "127.0.0.1: its gossip is not readable with our keys"
-	await(t, "a complains", 5*time.Second, complains(a, text))
-	await(t, "b complains", 5*time.Second, complains(b, text))
-	await(t, "several refusals", 10*time.Second, func() bool { return count(t, a.series.rejected.WithLabelValues(reasonKey)) >= 3 })
+	for _, m := range []*member{a, b} {
+		await(t, m.self.Node+" complains", 5*time.Second, complains(m, "127.0.0.1: "+errKeys.Error()))
+		await(t, "several refusals", 10*time.Second, func() bool { return rejected(t, m, reasonKey) >= 3 })
+		warned(t, m, errKeys.Error())
+	}
 	strangers(t, a, b)
-	warned(t, a, text)
-	warned(t, b, text)
-
-	// The same over packets.
-	plain := dialUDP(t, a)
-	label := "holdfast/main"
-	packet := append(append([]byte{244, byte(len(label))}, label...), make([]byte, 64)...)
-	if _, err := plain.Write(packet); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "a complains of packets", 5*time.Second, complains(a, "its gossip packets are not readable with our keys"))
-}
-
-func dialUDP(t *testing.T, to *member) net.Conn {
-	t.Helper()
-	conn, err := net.Dial("udp", to.Address().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
 }
 
 func TestKeyOnOneSideDoesNotMix(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
 	b := start(t, "main", node("b"), seeded(a))
-	await(t, "a complains", 5*time.Second, complains(a, "127.0.0.1: it gossips without a key"))
-	await(t, "b complains", 5*time.Second, complains(b, "127.0.0.1: it gossips with a key"))
-	c := start(t, "main", node("c"), keyed(t, []*member{b}, 'x'))
-	await(t, "b still complains", 5*time.Second, complains(b, "127.0.0.1: it gossips with a key"))
-	await(t, "c complains", 5*time.Second, complains(c, "127.0.0.1: it gossips without a key"))
+	c := startTLS(t, node("c"), papersOf(t, newAuthority(t), nodeName), a, b)
+	for m, why := range map[*member]error{a: errKeys, b: errKeys, c: errCertificate} {
+		await(t, m.self.Node+" complains", 5*time.Second, complains(m, "127.0.0.1: "+why.Error()))
+	}
 	strangers(t, a, b)
 	strangers(t, b, c)
-
-	if _, err := dialUDP(t, b).Write(append([]byte{244, 13}, "holdfast/main\x01not a message"...)); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "b complains of packets", 5*time.Second, complains(b, "its gossip packets are not readable"))
 }
 
 func TestOtherClusterDoesNotMix(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
 	b := start(t, "events", node("b"), seeded(a))
-	await(t, "a complains", 5*time.Second, complains(a, `127.0.0.1: it belongs to another cluster ("holdfast/events")`))
-	await(t, "b complains", 5*time.Second, complains(b, "it hung up (another cluster, TLS on one side alone, or not holdfast)"))
-	strangers(t, a, b)
-	warned(t, a, "another cluster")
-	warned(t, b, "another cluster")
-	if got := count(t, a.series.rejected.WithLabelValues(reasonCluster)); got < 1 {
-		t.Errorf("refused: got %v, want at least 1", got)
+	for _, m := range []*member{a, b} {
+		await(t, m.self.Node+" complains", 5*time.Second, complains(m, "127.0.0.1: "+errCluster.Error()))
+		warned(t, m, errCluster.Error())
+		if got := rejected(t, m, reasonCluster); got < 1 {
+			t.Errorf("refused: got %v, want at least 1", got)
+		}
 	}
+	if !complains(a, "holdfast/events")() {
+		t.Errorf("a does not say which cluster: %q", a.Problems())
+	}
+	strangers(t, a, b)
 }
 
-// foreign is a memberlist node with our label that describes itself otherwise.
+// foreign is a memberlist node of our mesh that describes itself otherwise.
 type foreign struct {
 	delegate
 	meta, state []byte
@@ -151,10 +129,14 @@ func (f foreign) NotifyMsg([]byte)              {}
 
 func stranger(t *testing.T, a *member, name string, meta, state []byte) *memberlist.Memberlist {
 	t.Helper()
+	quiet := rules{papers: a.papers, known: func(netip.Addr) bool { return true }, refused: func(string, error) {}}
+	over, err := listen(context.Background(), netip.MustParseAddrPort("127.0.0.1:0"), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
 	conf := memberlist.DefaultLocalConfig()
-	conf.Name, conf.Label = name, a.label
-	conf.BindAddr, conf.BindPort, conf.AdvertisePort = "127.0.0.1", 0, 0
-	conf.EnableCompression = false // as every holdfast has it
+	conf.Name, conf.Transport, conf.EnableCompression = name, over, false
+	conf.AdvertiseAddr, conf.AdvertisePort = "127.0.0.1", over.GetAutoBindPort()
 	conf.Delegate = foreign{meta: meta, state: state}
 	conf.Logger = log.New(io.Discard, "", 0)
 	list, err := memberlist.Create(conf)

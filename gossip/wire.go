@@ -38,11 +38,10 @@ var errVersion = errors.New("unknown version")
 type kind byte
 
 const (
-	kindMeta   kind = 1 // Meta: in memberlist's own packets
+	kindMeta   kind = 1 // Meta: in memberlist's own packets, and all that an observer says
 	kindWords  kind = 2 // words
 	kindAsk    kind = 3 // ask
 	kindAnswer kind = 4 // answer
-	kindHello  kind = 5 // hello
 )
 
 var msgpack = &codec.MsgpackHandle{}
@@ -73,12 +72,6 @@ type words struct {
 // lengths go before the words, so that no length is believed before it was looked at.
 type lengths struct{ Entries, Forgotten int }
 
-// hello is the first and only thing that an observer says: who it is, and which mesh it wants to hear.
-type hello struct {
-	Meta
-	Label string
-}
-
 // ask is a question.
 type ask struct{ Question []byte }
 
@@ -88,7 +81,7 @@ type answer struct {
 	Body   []byte
 }
 
-// encode writes a Meta, words, an ask, an answer or a hello.
+// encode writes a Meta, words, an ask or an answer.
 func encode(msg any) []byte {
 	values := []any{msg}
 	var k kind
@@ -99,8 +92,6 @@ func encode(msg any) []byte {
 		k = kindAsk
 	case answer:
 		k = kindAnswer
-	case hello:
-		k = kindHello
 	case words:
 		k, values = kindWords, []any{lengths{len(msg.entries), len(msg.forgotten)}}
 		for _, e := range msg.entries {
@@ -136,8 +127,6 @@ func decode(b []byte) (msg any, err error) {
 		msg, err = read(&rest, maxMessage+maxAround, func(a ask) error { return fits("question", a.Question, maxMessage) })
 	case kindAnswer:
 		msg, err = read(&rest, maxMessage+maxAround, func(a answer) error { return fits("answer", a.Body, maxMessage) })
-	case kindHello:
-		msg, err = read(&rest, maxAround, func(h hello) error { return h.check() })
 	default:
 		err = fmt.Errorf("kind %d: %w", k, errVersion)
 	}
@@ -150,12 +139,14 @@ func decode(b []byte) (msg any, err error) {
 	return msg, nil
 }
 
-// read takes one value of at most limit bytes off b, and checks it. A decoder is not shown more: what it holds of a
+// read takes one value of at most limit bytes off b, and checks it if there is a check. A decoder is not shown more: what it holds of a
 // value grows in steps, so that one of megabytes would cost many times as much.
 func read[T any](b *[]byte, limit int, check func(T) error) (v T, err error) {
 	dec := codec.NewDecoderBytes((*b)[:min(len(*b), limit)], msgpack)
 	if err = dec.Decode(&v); err == nil {
 		*b = (*b)[dec.NumBytesRead():]
+	}
+	if err == nil && check != nil {
 		err = check(v)
 	}
 	return v, err

@@ -88,7 +88,6 @@ func messages() map[string]any {
 		"all": words{[]entry{{Meta: a, Seq: 3, State: []byte("state"), Lost: time.Hour, Gossip: netip.MustParseAddrPort("[::1]:7946")}, {Meta: b, State: []byte{}}},
 			[]forgetting{{lastWord{"c", 7, 8}, time.Minute}}},
 		"description": a,
-		"greeting":    hello{a, "holdfast/main"},
 	}
 }
 
