@@ -55,20 +55,15 @@ func (t *transport) question(ctx context.Context, to memberlist.Address, questio
 	}
 	defer conn.cut()
 	defer context.AfterFunc(ctx, conn.cut)()
-	_ = write(conn, framed(encode(ask{question})), askTimeout) // if it fails so does what follows
-	msg, err := readMessage(conn, maxMessage+maxAround)
-	switch reply, ok := msg.(answer); {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
+	_ = write(conn, framed(question), askTimeout) // if it fails so does what follows
+	body, err := readAnswer(conn, 1+maxMessage)
+	switch {
 	case err != nil:
-		return nil, t.papers.whyNot(err)
-	case !ok:
+		return nil, cmp.Or(ctx.Err(), t.papers.whyNot(err))
+	case body == nil:
 		return nil, errHeader
-	case reply.Failed:
-		return nil, errors.New(string(reply.Body))
-	default:
-		return reply.Body, nil
 	}
+	return body, nil
 }
 
 // asked answers a question, unless too many are under way. Nobody waits for an answer for longer than askTimeout.
@@ -80,15 +75,11 @@ func (m *Mesh) asked(ctx context.Context, conn *peerConn, enter func() error) er
 		return err
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(askTimeout)) // if it cannot be set the connection has ended
-	msg, err := readMessage(conn, maxMessage+maxAround)
-	q, ok := msg.(ask)
-	switch {
-	case err != nil:
+	question, err := readFrame(conn, maxMessage)
+	if err != nil {
 		return m.papers.whyNot(err)
-	case !ok:
-		return errHeader
 	}
-	body, err := m.answer(ctx, q.Question)
+	body, err := m.answer(ctx, question)
 	if err == nil && len(body) > maxMessage {
 		err = fmt.Errorf("answer has %d bytes, at most %d are allowed", len(body), maxMessage)
 	}
@@ -96,11 +87,6 @@ func (m *Mesh) asked(ctx context.Context, conn *peerConn, enter func() error) er
 		refuse(conn, err)
 		return nil
 	}
-	_ = write(conn, framed(encode(answer{Body: body})), askTimeout) // who asked has gone, or is too slow
+	_ = write(conn, framed([]byte{answered}, body), askTimeout) // who asked has gone, or is too slow
 	return nil
-}
-
-// refuse says why there is no answer.
-func refuse(conn *peerConn, why error) {
-	_ = write(conn, framed(encode(answer{Failed: true, Body: []byte(why.Error())})), streamTimeout)
 }

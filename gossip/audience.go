@@ -3,7 +3,6 @@ package gossip
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -16,8 +15,6 @@ const (
 	silence   = 3 * beat         // the time without a byte after which an observer takes its node for dead
 	writeTime = 10 * time.Second // for one message; a slower observer is dropped, and dials again
 )
-
-var errHello = errors.New("it does not begin as an observer does")
 
 // audience serves the observers that are connected to this node. An observer says who it is, and is then told everything
 // that the node knows, at once and whenever it changes.
@@ -41,13 +38,13 @@ func (a *audience) Observers() []Meta {
 // is told, too, once it has said who it is.
 func (a *audience) serve(ctx context.Context, conn *peerConn, enter func() error) error {
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
-	msg, err := readMessage(conn, maxAround)
-	who, ok := msg.(Meta)
-	switch {
-	case err != nil:
+	hello, err := readFrame(conn, maxAround)
+	if err != nil {
 		return a.papers.whyNot(err)
-	case !ok:
-		return errHello
+	}
+	who, err := decodeMeta(hello)
+	if err != nil {
+		return err
 	}
 	if err := enter(); err != nil {
 		refuse(conn, err)
@@ -104,7 +101,7 @@ func (a *audience) edition() (frame []byte, stale <-chan struct{}) {
 		}
 	}
 	all, stale := a.known.edition()
-	a.frame, a.stale = framed(encode(all)), stale
+	a.frame, a.stale = framed([]byte{answered}, all.encode()), stale
 	return a.frame, a.stale
 }
 

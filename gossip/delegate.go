@@ -26,7 +26,7 @@ func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
 // LocalState returns all we know, for a push/pull.
 func (d delegate) LocalState(bool) []byte {
-	return encode(d.known.words())
+	return d.known.words().encode()
 }
 
 // MergeRemoteState takes in all that another node knows.
@@ -34,19 +34,17 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) { d.NotifyMsg(b) }
 
 // NotifyMsg takes in one message.
 func (d delegate) NotifyMsg(b []byte) {
+	var told words
 	from, b, err := speakerOf(b)
-	var msg any
 	if err == nil {
-		msg, err = decode(b)
+		told, err = decodeWords(b)
 	}
 	if err != nil {
 		reason, _ := reasonOf(err)
 		d.reject(reason, "message/"+reason, fmt.Sprintf("some node: its messages are not understood: %v", err))
 		return
 	}
-	if told, ok := msg.(words); ok {
-		d.known.merge(told, d.authentic(told.entries, from))
-	}
+	d.known.merge(told, d.authentic(told.entries, from))
 }
 
 // NotifyAlive refuses a process that we could not show. memberlist calls it again for every message about that process.

@@ -27,11 +27,10 @@ func forgetful(self Meta, now time.Time) *view {
 func tell(t *testing.T, from, to *view, now time.Time) {
 	t.Helper()
 	from.fade(now)
-	msg, err := decode(encode(from.words(now)))
+	all, err := decodeWords(from.words(now).encode())
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := msg.(words)
 	to.merge(all, all.entries, now)
 }
 
@@ -278,7 +277,7 @@ func TestMeshForgetsByItself(t *testing.T) {
 		m.knowledge.log = zap.NewNop()
 		m.view.forgetAfter = day
 		m.UseEvidence(func(state []byte) bool { return string(state) == witness })
-		delegate{m}.NotifyMsg(append(framed(nil), encode(words{entries: []entry{{Meta: process("x", 1), Seq: 1, State: []byte(witness)}}})...))
+		delegate{m}.NotifyMsg(append(framed(nil), words{entries: []entry{{Meta: process("x", 1), Seq: 1, State: []byte(witness)}}}.encode()...))
 		<-m.Changed()
 		time.Sleep(day)
 		if len(m.Nodes()) != 2 || m.count(false) != 1 {
@@ -338,7 +337,7 @@ func TestForgottenNodeDoesNotComeBack(t *testing.T) {
 	}
 	late := start(t, "main", node("late"), seeded(c))
 	await(t, "the newcomer hears a", 5*time.Second, sees(late, "a"))
-	delegate{late.Mesh}.NotifyMsg(append(framed(nil), encode(words{entries: []entry{{Meta: x.self, Seq: 1, State: []byte(witness)}}})...)) // it has brought the old word with it
+	delegate{late.Mesh}.NotifyMsg(append(framed(nil), words{entries: []entry{{Meta: x.self, Seq: 1, State: []byte(witness)}}}.encode()...)) // it has brought the old word with it
 	await(t, "the newcomer forgets x", 10*time.Second, func() bool { _, ok := find(late, "x"); return !ok })
 	for _, m := range []*member{a, b, c} {
 		if _, ok := find(m, "x"); ok {

@@ -223,9 +223,9 @@ func TestLargeValuesTakeNoMemory(t *testing.T) {
 	}
 	for name, word := range map[string][]byte{"a name": large("\x81\xa4Node"), "a state": large("\x81\xa5State"),
 		"a proof": large("\x81\xa5Proof"), "an address": large("\x81\xa7Address"), "a key": large("\x81")} {
-		msg := append(append(encode(words{})[:2], "\x82\xa7Entries\x01\xa9Forgotten\x00"...), word...)
+		msg := append(append(words{}.encode()[:1], "\x82\xa7Entries\x01\xa9Forgotten\x00"...), word...)
 		var err error
-		if got := grown(func() { _, err = decode(msg) }); got > 1<<20 || err == nil {
+		if got := grown(func() { _, err = decodeWords(msg) }); got > 1<<20 || err == nil {
 			t.Errorf("%s of a word: %d bytes were allocated, and got %v", name, got, err)
 		}
 	}
@@ -234,7 +234,7 @@ func TestLargeValuesTakeNoMemory(t *testing.T) {
 		m := node(fmt.Sprintf("%0*d", maxNode, i))
 		all.entries = append(all.entries, entry{Meta: m, State: make([]byte, maxState), Proof: make([]byte, maxProof)})
 	}
-	whole := encode(all)
+	whole := all.encode()
 	msg := append(binary.BigEndian.AppendUint32([]byte("\x06\x83\xa5Nodes\x00\xacUserStateLen\xce"), uint32(len(whole))),
 		append([]byte("\xa4Join\xc2"), whole...)...)
 	var in io.Reader
@@ -245,7 +245,7 @@ func TestLargeValuesTakeNoMemory(t *testing.T) {
 			in, err = sift(frame, "a")
 		}
 		if err == nil {
-			_, err = decode(whole)
+			_, err = decodeWords(whole)
 		}
 	}); got > 128<<20 || err != nil {
 		t.Errorf("the largest words: %d bytes were allocated, %v", got, err)

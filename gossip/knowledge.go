@@ -236,7 +236,7 @@ func (k *knowledge) due() (word []byte, deliveries []delivery) {
 	for _, p := range k.view.behind() {
 		deliveries = append(deliveries, delivery{p, destination(p.meta, p.gossip), own.Seq})
 	}
-	return encode(words{entries: []entry{own}}), deliveries
+	return words{entries: []entry{own}}.encode(), deliveries
 }
 
 // sent notes that a delivery was tried.

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/hashicorp/memberlist"
 )
 
 // Limits of Meta's texts, in bytes. Together they stay far below memberlist's 512 (MetaMaxSize).
@@ -28,19 +26,6 @@ type Meta struct {
 	Address netip.Addr
 	// Version is the holdfast build, at most 128 bytes.
 	Version string
-}
-
-// decodeMeta reads what describes a process to memberlist.
-func decodeMeta(b []byte) (Meta, error) {
-	if len(b) > memberlist.MetaMaxSize {
-		return Meta{}, fmt.Errorf("decode meta: %d bytes, at most %d are allowed", len(b), memberlist.MetaMaxSize)
-	}
-	msg, err := decode(b)
-	m, ok := msg.(Meta)
-	if err == nil && !ok {
-		err = errors.New("decode meta: it describes no process")
-	}
-	return m, err
 }
 
 func (m Meta) check() error {

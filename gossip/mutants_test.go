@@ -27,7 +27,7 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestFirstWordKeepsItsProof", Says: "got "},
 	{Name: "any node signs", File: "proof.go", Old: `if err == nil && !from.speaksFor(e.Node) {`, New: `if err == nil && from.Role != RoleNode {`,
 		Test: "TestCertificatesWithoutNames", Says: "another node's: got <nil>"},
-	{Name: "any signature", File: "proof.go", Old: `return t.Check(chain[0], e.text(label), p.Signature)`, New: `return nil`,
+	{Name: "any signature", File: "proof.go", Old: `return t.Check(chain[0], e.text(t.label), p.Signature)`, New: `return nil`,
 		Test: "TestCertificatesWithoutNames", Says: "altered, it counts"},
 	{Name: "any cluster", File: "proof.go", Old: `%s %q %d\n%s", label, e.Node`, New: `%s %q %d\n%s", "", e.Node`,
 		Test: "TestCertificatesWithoutNames", Says: "it counts in another cluster"},

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -109,30 +108,27 @@ func (l *line) Read(p []byte) (int, error) {
 
 // next waits for the node's next words.
 func (l *line) next() error {
-	for {
-		msg, err := readMessage(l, maxStream)
-		if err != nil {
+	var body []byte
+	for body == nil { // a beat is empty
+		var err error
+		if body, err = readAnswer(l, maxStream); err != nil {
 			return err
 		}
-		switch told := msg.(type) {
-		case answer:
-			return fmt.Errorf("it refuses this observer: %.200s", told.Body)
-		case words:
-			live := int32(0)
-			for i, e := range told.entries {
-				if e.Lost > 0 {
-					continue
-				}
-				live++
-				if !e.Gossip.IsValid() { // the entry of the node itself
-					told.entries[i].Gossip = l.at
-				}
-			}
-			l.told = told
-			l.live.Store(live)
-			return nil
+	}
+	told, err := decodeWords(body)
+	live := int32(0)
+	for i, e := range told.entries {
+		if e.Lost > 0 {
+			continue
+		}
+		live++
+		if !e.Gossip.IsValid() { // the entry of the node itself
+			told.entries[i].Gossip = l.at
 		}
 	}
+	l.told = told
+	l.live.Store(live)
+	return err
 }
 
 // connect returns a connection to the first target that hears more live nodes than atLeast, or nil if none does. It

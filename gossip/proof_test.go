@@ -35,7 +35,7 @@ func accuse(t *testing.T, at *member, p *papers, messages ...[]byte) {
 }
 
 // tells is what one process says of another.
-func tells(said ...entry) []byte { return encode(words{entries: said}) }
+func tells(said ...entry) []byte { return words{entries: said}.encode() }
 
 // proven are words with a proof by these papers.
 func proven(t *testing.T, p *papers, e entry) entry {
@@ -187,7 +187,7 @@ func TestCertificatesTooLargeForAProof(t *testing.T) {
 	papers.set(&long, ca)
 	m.UseTLS(papers.tls())
 	m.sign()
-	if _, err := decode(encode(m.words())); err != nil {
+	if _, err := decodeWords(m.words().encode()); err != nil {
 		t.Errorf("its words are refused: %v", err)
 	}
 	if got := m.Problems(); len(got) != 1 || got[0].Kind != ProblemTLS || !strings.Contains(got[0].Text, "too large") {
@@ -271,12 +271,12 @@ func TestProofsAreBounded(t *testing.T) {
 		}
 		v.learn(entry{Meta: m, Seq: 1, State: make([]byte, maxState), Proof: make([]byte, maxProof)}, now)
 	}
-	told := encode(v.words(now))
-	msg, err := decode(told)
+	told := v.words(now).encode()
+	heard, err := decodeWords(told)
 	if err != nil || len(told) > maxStream {
 		t.Fatalf("%d bytes: %v", len(told), err)
 	}
-	all := msg.(words).entries
+	all := heard.entries
 	for _, e := range all {
 		if e.Node != "self" && e.Proof == nil {
 			t.Fatalf("%s has no proof", e.Node)

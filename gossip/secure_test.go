@@ -197,7 +197,7 @@ func TestStolenObserverCertificate(t *testing.T) {
 		message(t, typeSuspect, []any{high, b.self.process(), a.self.process()}),
 		message(t, typeAlive, map[string]any{"Incarnation": 7, "Node": ghost.process(), "Addr": at, "Port": 1, "Meta": encode(ghost), "Vsn": vsn}),
 		message(t, typeAlive, map[string]any{"Incarnation": high, "Node": b.self.process(), "Addr": at, "Port": 1, "Meta": encode(b.self), "Vsn": vsn}),
-		append([]byte{typeUser}, encode(words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}})...),
+		append([]byte{typeUser}, words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}}.encode()...),
 	}
 	compound := append([]byte{typeCompound, byte(len(forged))}, make([]byte, 2*len(forged))...)
 	for i, m := range forged {
@@ -215,10 +215,10 @@ func TestStolenObserverCertificate(t *testing.T) {
 		}
 		await(t, "packets are refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > before })
 	}
-	user := encode(words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}})
+	user := words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}}.encode()
 	_ = attack(t, a, thief, forStream, framed(append(message(t, typeUser, userMessage{len(user)}), user...)))
 	await(t, "a message for the delegate is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > 3 })
-	state := encode(words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}})
+	state := words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}}.encode()
 	before := rejected(t, a, reasonCertificate)
 	_ = attack(t, a, thief, forStream, framed(append(message(t, typePushPull, pushPull{UserStateLen: len(state), Join: true}), state...)))
 	await(t, "a push/pull with a state is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > before })

@@ -8,10 +8,12 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/hashicorp/memberlist"
 )
 
 // Sizes, in bytes. maxNodes*(maxState+maxProof+1024) stays below the 20 MiB at which memberlist cuts a push/pull.
@@ -32,17 +34,6 @@ const codecVersion = 2
 
 // errVersion marks what a holdfast of another codec version wrote, as opposed to garbage.
 var errVersion = errors.New("unknown version")
-
-// kind tells the messages apart; it is the byte after the version. The rest is msgpack, as memberlist's own messages
-// are.
-type kind byte
-
-const (
-	kindMeta   kind = 1 // Meta: in memberlist's own packets, and all that an observer says
-	kindWords  kind = 2 // words
-	kindAsk    kind = 3 // ask
-	kindAnswer kind = 4 // answer
-)
 
 var msgpack = &codec.MsgpackHandle{}
 
@@ -72,36 +63,9 @@ type words struct {
 // lengths go before the words, so that no length is believed before it was looked at.
 type lengths struct{ Entries, Forgotten int }
 
-// ask is a question.
-type ask struct{ Question []byte }
-
-// answer carries the body, or if Failed the text of the error: an observer is told no more than that.
-type answer struct {
-	Failed bool
-	Body   []byte
-}
-
-// encode writes a Meta, words, an ask or an answer.
-func encode(msg any) []byte {
-	values := []any{msg}
-	var k kind
-	switch msg := msg.(type) {
-	case Meta:
-		k = kindMeta
-	case ask:
-		k = kindAsk
-	case answer:
-		k = kindAnswer
-	case words:
-		k, values = kindWords, []any{lengths{len(msg.entries), len(msg.forgotten)}}
-		for _, e := range msg.entries {
-			values = append(values, e)
-		}
-		for _, f := range msg.forgotten {
-			values = append(values, f)
-		}
-	}
-	b := bytes.NewBuffer([]byte{codecVersion, byte(k)})
+// encode writes values behind the version.
+func encode(values ...any) []byte {
+	b := bytes.NewBuffer([]byte{codecVersion})
 	enc := codec.NewEncoder(b, msgpack)
 	for _, v := range values {
 		enc.MustEncode(v) // it is made of these types, and written to memory
@@ -109,35 +73,47 @@ func encode(msg any) []byte {
 	return b.Bytes()
 }
 
-// decode reads what encode wrote; the result shares no memory with b.
-func decode(b []byte) (msg any, err error) {
-	if len(b) < 2 {
-		return nil, errors.New("decode message: it is cut short")
+// encode writes words.
+func (w words) encode() []byte {
+	values := []any{lengths{len(w.entries), len(w.forgotten)}}
+	for _, e := range w.entries {
+		values = append(values, e)
 	}
-	if v := b[0]; v != codecVersion {
-		return nil, fmt.Errorf("decode message: version %d, this holdfast knows %d: %w", v, codecVersion, errVersion)
+	for _, f := range w.forgotten {
+		values = append(values, f)
 	}
-	rest := b[2:]
-	switch k := kind(b[1]); k {
-	case kindMeta:
-		msg, err = read(&rest, maxAround, Meta.check)
-	case kindWords:
-		msg, err = readWords(&rest)
-	case kindAsk:
-		msg, err = read(&rest, maxMessage+maxAround, func(a ask) error { return fits("question", a.Question, maxMessage) })
-	case kindAnswer:
-		msg, err = read(&rest, maxMessage+maxAround, func(a answer) error { return fits("answer", a.Body, maxMessage) })
+	return encode(values...)
+}
+
+// decode has f read what encode wrote; the result shares no memory with b.
+func decode[T any](b []byte, f func(rest *[]byte) (T, error)) (v T, err error) {
+	switch {
+	case len(b) == 0:
+		err = errors.New("it is cut short")
+	case b[0] != codecVersion:
+		err = fmt.Errorf("version %d, this holdfast knows %d: %w", b[0], codecVersion, errVersion)
 	default:
-		err = fmt.Errorf("kind %d: %w", k, errVersion)
-	}
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%d bytes trail it", len(rest))
+		rest := b[1:]
+		if v, err = f(&rest); err == nil && len(rest) > 0 {
+			err = fmt.Errorf("%d bytes trail it", len(rest))
+		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("decode message: %w", err)
+		return v, fmt.Errorf("decode message: %w", err)
 	}
-	return msg, nil
+	return v, nil
 }
+
+// decodeMeta reads what describes a process.
+func decodeMeta(b []byte) (Meta, error) {
+	if len(b) > memberlist.MetaMaxSize {
+		return Meta{}, fmt.Errorf("decode meta: %d bytes, at most %d are allowed", len(b), memberlist.MetaMaxSize)
+	}
+	return decode(b, func(rest *[]byte) (Meta, error) { return read(rest, maxAround, Meta.check) })
+}
+
+// decodeWords reads words.
+func decodeWords(b []byte) (words, error) { return decode(b, readWords) }
 
 // read takes one value of at most limit bytes off b, and checks it if there is a check. A decoder is not shown more: what it holds of a
 // value grows in steps, so that one of megabytes would cost many times as much.
@@ -203,8 +179,9 @@ func bounded(age time.Duration) time.Duration {
 }
 
 // framed puts the length of a message or packet before it, for a connection that carries many.
-func framed(msg []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(msg)), uint32(len(msg))), msg...)
+func framed(parts ...[]byte) []byte {
+	msg := slices.Concat(parts...)
+	return slices.Concat(binary.BigEndian.AppendUint32(nil, uint32(len(msg))), msg)
 }
 
 // write writes a frame within limit.
@@ -229,11 +206,27 @@ func readFrame(from io.Reader, limit int) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// readMessage reads a message in a frame, nil if it is empty.
-func readMessage(from io.Reader, limit int) (any, error) {
+// The first byte of an answer.
+const (
+	refused  = 0 // the text of an error follows: no more is told
+	answered = 1
+)
+
+// readAnswer reads an answer in a frame, nil if it is empty.
+func readAnswer(from io.Reader, limit int) ([]byte, error) {
 	frame, err := readFrame(from, limit)
-	if err != nil || len(frame) == 0 {
+	switch {
+	case err != nil || len(frame) == 0:
 		return nil, err
+	case frame[0] == refused:
+		return nil, errors.New(string(frame[1:min(len(frame), maxAround)]))
+	case frame[0] != answered:
+		return nil, errHeader
 	}
-	return decode(frame)
+	return frame[1:], nil
+}
+
+// refuse says why there is no answer.
+func refuse(conn *peerConn, why error) {
+	_ = write(conn, framed([]byte{refused}, []byte(why.Error())), streamTimeout)
 }
