@@ -23,8 +23,6 @@ type audience struct {
 
 	mu    sync.Mutex
 	there map[*peerConn]Meta
-	frame []byte          // everything that is known, encoded
-	stale <-chan struct{} // closed when frame is outdated
 }
 
 // Observers returns the observers that are connected to this node, sorted by name.
@@ -69,7 +67,7 @@ func (a *audience) serve(ctx context.Context, conn *peerConn, enter func() error
 
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	frame, stale := a.edition()
+	frame, stale := a.known.edition()
 	for write(conn, frame, writeTime) == nil {
 		select {
 		case <-gone:
@@ -78,7 +76,7 @@ func (a *audience) serve(ctx context.Context, conn *peerConn, enter func() error
 			return nil
 		case <-stale:
 			time.Sleep(gossipInterval) // combine changes that come together
-			frame, stale = a.edition()
+			frame, stale = a.known.edition()
 		case <-tick.C:
 			frame = framed(nil)
 			if err := conn.verify(); err != nil {
@@ -89,30 +87,18 @@ func (a *audience) serve(ctx context.Context, conn *peerConn, enter func() error
 	return nil // the observer has gone, or is too slow
 }
 
-// edition returns everything that is known, encoded, and a channel that is closed when that is outdated.
-func (a *audience) edition() (frame []byte, stale <-chan struct{}) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	select {
-	case <-a.stale:
-	default:
-		if a.frame != nil {
-			return a.frame, a.stale
-		}
-	}
-	all, stale := a.known.edition()
-	a.frame, a.stale = framed([]byte{answered}, all.encode()), stale
-	return a.frame, a.stale
-}
-
-// edition returns everything for observers, and a channel that is closed when that is outdated.
-func (k *knowledge) edition() (all words, stale <-chan struct{}) {
+// edition returns everything for observers, encoded, and a channel that is closed when that is outdated.
+func (k *knowledge) edition() (frame []byte, stale <-chan struct{}) {
 	k.with(func(v *view, now time.Time) bool {
-		all, stale = v.words(now), k.stale
-		for i, e := range all.entries {
-			all.entries[i].Gossip = v.nodes[e.Node].gossip
+		if k.frame == nil {
+			all := v.words(now)
+			for i, e := range all.entries {
+				all.entries[i].Gossip = v.nodes[e.Node].gossip
+			}
+			k.frame = framed([]byte{answered}, all.encode())
 		}
+		frame, stale = k.frame, k.stale
 		return false
 	})
-	return all, stale
+	return frame, stale
 }

@@ -15,7 +15,6 @@ var (
 	_ memberlist.Delegate      = delegate{}
 	_ memberlist.EventDelegate = delegate{}
 	_ memberlist.AliveDelegate = delegate{}
-	_ memberlist.MergeDelegate = delegate{}
 )
 
 // NodeMeta returns what we say of ourselves; it is within the limit, as New has checked.
@@ -64,21 +63,6 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		return err
 	}
 	return nil
-}
-
-// NotifyMerge refuses to join a mesh in which no live node is readable. Where only some are unreadable NotifyAlive
-// refuses those: one odd node must not keep the others apart.
-func (d delegate) NotifyMerge(peers []*memberlist.Node) error {
-	var refusal error
-	for _, n := range peers {
-		if n.State != memberlist.StateAlive && n.State != memberlist.StateSuspect {
-			continue
-		}
-		if refusal = d.NotifyAlive(n); refusal == nil {
-			return nil
-		}
-	}
-	return refusal
 }
 
 // NotifyJoin notes that memberlist hears of a process.

@@ -223,7 +223,7 @@ func TestLargeValuesTakeNoMemory(t *testing.T) {
 	}
 	for name, word := range map[string][]byte{"a name": large("\x81\xa4Node"), "a state": large("\x81\xa5State"),
 		"a proof": large("\x81\xa5Proof"), "an address": large("\x81\xa7Address"), "a key": large("\x81")} {
-		msg := append(append(words{}.encode()[:1], "\x82\xa7Entries\x01\xa9Forgotten\x00"...), word...)
+		msg := append([]byte("\x82\xa7Entries\x01\xa9Forgotten\x00"), word...)
 		var err error
 		if got := grown(func() { _, err = decodeWords(msg) }); got > 1<<20 || err == nil {
 			t.Errorf("%s of a word: %d bytes were allocated, and got %v", name, got, err)

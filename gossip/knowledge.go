@@ -22,6 +22,7 @@ type knowledge struct {
 	mu    sync.Mutex // guards what follows; never held while memberlist is called
 	view  *view
 	stale chan struct{} // closed when Nodes() changes
+	frame []byte        // everything for observers, encoded; nil when it is outdated
 }
 
 func newKnowledge(self Meta, forgetAfter time.Duration, lg *zap.Logger) *knowledge {
@@ -49,7 +50,7 @@ func (k *knowledge) with(f func(v *view, now time.Time) (changed bool)) bool {
 	k.view.dropped = nil
 	if changed || len(gone) > 0 {
 		close(k.stale)
-		k.stale = make(chan struct{})
+		k.stale, k.frame = make(chan struct{}), nil
 	}
 	k.mu.Unlock()
 	for _, name := range gone {
@@ -99,13 +100,13 @@ func (k *knowledge) Settle(settled bool) {
 	k.with(func(v *view, now time.Time) bool { v.settled = settled; v.fade(now); return false })
 }
 
-// forget forgets a lost node here; the others forget it when they hear of that. With dry it only says whether it would.
-func (k *knowledge) forget(f lastWord, dry bool) (a forgetAnswer) {
+// forget forgets a lost node here; the others forget it when they hear of that. With dry it only says what it would.
+func (k *knowledge) forget(f lastWord, dry bool) (refusal error) {
 	k.with(func(v *view, now time.Time) bool {
-		a = v.mayForget(f)
+		refusal = v.mayForget(f)
 		return !dry && v.forget(f, 0, now)
 	})
-	return a
+	return refusal
 }
 
 // publish replaces this process's own state.

@@ -127,7 +127,7 @@ func (n *notices) reject(reason, key, text string) {
 
 // reasons are the labels of errors in holdfast_gossip_rejected_total.
 var reasons = map[error]string{
-	errKeys: reasonKey, errCluster: reasonCluster, errVersion: reasonVersion, errHeader: reasonUnreadable,
+	errKeys: reasonKey, errCluster: reasonCluster, errHeader: reasonUnreadable,
 	errCompressed: reasonUnreadable, errNoTLS: reasonUnreadable, errStreams: reasonFull, errObservers: reasonFull,
 	errBusy: reasonFull, errCertificate: reasonCertificate, errRefusesUs: reasonCertificate, errOther: reasonCertificate,
 	errSpeaks: reasonCertificate, errProof: reasonCertificate,

@@ -164,7 +164,7 @@ func (m *Mesh) configure() *memberlist.Config {
 	conf.Name, conf.Transport = m.self.process(), m.streams
 	conf.AdvertiseAddr, conf.AdvertisePort = at.Addr().String(), int(at.Port())
 	conf.BindPort = conf.AdvertisePort
-	conf.Delegate, conf.Events, conf.Alive, conf.Merge = d, d, d, d
+	conf.Delegate, conf.Events, conf.Alive = d, d, d
 	conf.Logger, _ = zap.NewStdLogAt(m.lg, zap.DebugLevel) // the level is one
 	conf.ProbeInterval, conf.ProbeTimeout = probeInterval, probeTimeout
 	conf.SuspicionMult, conf.SuspicionMaxTimeoutMult = suspicionProbes, 1

@@ -52,7 +52,7 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestStolenObserverCertificate", Says: "in vain: packets are refused"},
 	{Name: "an observer's certificate answers as a node", File: "observer.go", Old: `conn.Role == RoleNode {`, New: `true {`,
 		Test: "TestForeignObserversHearNothing", Says: "in vain: it shows an observer's certificate"},
-	{Name: "an observer of another cluster", File: "tls.go", Old: `append(protocols, t.label+" "+p)`, New: `append(protocols, p)`,
+	{Name: "an observer of another cluster", File: "tls.go", Old: `fmt.Sprintf("%s %d %s", t.label, version,`, New: `fmt.Sprintf("%d %s", version,`,
 		Test: "TestForeignObserversHearNothing", Says: "in vain: another cluster"},
 	{Name: "an observer with other keys", File: "keys.go", Old: `hkdf.Key(sha256.New, secret,`, New: `hkdf.Key(sha256.New, secret[:0],`,
 		Test: "TestForeignObserversHearNothing", Says: "key: the observer says why"},

@@ -3,8 +3,11 @@ package gossip
 import (
 	"context"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -154,19 +157,23 @@ func stranger(t *testing.T, a *member, name string, meta, state []byte) *memberl
 func TestOtherVersionDoesNotMix(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
-	self := node("b")
-	meta := encode(self)
-	meta[0] = codecVersion + 1
-	list := stranger(t, a, self.process(), meta, []byte{codecVersion + 1})
-	for range 2 {
-		_, _ = list.Join([]string{a.Address().String()}) // a's refusal does not reach the joiner
+	other := keyless()
+	other.label += fmt.Sprintf(" %d", version+1) // so that the protocol begins as that of another version
+	_, err := other.dial(t.Context(), net.Dialer{}, a.Address().String(), forStream, 5*time.Second)
+	if !errors.Is(err, errCluster) {
+		t.Errorf("another version: got %v, want %v", err, errCluster)
 	}
-	await(t, "a complains", 5*time.Second, complains(a, "127.0.0.1: refused as a node: decode message: version 3, this holdfast knows 2"))
-	if len(a.Nodes()) != 1 {
-		t.Errorf("nodes: got %v", a.Nodes())
-	}
-	if got := count(t, a.series.rejected.WithLabelValues(reasonVersion)); got < 1 {
-		t.Errorf("refused: got %v, want at least 1", got)
+	await(t, "a complains", 5*time.Second, complains(a, errCluster.Error()))
+}
+
+func TestOddNodeIsRefused(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	list := stranger(t, a, "b#1", []byte("odd"), []byte("odd"))
+	_, _ = list.Join([]string{a.Address().String()})
+	await(t, "a complains", 5*time.Second, complains(a, "127.0.0.1: refused as a node: decode message: "))
+	if len(a.Nodes()) != 1 || rejected(t, a, reasonUnreadable) < 1 {
+		t.Errorf("nodes: got %v, %v refused", a.Nodes(), rejected(t, a, reasonUnreadable))
 	}
 	warned(t, a, "refused as a node")
 	if got := len(a.alive()); got != 0 {
@@ -211,13 +218,13 @@ func TestUnknownMessagesHaveNoEffect(t *testing.T) {
 	await(t, "a sees b", 5*time.Second, sees(a, "b"))
 	to := destination(a.self, a.Address())
 	forged := words{entries: []entry{{Meta: a.self, Seq: 99, State: []byte("forged")}}}.encode()
-	for _, msg := range [][]byte{{codecVersion, 99}, {9, 1}, {codecVersion}, []byte("hello"), forged} {
+	for _, msg := range [][]byte{{99}, {9, 1}, {0x80}, []byte("hello"), forged} {
 		if err := list.SendReliable(to, msg); err != nil {
 			t.Fatal(err)
 		}
 	}
 	await(t, "the unknown ones counted", 5*time.Second, func() bool {
-		return rejected(t, a, reasonVersion) == 2 && rejected(t, a, reasonUnreadable) == 2
+		return rejected(t, a, reasonUnreadable) == 3
 	})
 	if !complains(a, "some node: its messages are not understood")() {
 		t.Errorf("problems: got %q", a.Problems())

@@ -27,7 +27,7 @@ func attack(t *testing.T, a *member, p *papers, purpose string, words ...[]byte)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{a.label + " " + purpose}, MinVersion: tls.VersionTLS12}
+	conf := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{a.papers.protocol(purpose)}, MinVersion: tls.VersionTLS12}
 	if p != nil {
 		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.tls().Certificate() }
 	}
@@ -145,7 +145,7 @@ func TestFramesAreBounded(t *testing.T) {
 		await(t, name+" is counted", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before })
 	}
 	for _, cut := range [][]byte{{0}, {0, 0, 0, 9, 1}} { // it hangs up in the middle
-		raw, err := tls.Dial("tcp", a.Address().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{a.label + " " + forPackets},
+		raw, err := tls.Dial("tcp", a.Address().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{a.papers.protocol(forPackets)},
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.tls().Certificate() }})
 		if err != nil {
 			t.Fatal(err)

@@ -11,8 +11,7 @@ import (
 const (
 	reasonKey         = "key"         // other key, or one side has none
 	reasonCertificate = "certificate" // one that is not of this mesh, or none
-	reasonCluster     = "cluster"     // other cluster's label
-	reasonVersion     = "version"     // other codec version
+	reasonCluster     = "cluster"     // another cluster's, or of another version
 	reasonUnreadable  = "unreadable"  // garbage
 	reasonFull        = "full"        // more than we hold: nodes, or questions at once
 )
@@ -36,8 +35,7 @@ func newSeries(reg prometheus.Registerer, count func(live bool) float64) *series
 			Help: "Attempts to reach a seed or a lost node, by result (joined, failed).",
 		}, []string{"result"}),
 	}
-	for _, reason := range []string{reasonKey, reasonCertificate, reasonCluster, reasonVersion, reasonUnreadable,
-		reasonFull} {
+	for _, reason := range []string{reasonKey, reasonCertificate, reasonCluster, reasonUnreadable, reasonFull} {
 		s.rejected.WithLabelValues(reason)
 	}
 	for _, result := range []string{"joined", "failed"} {

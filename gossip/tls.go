@@ -57,12 +57,12 @@ type TLS struct {
 	label   string // of the cluster, in the name of each protocol
 }
 
-// What a connection is for. It is agreed in the handshake, behind the label of the cluster, as the protocol.
+// What a connection is for. It is agreed in the handshake, behind the label of the cluster and the version.
 const (
-	forPackets  = "packets/1"
-	forStream   = "stream/1"
-	forObserver = "observer/1"
-	forQuestion = "question/1"
+	forPackets  = "packets"
+	forStream   = "stream"
+	forObserver = "observer"
+	forQuestion = "question"
 )
 
 var (
@@ -81,7 +81,7 @@ var (
 func (t TLS) config(usage x509.ExtKeyUsage, purposes ...string) *tls.Config {
 	var protocols []string
 	for _, p := range purposes {
-		protocols = append(protocols, t.label+" "+p)
+		protocols = append(protocols, t.protocol(p))
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: protocols, SessionTicketsDisabled: true,
@@ -126,6 +126,11 @@ func (t TLS) check(chain []*x509.Certificate, usage x509.ExtKeyUsage) (from Spea
 // refusal is the error for a certificate that is not one of ours.
 func (t TLS) refusal() error { return cmp.Or(t.foreign, errCertificate) }
 
+// protocol is what is agreed on for a purpose.
+func (t TLS) protocol(purpose string) string {
+	return fmt.Sprintf("%s %d %s", t.label, version, purpose)
+}
+
 // peerConn is a connection whose sides have shown each other their certificates.
 type peerConn struct {
 	*tls.Conn
@@ -169,7 +174,7 @@ func (t TLS) shake(ctx context.Context, conn *tls.Conn, usage x509.ExtKeyUsage) 
 	err := conn.HandshakeContext(ctx)
 	if err == nil {
 		state := conn.ConnectionState()
-		c.purpose = strings.TrimPrefix(state.NegotiatedProtocol, t.label+" ")
+		c.purpose = strings.TrimPrefix(state.NegotiatedProtocol, t.protocol(""))
 		c.Speaker, err = t.Speaker(state.PeerCertificates[0])
 	}
 	if err != nil {

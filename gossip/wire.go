@@ -28,12 +28,9 @@ const (
 	maxNodes = 256 // live nodes; and known ones
 )
 
-// codecVersion is the first byte of everything this package sends. Another one is refused whole. Fields that a message
-// does not know are passed over, so that a new one needs no new version.
-const codecVersion = 2
-
-// errVersion marks what a holdfast of another codec version wrote, as opposed to garbage.
-var errVersion = errors.New("unknown version")
+// version is that of the format, in the name of each protocol (tls.go). Another one is refused whole. Fields that a
+// message does not know are passed over, so that a new one needs no new version.
+const version = 3
 
 var msgpack = &codec.MsgpackHandle{}
 
@@ -63,10 +60,10 @@ type words struct {
 // lengths go before the words, so that no length is believed before it was looked at.
 type lengths struct{ Entries, Forgotten int }
 
-// encode writes values behind the version.
+// encode writes values.
 func encode(values ...any) []byte {
-	b := bytes.NewBuffer([]byte{codecVersion})
-	enc := codec.NewEncoder(b, msgpack)
+	var b bytes.Buffer
+	enc := codec.NewEncoder(&b, msgpack)
 	for _, v := range values {
 		enc.MustEncode(v) // it is made of these types, and written to memory
 	}
@@ -87,16 +84,8 @@ func (w words) encode() []byte {
 
 // decode has f read what encode wrote; the result shares no memory with b.
 func decode[T any](b []byte, f func(rest *[]byte) (T, error)) (v T, err error) {
-	switch {
-	case len(b) == 0:
-		err = errors.New("it is cut short")
-	case b[0] != codecVersion:
-		err = fmt.Errorf("version %d, this holdfast knows %d: %w", b[0], codecVersion, errVersion)
-	default:
-		rest := b[1:]
-		if v, err = f(&rest); err == nil && len(rest) > 0 {
-			err = fmt.Errorf("%d bytes trail it", len(rest))
-		}
+	if v, err = f(&b); err == nil && len(b) > 0 {
+		err = fmt.Errorf("%d bytes trail it", len(b))
 	}
 	if err != nil {
 		return v, fmt.Errorf("decode message: %w", err)
