@@ -196,10 +196,10 @@ func TestLargeWordsTakeNoMemory(t *testing.T) {
 		"in a compound":    compound([]byte{typeAck}, small[:min(len(small), 60<<10)]),
 		"a compound in it": compound(compound(small)),
 	} {
-		before := count(t, a.series.rejected.WithLabelValues(reasonUnreadable))
+		before := rejected(t, a, reasonUnreadable)
 		if got := grown(func() {
 			_ = attack(t, a, anyone(t), forPackets, framed(msg), framed(nil))
-			await(t, name+" is refused", 5*time.Second, func() bool { return count(t, a.series.rejected.WithLabelValues(reasonUnreadable)) > before })
+			await(t, name+" is refused", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before })
 		}); got > 4<<20 {
 			t.Errorf("%s: %d bytes were allocated", name, got)
 		}

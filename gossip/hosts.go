@@ -70,7 +70,7 @@ func (r *Resolver) ourLines() (ours []StaleLine, err error) {
 		fields := strings.Fields(line)
 		for i, field := range fields {
 			name := strings.TrimSuffix(strings.ToLower(field), ".")
-			if _, is := known.addresses[name]; i > 0 && (is || strings.HasSuffix("."+name, "."+known.zone)) {
+			if _, is := known.addresses[name]; i > 0 && (is || strings.HasSuffix("."+name, "."+known.Zone)) {
 				ip, _ := netip.ParseAddr(fields[0])
 				ours = append(ours, StaleLine{File: r.hostsFile, Number: number, Name: name, Address: ip.Unmap(), Block: block})
 			}

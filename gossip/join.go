@@ -74,7 +74,7 @@ func (t target) key() string { return "seed/" + t.at.String() }
 func (s *seeker) missing(ctx context.Context) []target {
 	targets := s.seeds(ctx)
 	heard, lost := s.known.addresses()
-	heard[s.here.Address()] = true
+	heard[s.known.Address()] = true
 	for _, at := range lost {
 		targets = append(targets, target{at: at})
 	}
@@ -125,7 +125,7 @@ func (s *seeker) seeds(ctx context.Context) []target {
 // resolve asks the ordinary resolver; memberlist's own lookup takes no context and bypasses ours.
 func (s *seeker) resolve(ctx context.Context, seed string, told bool) []target {
 	key := "seed/name/" + seed // not that of an address
-	host, port, err := splitSeed(seed, cmp.Or(s.port, s.here.Address().Port()))
+	host, port, err := splitSeed(seed, cmp.Or(s.port, s.known.Address().Port()))
 	var ips []netip.Addr
 	if err == nil {
 		ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host)
@@ -150,13 +150,13 @@ func (s *seeker) join(ctx context.Context, list *memberlist.Memberlist, targets 
 		tries.Go(func() {
 			_, err := list.Join([]string{t.at.String()})
 			if err == nil {
-				s.series.joins.WithLabelValues("joined").Inc()
+				s.joins.WithLabelValues("joined").Inc()
 				s.settle(t.key())
 				s.lg.Info("joined gossip", zap.Stringer("through", t.at))
 				return
 			}
 			if ctx.Err() == nil {
-				s.series.joins.WithLabelValues("failed").Inc()
+				s.joins.WithLabelValues("failed").Inc()
 				s.unjoined(t, err)
 			}
 		})

@@ -3,6 +3,7 @@ package gossip
 import (
 	"bytes"
 	"errors"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -85,6 +86,21 @@ func (k *knowledge) Twins() []string {
 		slices.Sort(out)
 		return out
 	})
+}
+
+// Address is where the others reach our gossip. It is the zero value before Started.
+func (k *knowledge) Address() netip.AddrPort {
+	return look(k, func(v *view) netip.AddrPort { return v.here })
+}
+
+// listens notes where the others reach our gossip.
+func (k *knowledge) listens(at netip.AddrPort) {
+	k.with(func(v *view, _ time.Time) bool { v.here = at; return false })
+}
+
+// knows reports whether an address is our own, or that of a process that is or was in the mesh.
+func (k *knowledge) knows(ip netip.Addr) bool {
+	return look(k, func(v *view) bool { return v.knows(ip) })
 }
 
 // Changed yields a value after Nodes changed; several changes may yield one value.
@@ -238,6 +254,11 @@ func (k *knowledge) due() (word []byte, deliveries []delivery) {
 		deliveries = append(deliveries, delivery{p, destination(p.meta, p.gossip), own.Seq})
 	}
 	return words{entries: []entry{own}}.encode(), deliveries
+}
+
+// destination is where memberlist sends a message. Only name and address matter to it.
+func destination(meta Meta, at netip.AddrPort) *memberlist.Node {
+	return &memberlist.Node{Name: meta.process(), Addr: net.IP(at.Addr().AsSlice()), Port: at.Port()}
 }
 
 // sent notes that a delivery was tried.

@@ -36,7 +36,6 @@ const maxCluster = 200
 type Mesh struct {
 	parts
 	*knowledge
-	*endpoint
 	*prover   // whose word counts
 	*seeker   // seeds and lost nodes
 	*audience // observers
@@ -52,9 +51,8 @@ type Mesh struct {
 type parts struct {
 	label    string     // of the cluster
 	known    *knowledge // what is known of the mesh
-	here     *endpoint
-	*notices // what is wrong
-	series   *series
+	*notices            // what is wrong
+	joins    *prometheus.CounterVec
 }
 
 // New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
@@ -65,7 +63,7 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	m := &Mesh{parts: p, knowledge: p.known, endpoint: p.here, self: self, started: make(chan struct{})}
+	m := &Mesh{parts: p, knowledge: p.known, self: self, started: make(chan struct{})}
 	m.prover = newProver(p, cfg.KeyFile)
 	m.audience = &audience{prover: m.prover, there: map[*peerConn]Meta{}}
 	m.answer = func(ctx context.Context, question []byte) ([]byte, error) {
@@ -94,9 +92,8 @@ func newParts(cfg Config, cluster string, self Meta, known *knowledge, lg *zap.L
 	if err := self.check(); err != nil {
 		return p, fmt.Errorf("describe this node: %w", err)
 	}
-	s := newSeries(reg, known.count)
-	return parts{label: label, known: known, here: &endpoint{}, notices: newNotices(lg, time.Now, s.rejected),
-		series: s}, nil
+	rejected, joins := newCounters(reg, known.count)
+	return parts{label: label, known: known, notices: newNotices(lg, time.Now, rejected), joins: joins}, nil
 }
 
 // Run listens, finds the other nodes and keeps finding them, until ctx ends; then it tells them so, for
@@ -135,7 +132,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 // bind opens the listeners.
 func (m *Mesh) bind(ctx context.Context) (err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
-	r := rules{papers: m.papers, known: m.knows, refused: m.refused, observed: m.serve, asked: m.asked}
+	r := rules{papers: m.papers, known: m.knowledge.knows, refused: m.refused, observed: m.serve, asked: m.asked}
 	switch m.streams, err = listen(ctx, at, r); {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("listen for gossip on %s: %w: stop the program that uses this port, such as etcd-manager, or set "+
@@ -147,14 +144,8 @@ func (m *Mesh) bind(ctx context.Context) (err error) {
 	if ip.IsUnspecified() {
 		ip = m.self.Address
 	}
-	here := netip.AddrPortFrom(ip, uint16(m.streams.GetAutoBindPort()))
-	m.at.Store(&here)
+	m.knowledge.listens(netip.AddrPortFrom(ip, uint16(m.streams.GetAutoBindPort())))
 	return nil
-}
-
-// knows reports whether an address is our own, or that of a process that is or was in the mesh.
-func (m *Mesh) knows(ip netip.Addr) bool {
-	return ip == m.Address().Addr() || look(m.known, func(v *view) bool { return v.knows(ip) })
 }
 
 // configure sets memberlist up for few nodes on a LAN; from its start on the delegate's methods are called.
@@ -193,11 +184,33 @@ func (m *Mesh) Publish(state []byte) {
 func (m *Mesh) Twin() (netip.Addr, bool) {
 	m.known.mu.Lock()
 	defer m.known.mu.Unlock()
-	return m.view.twin(m.Address())
+	return m.view.twin()
 }
 
 // Started is closed once the listener is bound.
 func (m *Mesh) Started() <-chan struct{} { return m.started }
+
+// leave tells the others that this process leaves, for at most leaveTimeout. It returns as soon as nobody is left to be
+// told, for which memberlist would wait. A node that is not told notices some seconds later.
+func leave(list *memberlist.Memberlist, lg *zap.Logger) {
+	told := make(chan error, 1)
+	go func() { told <- list.Leave(leaveTimeout) }()
+	tick := time.NewTicker(gossipInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-told:
+			if err != nil {
+				lg.Debug("left gossip without telling all", zap.Error(err))
+			}
+			return
+		case <-tick.C:
+			if list.NumMembers() == 0 { // this process counts until it has begun to leave
+				return
+			}
+		}
+	}
+}
 
 // disseminate sends our newest state to anyone who lacks it, until ctx ends. One send at most is under way to a peer,
 // so a slow peer delays nobody else, and what was published meanwhile goes out as one. A failed send is not repeated:
@@ -228,7 +241,6 @@ func (m *Mesh) disseminate(ctx context.Context) {
 func (m *Mesh) watch(ctx context.Context) {
 	tick := time.NewTicker(twinInterval)
 	defer tick.Stop()
-	shown := map[string]string{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -239,12 +251,9 @@ func (m *Mesh) watch(ctx context.Context) {
 			for process, text := range twins {
 				m.warn("twin/"+process, text)
 			}
-			for process := range shown {
-				if twins[process] == "" {
-					m.settle("twin/" + process)
-				}
+			if len(twins) == 0 {
+				m.settleAll("twin/")
 			}
-			shown = twins
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 			case err == nil:
 				l.cut()
 			case ctx.Err() == nil:
-				o.series.joins.WithLabelValues("failed").Inc()
+				o.joins.WithLabelValues("failed").Inc()
 				if hungUp(err) {
 					err = errEnded
 				}
@@ -204,7 +204,7 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 // hear follows a node's words until the connection ends, or another node hears more live nodes. Then hear returns
 // the connection to that node.
 func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
-	o.series.joins.WithLabelValues("joined").Inc()
+	o.joins.WithLabelValues("joined").Inc()
 	o.lg.Info("joined gossip", zap.Stringer("through", l.at))
 	ctx, cancel := context.WithCancel(ctx)
 	var reader sync.WaitGroup

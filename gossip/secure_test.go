@@ -50,7 +50,7 @@ func attack(t *testing.T, a *member, p *papers, purpose string, words ...[]byte)
 
 func rejected(t *testing.T, m *member, reason string) float64 {
 	t.Helper()
-	return count(t, m.series.rejected.WithLabelValues(reason))
+	return count(t, m.rejected.WithLabelValues(reason))
 }
 
 // Nothing is let in that has not shown a certificate of the mesh, and anyone who tries is reported.

@@ -16,37 +16,30 @@ const (
 	reasonFull        = "full"        // more than we hold: nodes, or questions at once
 )
 
-// series are the metrics of one Mesh.
-type series struct {
-	rejected *prometheus.CounterVec
-	joins    *prometheus.CounterVec
-}
-
-// newSeries panics if reg already has them.
-func newSeries(reg prometheus.Registerer, count func(live bool) float64) *series {
+// newCounters makes the metrics of a process, and returns what counts refusals and joins. It panics if reg has them
+// already.
+func newCounters(reg prometheus.Registerer, nodes func(live bool) float64) (rejected, joins *prometheus.CounterVec) {
 	auto := promauto.With(reg)
-	s := &series{
-		rejected: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "holdfast_gossip_rejected_total",
-			Help: "Packets, streams, messages, nodes and questions refused, by reason.",
-		}, []string{"reason"}),
-		joins: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "holdfast_gossip_joins_total",
-			Help: "Attempts to reach a seed or a lost node, by result (joined, failed).",
-		}, []string{"result"}),
-	}
+	rejected = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "holdfast_gossip_rejected_total",
+		Help: "Packets, streams, messages, nodes and questions refused, by reason.",
+	}, []string{"reason"})
+	joins = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "holdfast_gossip_joins_total",
+		Help: "Attempts to reach a seed or a lost node, by result (joined, failed).",
+	}, []string{"result"})
 	for _, reason := range []string{reasonKey, reasonCertificate, reasonCluster, reasonUnreadable, reasonFull} {
-		s.rejected.WithLabelValues(reason)
+		rejected.WithLabelValues(reason)
 	}
 	for _, result := range []string{"joined", "failed"} {
-		s.joins.WithLabelValues(result)
+		joins.WithLabelValues(result)
 	}
 	for _, live := range []bool{true, false} {
 		auto.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "holdfast_gossip_nodes",
 			Help:        "Nodes of the mesh known to this one, itself included.",
 			ConstLabels: prometheus.Labels{"live": strconv.FormatBool(live)},
-		}, func() float64 { return count(live) })
+		}, func() float64 { return nodes(live) })
 	}
-	return s
+	return rejected, joins
 }

@@ -183,21 +183,17 @@ func (t *transport) admit(ctx context.Context, over *tls.Conn) {
 		err = t.receive(conn)
 	default:
 		_ = enter()
-		t.handOn(&stream{peerConn: conn, limit: limit, closed: leave, refused: told})
+		s := &stream{peerConn: conn, limit: limit, closed: leave, refused: told}
+		select {
+		case t.streams <- s:
+		case <-t.done:
+			_ = s.Close()
+		}
 		return
 	}
 	leave()
 	_ = raw.Close()
 	told(err)
-}
-
-// handOn gives a stream to memberlist.
-func (t *transport) handOn(s *stream) {
-	select {
-	case t.streams <- s:
-	case <-t.done:
-		_ = s.Close()
-	}
 }
 
 // receive gives memberlist the packets of a connection until it ends, or is silent for longer than a dialler keeps it.

@@ -46,6 +46,7 @@ type record struct {
 // view is all a process knows of the mesh. It is plain data: knowledge locks it and passes the time.
 type view struct {
 	self   Meta               // the zero value in an observer, which is no node
+	here   netip.AddrPort     // where this process gossips; the zero value before Run
 	own    *record            // ours
 	signer []byte             // the certificate that own is signed with
 	strict bool               // only what a node has proven to have said counts
@@ -302,8 +303,11 @@ func (v *view) behind() []*peer {
 	return out
 }
 
-// knows reports whether a node, live or lost, has this address.
+// knows reports whether an address is our own, or that of a process that is or was in the mesh.
 func (v *view) knows(ip netip.Addr) bool {
+	if ip == v.here.Addr() {
+		return true
+	}
 	for _, p := range v.peers {
 		if p.gossip.Addr() == ip {
 			return true
@@ -319,9 +323,9 @@ func (v *view) knows(ip netip.Addr) bool {
 
 // twin returns a live process that calls itself as we do, from another address: at ours there can be none,
 // so that one is only not yet known to be gone.
-func (v *view) twin(bound netip.AddrPort) (netip.Addr, bool) {
+func (v *view) twin() (netip.Addr, bool) {
 	for _, p := range v.peers {
-		if p.proven && v.ours(p.meta.Node) && p.gossip != bound {
+		if p.proven && v.ours(p.meta.Node) && p.gossip != v.here {
 			return p.meta.Address, true
 		}
 	}

@@ -73,7 +73,7 @@ func TestViewTrustsNobodyAboutItself(t *testing.T) {
 	if got := v.list()[0]; string(got.State) != "mine again" || got.Boot != 2 || !got.Live {
 		t.Errorf("got %+v", got)
 	}
-	if got, ok := v.twin(at); !ok || got != twin.Address {
+	if got, ok := v.twin(); !ok || got != twin.Address {
 		t.Errorf("twin: got %v, %v", got, ok)
 	}
 	v.down(twin, now)
