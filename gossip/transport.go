@@ -68,7 +68,7 @@ func listen(ctx context.Context, at netip.AddrPort, r rules) (*transport, error)
 	open, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t := &transport{rules: r, listener: listener, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}, doors: newDoors(r.refused),
-		links: links{to: map[memberlist.Address]*link{}}, stop: stop, done: open.Done()}
+		links: links{to: map[memberlist.Address]chan []byte{}}, stop: stop, done: open.Done()}
 	t.stream = func(to memberlist.Address, limit time.Duration) (net.Conn, error) { return t.open(ctx, to, limit) }
 	t.connect = func(to memberlist.Address) (*peerConn, error) { return t.dial(open, to, forPackets, streamTimeout) }
 	t.ask = func(ctx context.Context, to memberlist.Address, question []byte) ([]byte, error) {
