@@ -71,7 +71,6 @@ func (m *Mesh) asked(ctx context.Context, conn *peerConn, enter func() error) er
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if err := enter(); err != nil {
-		refuse(conn, err)
 		return err
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(askTimeout)) // if it cannot be set the connection has ended

@@ -45,7 +45,6 @@ func (a *audience) serve(ctx context.Context, conn *peerConn, enter func() error
 		return err
 	}
 	if err := enter(); err != nil {
-		refuse(conn, err)
 		return err
 	}
 	_ = conn.SetReadDeadline(time.Time{})

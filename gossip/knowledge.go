@@ -238,22 +238,15 @@ func (k *knowledge) signOwn(certificate []byte, prove func(own entry) ([]byte, e
 	return err
 }
 
-// delivery is our newest word on its way to a peer.
-type delivery struct {
-	peer *peer
-	to   *memberlist.Node
-	seq  uint64
-}
-
-// due returns our newest word, and to whom it is to be sent; each delivery ends with sent.
-func (k *knowledge) due() (word []byte, deliveries []delivery) {
+// due returns our newest word, and the peers that it is to be sent to; each send ends with sent.
+func (k *knowledge) due() (word []byte, to map[*peer]*memberlist.Node) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	own := k.view.own.entry
+	to = map[*peer]*memberlist.Node{}
 	for _, p := range k.view.behind() {
-		deliveries = append(deliveries, delivery{p, destination(p.meta, p.gossip), own.Seq})
+		to[p] = destination(p.meta, p.gossip)
 	}
-	return words{entries: []entry{own}}.encode(), deliveries
+	return words{entries: []entry{k.view.own.entry}}.encode(), to
 }
 
 // destination is where memberlist sends a message. Only name and address matter to it.
@@ -261,10 +254,10 @@ func destination(meta Meta, at netip.AddrPort) *memberlist.Node {
 	return &memberlist.Node{Name: meta.process(), Addr: net.IP(at.Addr().AsSlice()), Port: at.Port()}
 }
 
-// sent notes that a delivery was tried.
-func (k *knowledge) sent(d delivery) {
+// sent notes that a send to a peer was tried.
+func (k *knowledge) sent(p *peer) {
 	k.mu.Lock()
-	d.peer.sending, d.peer.sent = false, d.seq
+	p.sending = false
 	k.mu.Unlock()
 	poke(k.behind)
 }

@@ -220,13 +220,13 @@ func (m *Mesh) disseminate(ctx context.Context) {
 	defer sends.Wait()
 	for {
 		m.sign()
-		word, deliveries := m.due()
-		for _, d := range deliveries {
+		word, due := m.due()
+		for p, to := range due {
 			sends.Go(func() {
-				if err := m.list.SendReliable(d.to, word); err != nil {
-					m.lg.Debug("state not sent", zap.String("process", d.to.Name), zap.Error(err))
+				if err := m.list.SendReliable(to, word); err != nil {
+					m.lg.Debug("state not sent", zap.String("process", to.Name), zap.Error(err))
 				}
-				m.sent(d)
+				m.sent(p)
 			})
 		}
 		select {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// peer is a live process other than ours. sent is the Seq of ours that was last sent to it, if it was told any.
+// peer is a live process other than ours. sent is how many of our words had come when one was last sent to it, 0 if none
+// was.
 type peer struct {
 	meta    Meta
 	gossip  netip.AddrPort
 	since   time.Time
 	proven  bool // it has said itself that it is meta: anybody may say who is live
 	sent    uint64
-	told    bool
 	sending bool
 }
 

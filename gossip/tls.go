@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
 // Role is the kind of process that a certificate speaks for in the mesh.
@@ -216,26 +218,24 @@ func hungUp(err error) bool {
 // yet, for example, takes until a member serves.
 func (t TLS) await(ctx context.Context, n *notices) bool {
 	begin := time.Now()
-	for {
-		_, err := t.Certificate()
-		if err == nil {
-			_, err = t.Authorities()
-		}
-		if err == nil {
-			n.settle(ProblemTLS)
-			return true
-		}
+	missing := func(err error, _ time.Duration) {
 		notice := n.show // at each first start it takes a moment: no news for the log
 		if time.Since(begin) >= certificateTime {
 			notice = n.warn
 		}
 		notice(ProblemTLS, err.Error())
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(certificateTime / 10):
-		}
 	}
+	_, err := backoff.Retry(ctx, func() (*x509.CertPool, error) {
+		if _, err := t.Certificate(); err != nil {
+			return nil, err
+		}
+		return t.Authorities()
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(certificateTime/10)), backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(missing))
+	if err == nil {
+		n.settle(ProblemTLS)
+	}
+	return err == nil
 }
 
 // certificateTime is how long it is normal to have no certificate.

@@ -51,7 +51,7 @@ type rules struct {
 	known func(netip.Addr) bool
 	// refused hears of what was refused, and why.
 	refused func(from string, err error)
-	// observed and asked serve an observer, and a node that has a question, if enter lets them in.
+	// observed and asked serve an observer, and a node that has a question, if enter lets them in; else it tells them why.
 	observed, asked func(ctx context.Context, conn *peerConn, enter func() error) error
 }
 
@@ -156,7 +156,11 @@ func (t *transport) admit(ctx context.Context, over *tls.Conn) {
 	}
 	enter := func() error {
 		t.unproven.leave(raw)
-		return room.enter(cmp.Or(conn.Node, from.String()), raw)
+		err := room.enter(cmp.Or(conn.Node, from.String()), raw)
+		if err != nil {
+			refuse(conn, err)
+		}
+		return err
 	}
 	leave := func() {
 		end()

@@ -295,8 +295,8 @@ func (v *view) behind() []*peer {
 		return nil
 	}
 	for _, p := range v.peers {
-		if !p.sending && (p.sent < v.own.Seq || v.strict && !p.told) {
-			p.sending, p.told = true, true
+		if !p.sending && p.sent <= v.own.Seq && (v.strict || v.own.Seq > 0) {
+			p.sending, p.sent = true, v.own.Seq+1
 			out = append(out, p)
 		}
 	}

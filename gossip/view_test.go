@@ -299,7 +299,7 @@ func TestViewSendsOneAtATime(t *testing.T) {
 	if again := v.behind(); len(again) != 0 {
 		t.Errorf("a second send began beside the first")
 	}
-	got[0].sending, got[0].sent = false, 1
+	got[0].sending = false
 	if again := v.behind(); len(again) != 1 {
 		t.Errorf("after the first send: got %d peers, want 1", len(again))
 	}
