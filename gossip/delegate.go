@@ -46,23 +46,22 @@ func (d delegate) NotifyMsg(b []byte) {
 	d.known.merge(told, d.authentic(told.entries, from))
 }
 
+var errNodes = fmt.Errorf("%d nodes may be live", maxNodes)
+
 // NotifyAlive refuses a process that we could not show. memberlist calls it again for every message about that process.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	meta, err := decodeMeta(n.Meta)
 	if err == nil && n.Name != meta.process() {
 		err = fmt.Errorf("it calls itself %q in its name and %q in its description", n.Name, meta.process())
 	}
+	if err == nil && !d.known.room(meta) {
+		err = errNodes
+	}
 	if err != nil {
 		reason, _ := reasonOf(err)
 		d.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
-		return err
 	}
-	if !d.known.room(meta) {
-		err := fmt.Errorf("%d nodes may be live", maxNodes)
-		d.reject(reasonFull, reasonFull, fmt.Sprintf("%s: refused as a node: %v", meta.Node, err))
-		return err
-	}
-	return nil
+	return err
 }
 
 // NotifyJoin notes that memberlist hears of a process.

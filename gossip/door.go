@@ -16,9 +16,8 @@ const (
 	maxOfOne     = 64  // connections of one node, or of one address
 	maxConns     = 4 * maxNodes
 	maxStrangers = 32  // with tls.mode off: connections from addresses outside the mesh
-	maxFew       = 8   // of which those of one address
 	maxObservers = 512 // observers; a larger fleet asks a few of them by DNS
-	maxOfAddress = 8   // of which those of one address
+	maxOfAddress = 8   // of strangers or observers, those of one address
 	maxQuestions = 64  // that are answered at once
 )
 
@@ -39,7 +38,7 @@ func newDoors(refused func(from string, err error)) *doors {
 	}
 	return &doors{unproven: door{each: maxOfOne / 2, all: maxUnproven, yield: yield},
 		inside:    door{each: maxOfOne, all: maxConns, yield: yield},
-		strangers: door{each: maxFew, all: maxStrangers, yield: yield},
+		strangers: door{each: maxOfAddress, all: maxStrangers, yield: yield},
 		observers: door{each: maxOfAddress, all: maxObservers, full: errObservers},
 		questions: door{each: maxQuestions / 4, all: maxQuestions, full: errBusy}}
 }

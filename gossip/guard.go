@@ -54,10 +54,10 @@ var (
 // its first byte is handed on, within the reader's own deadline.
 type stream struct {
 	*peerConn
-	limit   int         // bytes that may come
-	closed  func()      // hears of Close
-	refused func(error) // hears why what has come is not handed on
-	in      io.Reader   // what has come
+	limit  int    // bytes that may come
+	closed func() // hears of Close
+	blame  func(from string, err error)
+	in     io.Reader // what has come
 }
 
 // Write is called once, with a whole message, as memberlist does.
@@ -78,7 +78,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			err = s.papers.whyNot(err)
 		}
 		if err != nil {
-			s.refused(err)
+			s.blame(s.RemoteAddr().String(), err)
 			return 0, err
 		}
 	}
@@ -191,27 +191,20 @@ func checkPacket(body []byte) error {
 	if len(body) <= 1 || body[0] != typeCompound {
 		return checkKind(body)
 	}
-	for _, p := range partsOf(body) { // memberlist never nests them
-		if err := checkKind(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// partsOf returns the messages in a compound one, up to the first that is cut short.
-func partsOf(msg []byte) (parts [][]byte) {
-	n, rest := int(msg[1]), msg[2:]
+	n, rest := int(body[1]), body[2:]
 	if len(rest) < 2*n {
-		return nil
+		return nil // memberlist takes nothing of it
 	}
 	sizes, rest := rest[:2*n], rest[2*n:]
-	for ; len(sizes) > 0; sizes = sizes[2:] {
+	for ; len(sizes) > 0; sizes = sizes[2:] { // memberlist never nests them
 		size := int(binary.BigEndian.Uint16(sizes))
 		if size > len(rest) {
-			return parts
+			return nil // nor of what is cut short
 		}
-		parts, rest = append(parts, rest[:size]), rest[size:]
+		if err := checkKind(rest[:size]); err != nil {
+			return err
+		}
+		rest = rest[size:]
 	}
-	return parts
+	return nil
 }

@@ -116,7 +116,7 @@ func TestReplayChangesNothing(t *testing.T) {
 
 // keyless are the papers in a mesh without keys, which anyone can make.
 func keyless() TLS {
-	p := (&keyring{notices: newNotices(zap.NewNop(), time.Now, nil)}).tls()
+	p := (&keyring{notices: newNotices(zap.NewNop(), nil)}).tls()
 	p.label = "holdfast/main"
 	return p
 }
@@ -262,7 +262,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	before := rejected(t, a, reasonFull)
 	by := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, 1)}}
 	var all sync.WaitGroup
-	for range 2 * maxFew {
+	for range 2 * maxOfAddress {
 		all.Go(func() {
 			if conn, err := keyless().dial(t.Context(), by, a.Address().String(), forStream, 5*time.Second); err == nil {
 				t.Cleanup(conn.cut)
@@ -270,7 +270,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		})
 	}
 	all.Wait()
-	await(t, "the rest is refused", 5*time.Second, func() bool { return rejected(t, a, reasonFull)-before >= maxFew })
+	await(t, "the rest is refused", 5*time.Second, func() bool { return rejected(t, a, reasonFull)-before >= maxOfAddress })
 	b := start(t, "main", node("b"), seeded(a))
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
 	await(t, "memberlist ends those that say nothing", 10*time.Second, func() bool {

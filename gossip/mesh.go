@@ -93,7 +93,7 @@ func newParts(cfg Config, cluster string, self Meta, known *knowledge, lg *zap.L
 		return p, fmt.Errorf("describe this node: %w", err)
 	}
 	rejected, joins := newCounters(reg, known.count)
-	return parts{label: label, known: known, notices: newNotices(lg, time.Now, rejected), joins: joins}, nil
+	return parts{label: label, known: known, notices: newNotices(lg, rejected), joins: joins}, nil
 }
 
 // Run listens, finds the other nodes and keeps finding them, until ctx ends; then it tells them so, for

@@ -28,12 +28,16 @@ type Meta struct {
 	Version string
 }
 
-func (m Meta) check() error {
-	var errs []error
-	// "#" separates name and boot in memberlist's name.
-	if m.Node == "" || len(m.Node) > maxNode || !utf8.ValidString(m.Node) || strings.Contains(m.Node, "#") {
-		errs = append(errs, fmt.Errorf("node name must be 1–%d bytes of UTF-8 without #, got %q", maxNode, m.Node))
+// checkNode refuses what is no node's name. "#" separates it from the boot in memberlist's name.
+func checkNode(name string) error {
+	if name == "" || len(name) > maxNode || !utf8.ValidString(name) || strings.Contains(name, "#") {
+		return fmt.Errorf("node name must be 1–%d bytes of UTF-8 without #, got %.200q", maxNode, name)
 	}
+	return nil
+}
+
+func (m Meta) check() error {
+	errs := []error{checkNode(m.Node)}
 	if m.Boot == 0 {
 		errs = append(errs, errors.New("boot must be above 0, got 0"))
 	}

@@ -158,9 +158,7 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 				if hungUp(err) {
 					err = errEnded
 				}
-				if _, known := reasonOf(err); known {
-					o.refused(t.at.String(), err)
-				}
+				rules{refused: o.refused}.blame(t.at.String(), err)
 				o.unjoined(t, err)
 			}
 		})

@@ -288,7 +288,7 @@ func TestForeignObserversHearNothing(t *testing.T) {
 func TestDerivedCertificates(t *testing.T) {
 	var last derived
 	for i, keys := range []string{"", "x", "yx"} {
-		r := keyring{notices: newNotices(zap.NewNop(), time.Now, nil)}
+		r := keyring{notices: newNotices(zap.NewNop(), nil)}
 		if keys != "" {
 			r.path = keyFile(t, []byte(keys)...)
 		}

@@ -55,6 +55,13 @@ type rules struct {
 	observed, asked func(ctx context.Context, conn *peerConn, enter func() error) error
 }
 
+// blame reports an error that is the other side's fault.
+func (r rules) blame(from string, err error) {
+	if _, known := reasonOf(err); known {
+		r.refused(from, err)
+	}
+}
+
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
 // listen begins to take what comes. Streams that we open end with ctx; packets are carried until Shutdown, for the last
@@ -107,21 +114,16 @@ func (t *transport) dial(ctx context.Context, to memberlist.Address, purpose str
 // open opens a stream, which ends with its timeout and with ctx.
 func (t *transport) open(ctx context.Context, to memberlist.Address, limit time.Duration) (net.Conn, error) {
 	end := time.Now().Add(limit)
-	refused := func(err error) {
-		if _, known := reasonOf(err); known {
-			t.refused(to.Addr, err)
-		}
-	}
 	conn, err := t.dial(ctx, to, forStream, limit)
 	if err != nil {
-		refused(err)
+		t.blame(to.Addr, err)
 		return nil, err
 	}
 	if err := conn.SetDeadline(end); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	stop := context.AfterFunc(ctx, conn.cut)
-	return &stream{peerConn: conn, limit: maxStream, closed: func() { stop() }, refused: refused}, nil
+	return &stream{peerConn: conn, limit: maxStream, closed: func() { stop() }, blame: t.blame}, nil
 }
 
 // accept takes connections until the listener is closed.
@@ -167,11 +169,6 @@ func (t *transport) admit(ctx context.Context, over *tls.Conn) {
 		t.unproven.leave(raw)
 		room.leave(raw)
 	}
-	told := func(err error) { // unless the other side only went away
-		if err != nil && !hungUp(err) {
-			t.refused(raw.RemoteAddr().String(), err)
-		}
-	}
 	switch {
 	case err != nil:
 	case conn.purpose == forObserver:
@@ -187,7 +184,7 @@ func (t *transport) admit(ctx context.Context, over *tls.Conn) {
 		err = t.receive(conn)
 	default:
 		_ = enter()
-		s := &stream{peerConn: conn, limit: limit, closed: leave, refused: told}
+		s := &stream{peerConn: conn, limit: limit, closed: leave, blame: t.blame}
 		select {
 		case t.streams <- s:
 		case <-t.done:
@@ -197,7 +194,9 @@ func (t *transport) admit(ctx context.Context, over *tls.Conn) {
 	}
 	leave()
 	_ = raw.Close()
-	told(err)
+	if err != nil && !hungUp(err) {
+		t.refused(raw.RemoteAddr().String(), err)
+	}
 }
 
 // receive gives memberlist the packets of a connection until it ends, or is silent for longer than a dialler keeps it.

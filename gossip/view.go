@@ -51,7 +51,10 @@ type view struct {
 	signer []byte             // the certificate that own is signed with
 	strict bool               // only what a node has proven to have said counts
 	nodes  map[string]*record // by Meta.Node
-	processes
+	peers  map[string]*peer   // the live processes other than ours, by Meta.process()
+	// gone are the processes, by Meta.process(), that memberlist still remembers although it has given them up, as long
+	// as that may be.
+	gone map[string]time.Time
 
 	forgotten   tombstones
 	dropped     []string      // nodes that were forgotten since anybody was told
@@ -65,7 +68,8 @@ func newView(self Meta, now time.Time) *view {
 		self:      self,
 		own:       &record{entry: entry{Meta: self}, Live: true, Since: now},
 		nodes:     map[string]*record{},
-		processes: processes{map[string]*peer{}, map[string]time.Time{}},
+		peers:     map[string]*peer{},
+		gone:      map[string]time.Time{},
 		forgotten: tombstones{},
 	}
 	if self.Node != "" {

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/hashicorp/memberlist"
@@ -127,7 +126,7 @@ func readWords(b *[]byte) (w words, err error) {
 	}
 	for err == nil && len(w.forgotten) < n.Forgotten {
 		var f forgetting
-		f, err = read(b, maxAround, func(f forgetting) error { return fits("name", nil, 0, f.Node) })
+		f, err = read(b, maxAround, func(f forgetting) error { return checkNode(f.Node) })
 		f.Age = bounded(f.Age)
 		w.forgotten = append(w.forgotten, f)
 	}
@@ -146,15 +145,10 @@ func (e entry) check() error {
 	return errors.Join(e.Meta.check(), fits("state", e.State, maxState), fits("proof", e.Proof, maxProof))
 }
 
-// fits refuses what is larger than it may be, and texts that are none.
-func fits(what string, b []byte, limit int, texts ...string) error {
+// fits refuses what is larger than it may be.
+func fits(what string, b []byte, limit int) error {
 	if len(b) > limit {
 		return fmt.Errorf("%s has %d bytes, at most %d are allowed", what, len(b), limit)
-	}
-	for _, text := range texts {
-		if len(text) > maxNode || !utf8.ValidString(text) {
-			return fmt.Errorf("a name must be at most %d bytes of UTF-8, got %.200q", maxNode, text)
-		}
 	}
 	return nil
 }

@@ -6,17 +6,28 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.uber.org/zap"
 )
 
 const (
 	noticeAge  = time.Minute // a problem not seen for this long is over; also the pause between two log lines
 	maxNotices = 64
+)
+
+// Why something was refused: the label of holdfast_gossip_rejected_total.
+const (
+	reasonKey         = "key"         // other key, or one side has none
+	reasonCertificate = "certificate" // one that is not of this mesh, or none
+	reasonCluster     = "cluster"     // another cluster's, or of another version
+	reasonUnreadable  = "unreadable"  // garbage
+	reasonFull        = "full"        // more than we hold: nodes, or questions at once
 )
 
 // Problem is what an operator should know of the gossip.
@@ -40,7 +51,6 @@ const (
 // notices are the current problems. It takes no lock but its own and so may be called from anywhere.
 type notices struct {
 	lg       *zap.Logger
-	now      func() time.Time
 	rejected *prometheus.CounterVec // what was refused, by reason
 
 	mu    sync.Mutex
@@ -52,8 +62,8 @@ type notice struct {
 	seen, logged time.Time
 }
 
-func newNotices(lg *zap.Logger, now func() time.Time, rejected *prometheus.CounterVec) *notices {
-	return &notices{lg: lg, now: now, rejected: rejected, known: map[string]*notice{}}
+func newNotices(lg *zap.Logger, rejected *prometheus.CounterVec) *notices {
+	return &notices{lg: lg, rejected: rejected, known: map[string]*notice{}}
 }
 
 // show makes text a problem under key.
@@ -63,7 +73,7 @@ func (n *notices) show(key, text string) { n.put(key, text, false) }
 func (n *notices) warn(key, text string) { n.put(key, text, true) }
 
 func (n *notices) put(key, text string, log bool) {
-	now := n.now()
+	now := time.Now()
 	n.mu.Lock()
 	n.expire(now)
 	note := n.known[key]
@@ -105,7 +115,7 @@ func (n *notices) settleAll(prefix string) {
 func (n *notices) Problems() []Problem {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.expire(n.now())
+	n.expire(time.Now())
 	var out []Problem
 	for key, note := range n.known {
 		kind, _, _ := strings.Cut(key, "/")
@@ -127,10 +137,10 @@ func (n *notices) reject(reason, key, text string) {
 
 // reasons are the labels of errors in holdfast_gossip_rejected_total.
 var reasons = map[error]string{
-	errKeys: reasonKey, errCluster: reasonCluster, errHeader: reasonUnreadable,
-	errCompressed: reasonUnreadable, errNoTLS: reasonUnreadable, errStreams: reasonFull, errObservers: reasonFull,
-	errBusy: reasonFull, errCertificate: reasonCertificate, errRefusesUs: reasonCertificate, errOther: reasonCertificate,
-	errSpeaks: reasonCertificate, errProof: reasonCertificate,
+	errKeys: reasonKey, errCluster: reasonCluster,
+	errCertificate: reasonCertificate, errRefusesUs: reasonCertificate, errSpeaks: reasonCertificate, errProof: reasonCertificate,
+	errHeader: reasonUnreadable, errCompressed: reasonUnreadable, errNoTLS: reasonUnreadable,
+	errStreams: reasonFull, errObservers: reasonFull, errBusy: reasonFull, errNodes: reasonFull,
 }
 
 // reasonOf is the label of an error. known says that the error is one of ours, and thus the other side's fault.
@@ -160,4 +170,32 @@ func (n *notices) blamed(host string) bool {
 		}
 	}
 	return false
+}
+
+// newCounters makes the metrics of a process, and returns what counts refusals and joins. It panics if reg has them
+// already.
+func newCounters(reg prometheus.Registerer, nodes func(live bool) float64) (rejected, joins *prometheus.CounterVec) {
+	auto := promauto.With(reg)
+	rejected = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "holdfast_gossip_rejected_total",
+		Help: "Packets, streams, messages, nodes and questions refused, by reason.",
+	}, []string{"reason"})
+	joins = auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "holdfast_gossip_joins_total",
+		Help: "Attempts to reach a seed or a lost node, by result (joined, failed).",
+	}, []string{"result"})
+	for _, reason := range []string{reasonKey, reasonCertificate, reasonCluster, reasonUnreadable, reasonFull} {
+		rejected.WithLabelValues(reason)
+	}
+	for _, result := range []string{"joined", "failed"} {
+		joins.WithLabelValues(result)
+	}
+	for _, live := range []bool{true, false} {
+		auto.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "holdfast_gossip_nodes",
+			Help:        "Nodes of the mesh known to this one, itself included.",
+			ConstLabels: prometheus.Labels{"live": strconv.FormatBool(live)},
+		}, func() float64 { return nodes(live) })
+	}
+	return rejected, joins
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,14 +12,15 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-func TestNoticesAge(t *testing.T) {
+func TestNoticesAge(t *testing.T) { synctest.Test(t, noticesAge) }
+
+func noticesAge(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
-	now := time.Unix(0, 0)
-	n := newNotices(zap.New(core), func() time.Time { return now }, nil)
+	n := newNotices(zap.New(core), nil)
 	for range 100 { // every second for 100 s
 		n.warn("k", "b: bad")
 		n.show("other", "a: shown")
-		now = now.Add(time.Second)
+		time.Sleep(time.Second)
 	}
 	if got := logs.Len(); got != 2 {
 		t.Errorf("log lines in 100 s: got %d, want 2", got)
@@ -27,11 +29,11 @@ func TestNoticesAge(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	n.settle("other")
-	now = now.Add(58 * time.Second)
+	time.Sleep(58 * time.Second)
 	if got := n.Problems(); len(got) != 1 {
 		t.Errorf("59 s after the last sight: got %q, want one", got)
 	}
-	now = now.Add(time.Second)
+	time.Sleep(time.Second)
 	if got := n.Problems(); len(got) != 0 {
 		t.Errorf("a minute after the last sight: got %q, want none", got)
 	}
@@ -45,10 +47,11 @@ func noticed(n *notices) (out []string) {
 	return out
 }
 
-func TestNoticesAreBounded(t *testing.T) {
+func TestNoticesAreBounded(t *testing.T) { synctest.Test(t, noticesAreBounded) }
+
+func noticesAreBounded(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
-	now := time.Unix(0, 0)
-	n := newNotices(zap.New(core), func() time.Time { return now }, nil)
+	n := newNotices(zap.New(core), nil)
 	for i := range 10 * maxNotices {
 		n.warn(fmt.Sprint(i), fmt.Sprint(i))
 	}
@@ -58,7 +61,7 @@ func TestNoticesAreBounded(t *testing.T) {
 	if got := logs.Len(); got != maxNotices {
 		t.Errorf("log lines: got %d, want %d", got, maxNotices)
 	}
-	now = now.Add(noticeAge)
+	time.Sleep(noticeAge)
 	n.warn("new", "new")
 	if got := noticed(n); !slices.Equal(got, []string{"new"}) {
 		t.Errorf("after a minute: got %q, want the new one", got)
