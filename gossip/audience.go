@@ -16,8 +16,7 @@ const (
 	writeTime = 10 * time.Second // for one message; a slower observer is dropped, and dials again
 )
 
-// audience serves the observers that are connected to this node. An observer says who it is, and is then told everything
-// that the node knows, at once and whenever it changes.
+// audience serves the observers that are connected to this node.
 type audience struct {
 	*prover
 

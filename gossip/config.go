@@ -43,7 +43,6 @@ func Default() Config { return Config{ForgetAfter: 24 * time.Hour} }
 // Validate reports every wrong key at once. It touches neither files nor network.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	if c.Listen != "" {
-		// memberlist takes an address with a zone for no address at all, and listens everywhere.
 		if at, err := netip.ParseAddrPort(c.Listen); err != nil || at.Addr().Zone() != "" {
 			wrong("gossip.listen", "must be host:port with an IP address without zone, got %q", c.Listen)
 		}

@@ -91,7 +91,7 @@ func (s *stream) Close() error {
 	return s.Conn.Close()
 }
 
-// pushPull and userMessage are memberlist's headers of streams, and pushed is what it tells of a process in a push/pull.
+// pushPull and userMessage are memberlist's headers of streams, and pushed is what it tells of one process.
 type (
 	pushPull struct {
 		Nodes, UserStateLen int
@@ -110,8 +110,8 @@ type (
 )
 
 // sift returns a message that a node has sent over a stream as it is handed on: its header, the processes of a
-// push/pull, its speaker, and what is for the delegates. It is written again so that memberlist's decoder need not agree
-// with ours.
+// push/pull, its speaker, and what is for the delegates. It is written again so that memberlist's decoder need not
+// agree with ours.
 func sift(msg []byte, speaker string) (io.Reader, error) {
 	if len(msg) == 0 {
 		return nil, errHeader

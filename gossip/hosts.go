@@ -41,17 +41,6 @@ func (r *Resolver) Stale() ([]StaleLine, error) {
 	return stale, err
 }
 
-// checkHosts refuses lines of the hosts file that have one of our names.
-func (r *Resolver) checkHosts() error {
-	lines, err := r.ourLines()
-	if err == nil && len(lines) > 0 {
-		err = fmt.Errorf("%s line %d fixes the address of %s, which holdfast must answer itself: "+
-			"remove the name from that line",
-			r.hostsFile, lines[0].Number, lines[0].Name)
-	}
-	return err
-}
-
 // ourLines reads the hosts file itself: the resolver caches it and looks up one name at a time. The address of a line
 // without one is the zero one.
 func (r *Resolver) ourLines() (ours []StaleLine, err error) {

@@ -50,7 +50,7 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestStreamsAreBounded", Says: "in vain: the rest is refused"},
 	{Name: "an observer speaks as a node does", File: "transport.go", Old: `case conn.Role != RoleNode:`, New: `case false:`,
 		Test: "TestStolenObserverCertificate", Says: "in vain: packets are refused"},
-	{Name: "an observer's certificate answers as a node", File: "observer.go", Old: `conn.Role == RoleNode {`, New: `true {`,
+	{Name: "an observer's certificate answers as a node", File: "tls.go", Old: `err == nil && conn.Role != RoleNode {`, New: `false {`,
 		Test: "TestForeignObserversHearNothing", Says: "in vain: it shows an observer's certificate"},
 	{Name: "an observer of another cluster", File: "tls.go", Old: `fmt.Sprintf("%s %d %s", t.label, version,`, New: `fmt.Sprintf("%d %s", version,`,
 		Test: "TestForeignObserversHearNothing", Says: "in vain: another cluster"},

@@ -138,7 +138,8 @@ func (n *notices) reject(reason, key, text string) {
 // reasons are the labels of errors in holdfast_gossip_rejected_total.
 var reasons = map[error]string{
 	errKeys: reasonKey, errCluster: reasonCluster,
-	errCertificate: reasonCertificate, errRefusesUs: reasonCertificate, errSpeaks: reasonCertificate, errProof: reasonCertificate,
+	errCertificate: reasonCertificate, errRefusesUs: reasonCertificate, errSpeaks: reasonCertificate,
+	errProof:  reasonCertificate,
 	errHeader: reasonUnreadable, errCompressed: reasonUnreadable, errNoTLS: reasonUnreadable,
 	errStreams: reasonFull, errObservers: reasonFull, errBusy: reasonFull, errNodes: reasonFull,
 }

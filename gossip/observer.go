@@ -27,9 +27,7 @@ const (
 // errEnded is no news for the log: an observer tries again, and other nodes meanwhile.
 var errEnded = errors.New("it ended the connection: it stops, or has too much to do")
 
-// Observer hears what the nodes of a cluster say, and says nothing. It is connected to one node, which tells it
-// everything that it knows. When that connection ends, it connects to another node. With TLS, a node's words count only
-// if its certificate proves them.
+// Observer hears what the nodes of a cluster say, and says nothing. It is connected to one node at a time.
 type Observer struct {
 	parts
 	*knowledge
@@ -187,11 +185,8 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 	}
 	defer context.AfterFunc(ctx, conn.cut)()
 	l := &line{peerConn: conn, at: t.at, shown: own.Certificate[0]}
-	if err = errCertificate; conn.Role == RoleNode {
-		_ = write(conn, framed(encode(o.self)), streamTimeout) // if it fails so does what follows
-		err = l.next()
-	}
-	if err != nil {
+	_ = write(conn, framed(encode(o.self)), streamTimeout) // if it fails so does what follows
+	if err := l.next(); err != nil {
 		conn.cut()
 		return nil, o.papers.whyNot(cmp.Or(ctx.Err(), err))
 	}

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// peer is a live process other than ours. sent is how many of our words had come when one was last sent to it, 0 if none
-// was.
+// peer is a live process other than ours. sent is how many words of ours there were when one was last sent to it.
 type peer struct {
 	meta    Meta
 	gossip  netip.AddrPort

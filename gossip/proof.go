@@ -12,9 +12,6 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// A word is what a process says of itself: its entry. With TLS it counts if it has a proof, no matter who tells it: a
-// signature of the key of that node's certificate, and the certificate.
-
 const (
 	maxProof  = 8 << 10 // bytes, of which a certificate of ours takes 600, and three of an operator's with RSA-4096 4,700
 	maxForged = 8       // invalid proofs, after which the others of a message are not checked: each costs CPU
@@ -87,8 +84,8 @@ func newProver(p parts, keyFile string) *prover {
 	return &prover{papers, p}
 }
 
-// UseTLS has each process show a certificate of its own, and only facts of a node count that its certificate tells. Call
-// it before Run.
+// UseTLS has each process show a certificate of its own, and only facts of a node count that its certificate tells.
+// Call it before Run.
 func (p *prover) UseTLS(t TLS) {
 	t.label = p.label
 	p.papers, p.known.view.strict = t, true

@@ -118,8 +118,13 @@ func (r *Resolver) local(query []byte, limit int) ([]byte, bool) {
 // any time: check at start, and now and then.
 func (r *Resolver) Check(ctx context.Context) error {
 	if !r.tolerant.Load() && !r.adopted.Load() {
-		if err := r.checkHosts(); err != nil {
+		lines, err := r.ourLines()
+		if err != nil {
 			return err
+		}
+		if len(lines) > 0 {
+			return fmt.Errorf("%s line %d fixes the address of %s, which holdfast must answer itself: "+
+				"remove the name from that line", r.hostsFile, lines[0].Number, lines[0].Name)
 		}
 	}
 	name := canary + "." + r.of.Zone

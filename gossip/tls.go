@@ -156,7 +156,7 @@ func (c *peerConn) verify() error {
 // cut closes a connection without a word, which could have to wait.
 func (c *peerConn) cut() { _ = c.NetConn().Close() }
 
-// dial opens a connection to the end of its handshake, within limit.
+// dial opens a connection to a node, to the end of its handshake, within limit.
 func (t TLS) dial(ctx context.Context, by net.Dialer, address, purpose string, limit time.Duration) (*peerConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -165,7 +165,12 @@ func (t TLS) dial(ctx context.Context, by net.Dialer, address, purpose string, l
 		return nil, err
 	}
 	usage := x509.ExtKeyUsageServerAuth
-	return t.shake(ctx, tls.Client(raw, t.config(usage, purpose)), usage)
+	conn, err := t.shake(ctx, tls.Client(raw, t.config(usage, purpose)), usage)
+	if err == nil && conn.Role != RoleNode {
+		conn.cut()
+		return nil, errCertificate
+	}
+	return conn, err
 }
 
 // shake completes a handshake within handshakeTime. It closes the connection if that fails.

@@ -104,7 +104,7 @@ func (t *transport) dial(ctx context.Context, to memberlist.Address, purpose str
 	error) {
 	conn, err := t.papers.dial(ctx, t.dialer, to.Addr, purpose, limit)
 	node, _, known := strings.Cut(to.Name, "#")
-	if err == nil && (conn.Role != RoleNode || known && !conn.speaksFor(node)) {
+	if err == nil && known && !conn.speaksFor(node) {
 		conn.cut()
 		return nil, errOther
 	}

@@ -178,10 +178,8 @@ func (v *view) count(p *peer, now time.Time) bool {
 	return changed
 }
 
-// precedes reports whether a live process counts for its node instead of the one that does now. At one address only the
-// later one can be alive; the other is not yet known to be gone. At two, the one that was there first counts as long as
-// it is live, so that a copy of a machine cannot take its name; of two that are heard of at once, the one that was
-// started first.
+// precedes reports whether a live process counts for its node instead of the one that does now (doc.go, "Which process
+// counts").
 func (v *view) precedes(p *peer, rec *record) bool {
 	switch now := v.peers[rec.process()]; {
 	case p.gossip == rec.gossip:

@@ -103,8 +103,8 @@ func decodeMeta(b []byte) (Meta, error) {
 // decodeWords reads words.
 func decodeWords(b []byte) (words, error) { return decode(b, readWords) }
 
-// read takes one value of at most limit bytes off b, and checks it if there is a check. A decoder is not shown more: what it holds of a
-// value grows in steps, so that one of megabytes would cost many times as much.
+// read takes one value of at most limit bytes off b, and checks it if there is a check. A decoder is not shown more:
+// what it holds of a value grows in steps, so that one of megabytes would cost many times as much.
 func read[T any](b *[]byte, limit int, check func(T) error) (v T, err error) {
 	dec := codec.NewDecoderBytes((*b)[:min(len(*b), limit)], msgpack)
 	if err = dec.Decode(&v); err == nil {
