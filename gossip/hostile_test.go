@@ -239,9 +239,10 @@ func TestLargeValuesTakeNoMemory(t *testing.T) {
 		append([]byte("\xa4Join\xc2"), whole...)...)
 	var in io.Reader
 	var err error
+	said := framed(msg)
 	if got := grown(func() {
 		var frame []byte
-		if frame, err = readFrame(bytes.NewReader(framed(msg)), maxStream); err == nil {
+		if frame, err = readFrame(bytes.NewReader(said), maxStream); err == nil {
 			in, err = sift(frame, "a")
 		}
 		if err == nil {

@@ -163,8 +163,9 @@ func bounded(age time.Duration) time.Duration {
 
 // framed puts the length of a message or packet before it, for a connection that carries many.
 func framed(parts ...[]byte) []byte {
-	msg := slices.Concat(parts...)
-	return slices.Concat(binary.BigEndian.AppendUint32(nil, uint32(len(msg))), msg)
+	frame := slices.Concat(append([][]byte{make([]byte, 4)}, parts...)...)
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
+	return frame
 }
 
 // write writes a frame within limit.
@@ -174,7 +175,7 @@ func write(conn net.Conn, frame []byte, limit time.Duration) error {
 	return err
 }
 
-// readFrame reads a frame of at most limit bytes. It takes room only when it has come.
+// readFrame reads a frame of at most limit bytes, in pieces: it takes room only when it has come.
 func readFrame(from io.Reader, limit int) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(from, size[:]); err != nil {
@@ -184,9 +185,15 @@ func readFrame(from io.Reader, limit int) ([]byte, error) {
 	if n > int64(limit) {
 		return nil, errHeader
 	}
-	var b bytes.Buffer
-	_, err := io.CopyN(&b, from, n)
-	return b.Bytes(), err
+	var pieces [][]byte
+	for n > 0 {
+		piece := make([]byte, min(n, 64<<10))
+		if _, err := io.ReadFull(from, piece); err != nil {
+			return nil, err
+		}
+		pieces, n = append(pieces, piece), n-int64(len(piece))
+	}
+	return slices.Concat(pieces...), nil
 }
 
 // The first byte of an answer.
