@@ -91,11 +91,7 @@ func (d *door) leave(conn net.Conn) {
 	d.open = slices.DeleteFunc(d.open, func(g guest) bool { return g.conn == conn })
 }
 
-// hostOf is the address of a connection, without its port.
+// hostOf is the address of a connection over TCP, without its port.
 func hostOf(from net.Addr) netip.Addr {
-	tcp, ok := from.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	return tcp.AddrPort().Addr().Unmap()
+	return from.(*net.TCPAddr).AddrPort().Addr().Unmap()
 }

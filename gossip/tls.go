@@ -72,7 +72,7 @@ var (
 	errCluster     = errors.New("it belongs to another cluster, or to another version of holdfast")
 	errNoTLS       = errors.New("it does not gossip over TLS (an older build of holdfast, or another program)")
 	errRefusesUs   = errors.New("it refuses the certificate of this node (which has expired or is of other authorities, " +
-		"or a clock is wrong)")
+		"its tls.mode is another one, or a clock is wrong)")
 	errSpeaks = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")
 	errOther  = errors.New("its certificate is not that of the node that is known at its address")
 	errSlow   = errors.New("it connected and completed no handshake in time")

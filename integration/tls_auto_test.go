@@ -228,7 +228,7 @@ func strangersGossip(t *testing.T, c *integration.Cluster, n *integration.Node) 
 	for _, file := range []string{"", keyFile} {
 		n.Keys["gossip.key-file"] = file
 		n.Start()
-		for m, says := range map[*integration.Node]string{n: "TLS", c.Nodes[0]: "its certificate is not one of this mesh"} {
+		for m, says := range map[*integration.Node]string{n: "TLS", c.Nodes[0]: "it refuses the certificate of this node"} {
 			c.Until(patience, m.Name+" tells why the stranger is alone", func() error {
 				s, err := m.Self()
 				if text := strings.Join(health.Texts(s.Found), "\n"); err == nil && !strings.Contains(text, says) {
