@@ -150,7 +150,8 @@ func (t *transport) admit(ctx context.Context, over *tls.Conn) {
 	end := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn, err := t.papers.shake(ctx, over, x509.ExtKeyUsageClientAuth)
 	from, limit, room := hostOf(raw.RemoteAddr()), maxStream, &t.inside
-	if !t.known(from) {
+	known := t.known(from)
+	if !known {
 		limit = maxStranger
 		if t.papers.Sign == nil {
 			room = &t.strangers
@@ -194,7 +195,7 @@ func (t *transport) admit(ctx context.Context, over *tls.Conn) {
 	}
 	leave()
 	_ = raw.Close()
-	if err != nil && !hungUp(err) {
+	if err != nil && !hungUp(err) && !(known && errors.Is(err, errSlow)) { // or a node that has paused
 		t.refused(raw.RemoteAddr().String(), err)
 	}
 }
