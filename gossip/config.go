@@ -28,7 +28,7 @@ type Config struct {
 	// certificate that the first one makes, and accepts those of each. Only its owner may read it, and a change is taken
 	// over. Empty means no protection. With Mesh.UseTLS it is not used.
 	KeyFile string `mapstructure:"key-file"`
-	// ObserverFile holds what an observer shows and trusts where the gossip goes over TLS: its certificate, its key and
+	// ObserverFile holds what an observer shows and trusts where nodes have certificates: its certificate, its key and
 	// the peers' authorities, as PEM. A node does not use it, nor does this package read it.
 	ObserverFile string `mapstructure:"observer-file"`
 	// ForgetAfter is how long a lost node is remembered; 0 means until it is forgotten by command. See Mesh.Settle.
