@@ -3,7 +3,6 @@ package gossip
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -50,46 +49,36 @@ func (m *Mesh) Ask(ctx context.Context, node string, question []byte) (body []by
 
 // question puts a question to a process, over a connection of its own.
 func (t *transport) question(ctx context.Context, to memberlist.Address, question []byte) ([]byte, error) {
-	conn, _, err := t.dial(ctx, to, forQuestion, streamTimeout)
+	conn, err := t.dial(ctx, to, forQuestion, streamTimeout)
 	if err != nil {
 		return nil, cmp.Or(ctx.Err(), err)
 	}
-	defer conn.NetConn().Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
-	_ = write(conn, framed(encode(ask{question})), askTimeout) // if it fails so does what follows
-	msg, err := readMessage(conn, maxMessage+maxAround)
-	switch reply, ok := msg.(answer); {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
+	defer conn.cut()
+	defer context.AfterFunc(ctx, conn.cut)()
+	_ = write(conn, framed(question), askTimeout) // if it fails so does what follows
+	body, err := readAnswer(conn, 1+maxMessage)
+	switch {
 	case err != nil:
-		return nil, t.papers.whyNot(err)
-	case !ok:
+		return nil, cmp.Or(ctx.Err(), t.papers.whyNot(err))
+	case body == nil:
 		return nil, errHeader
-	case reply.Failed:
-		return nil, errors.New(string(reply.Body))
-	default:
-		return reply.Body, nil
 	}
+	return body, nil
 }
 
 // asked answers a question, unless too many are under way. Nobody waits for an answer for longer than askTimeout.
-func (m *Mesh) asked(ctx context.Context, conn *tls.Conn, enter func() error) error {
+func (m *Mesh) asked(ctx context.Context, conn *peerConn, enter func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if err := enter(); err != nil {
-		refuse(conn, err)
 		return err
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(askTimeout)) // if it cannot be set the connection has ended
-	msg, err := readMessage(conn, maxMessage+maxAround)
-	q, ok := msg.(ask)
-	switch {
-	case err != nil:
-		return m.papers().whyNot(err)
-	case !ok:
-		return errHeader
+	question, err := readFrame(conn, maxMessage)
+	if err != nil {
+		return m.papers.whyNot(err)
 	}
-	body, err := m.answer(ctx, q.Question)
+	body, err := m.answer(ctx, question)
 	if err == nil && len(body) > maxMessage {
 		err = fmt.Errorf("answer has %d bytes, at most %d are allowed", len(body), maxMessage)
 	}
@@ -97,11 +86,6 @@ func (m *Mesh) asked(ctx context.Context, conn *tls.Conn, enter func() error) er
 		refuse(conn, err)
 		return nil
 	}
-	_ = write(conn, framed(encode(answer{Body: body})), askTimeout) // who asked has gone, or is too slow
+	_ = write(conn, framed([]byte{answered}, body), askTimeout) // who asked has gone, or is too slow
 	return nil
-}
-
-// refuse says why there is no answer.
-func refuse(conn *tls.Conn, why error) {
-	_ = write(conn, framed(encode(answer{Failed: true, Body: []byte(why.Error())})), streamTimeout)
 }

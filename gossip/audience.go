@@ -3,10 +3,6 @@ package gossip
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -20,20 +16,12 @@ const (
 	writeTime = 10 * time.Second // for one message; a slower observer is dropped, and dials again
 )
 
-var (
-	errCluster = errors.New("it belongs to another cluster")
-	errHello   = errors.New("it does not begin as an observer does")
-)
-
-// audience serves the observers that are connected to this node. An observer says hello, and is then told everything
-// that the node knows, at once and whenever it changes.
+// audience serves the observers that are connected to this node.
 type audience struct {
 	*prover
 
 	mu    sync.Mutex
-	there map[*tls.Conn]Meta
-	frame []byte          // everything that is known, encoded
-	stale <-chan struct{} // closed when frame is outdated
+	there map[*peerConn]Meta
 }
 
 // Observers returns the observers that are connected to this node, sorted by name.
@@ -45,27 +33,22 @@ func (a *audience) Observers() []Meta {
 
 // serve tells an observer until its connection or this node ends. The error says why the observer is refused, which it
 // is told, too, once it has said who it is.
-func (a *audience) serve(ctx context.Context, conn *tls.Conn, enter func() error) error {
+func (a *audience) serve(ctx context.Context, conn *peerConn, enter func() error) error {
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime)) // if it cannot be set the connection has ended
-	msg, err := readMessage(conn, maxAround)
-	who, ok := msg.(hello)
-	switch {
-	case err != nil:
-		return a.papers().whyNot(err)
-	case !ok:
-		return errHello
-	case who.Label != a.label:
-		err = fmt.Errorf("%w (%q)", errCluster, who.Label)
-	default:
-		err = enter()
-	}
+	hello, err := readFrame(conn, maxAround)
 	if err != nil {
-		refuse(conn, err)
+		return a.papers.whyNot(err)
+	}
+	who, err := decodeMeta(hello)
+	if err != nil {
+		return err
+	}
+	if err := enter(); err != nil {
 		return err
 	}
 	_ = conn.SetReadDeadline(time.Time{})
 	a.mu.Lock()
-	a.there[conn] = who.Meta
+	a.there[conn] = who
 	a.mu.Unlock()
 	gone := make(chan struct{})
 	go func() { // an observer sends nothing more, so a read returns only at the end
@@ -76,14 +59,13 @@ func (a *audience) serve(ctx context.Context, conn *tls.Conn, enter func() error
 		a.mu.Lock()
 		delete(a.there, conn)
 		a.mu.Unlock()
-		_ = conn.NetConn().Close()
+		conn.cut()
 		<-gone
 	}()
 
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	checked := time.Now()
-	frame, stale := a.edition()
+	frame, stale := a.known.edition()
 	for write(conn, frame, writeTime) == nil {
 		select {
 		case <-gone:
@@ -92,44 +74,29 @@ func (a *audience) serve(ctx context.Context, conn *tls.Conn, enter func() error
 			return nil
 		case <-stale:
 			time.Sleep(gossipInterval) // combine changes that come together
-			frame, stale = a.edition()
-		case now := <-tick.C:
+			frame, stale = a.known.edition()
+		case <-tick.C:
 			frame = framed(nil)
-			if now.Sub(checked) >= recheck {
-				if _, err := a.papers().check(conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageClientAuth); err != nil {
-					return err
-				}
-				checked = now
+			if err := conn.verify(); err != nil {
+				return err
 			}
 		}
 	}
 	return nil // the observer has gone, or is too slow
 }
 
-// edition returns everything that is known, encoded, and a channel that is closed when that is outdated.
-func (a *audience) edition() (frame []byte, stale <-chan struct{}) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	select {
-	case <-a.stale:
-	default:
-		if a.frame != nil {
-			return a.frame, a.stale
-		}
-	}
-	all, stale := a.known.edition()
-	a.frame, a.stale = framed(encode(all)), stale
-	return a.frame, a.stale
-}
-
-// edition returns everything for observers, and a channel that is closed when that is outdated.
-func (k *knowledge) edition() (all words, stale <-chan struct{}) {
+// edition returns everything for observers, encoded, and a channel that is closed when that is outdated.
+func (k *knowledge) edition() (frame []byte, stale <-chan struct{}) {
 	k.with(func(v *view, now time.Time) bool {
-		all, stale = v.words(now), k.stale
-		for i, e := range all.entries {
-			all.entries[i].Gossip = v.nodes[e.Node].gossip
+		if k.frame == nil {
+			all := v.words(now)
+			for i, e := range all.entries {
+				all.entries[i].Gossip = v.nodes[e.Node].gossip
+			}
+			k.frame = framed([]byte{answered}, all.encode())
 		}
+		frame, stale = k.frame, k.stale
 		return false
 	})
-	return all, stale
+	return frame, stale
 }

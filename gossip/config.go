@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// DefaultPort is the port, UDP and TCP, on which nodes gossip unless the config says otherwise. It is
-// memberlist's own default.
+// DefaultPort is the port on which nodes gossip unless the config says otherwise. It is memberlist's own default.
 const DefaultPort = 7946
 
 // Config says where to listen, which nodes to ask first, and with which keys. The keys of the configuration file are
 // those of the tags, below "gossip".
 type Config struct {
-	// Listen is the IP address and port, UDP and TCP. Port 0 takes a free one. An unspecified address
+	// Listen is the IP address and port. Port 0 takes a free one. An unspecified address
 	// (0.0.0.0) listens everywhere and tells the others the node's own address. Empty means: the
 	// caller fills in the node's address and DefaultPort.
 	Listen string `mapstructure:"listen"`
@@ -25,11 +24,11 @@ type Config struct {
 	Seeds []string `mapstructure:"seeds"`
 	// SeedsFile holds more seeds, one per line, # begins a comment. It is read again at every attempt.
 	SeedsFile string `mapstructure:"seeds-file"`
-	// KeyFile holds AES keys in base64 (16, 24 or 32 bytes), one per line, # begins a comment. The
-	// first encrypts, each may decrypt. Only its owner may read it, and a change is taken over. Empty means no
-	// encryption. With Mesh.UseTLS it is not used.
+	// KeyFile holds keys in base64 (16, 24 or 32 bytes), one per line, # begins a comment. A node shows the
+	// certificate that the first one makes, and accepts those of each. Only its owner may read it, and a change is taken
+	// over. Empty means no protection. With Mesh.UseTLS it is not used.
 	KeyFile string `mapstructure:"key-file"`
-	// ObserverFile holds what an observer shows and trusts where the gossip goes over TLS: its certificate, its key and
+	// ObserverFile holds what an observer shows and trusts where nodes have certificates: its certificate, its key and
 	// the peers' authorities, as PEM. A node does not use it, nor does this package read it.
 	ObserverFile string `mapstructure:"observer-file"`
 	// ForgetAfter is how long a lost node is remembered; 0 means until it is forgotten by command. See Mesh.Settle.
@@ -44,7 +43,6 @@ func Default() Config { return Config{ForgetAfter: 24 * time.Hour} }
 // Validate reports every wrong key at once. It touches neither files nor network.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	if c.Listen != "" {
-		// memberlist takes an address with a zone for no address at all, and listens everywhere.
 		if at, err := netip.ParseAddrPort(c.Listen); err != nil || at.Addr().Zone() != "" {
 			wrong("gossip.listen", "must be host:port with an IP address without zone, got %q", c.Listen)
 		}

@@ -15,7 +15,6 @@ var (
 	_ memberlist.Delegate      = delegate{}
 	_ memberlist.EventDelegate = delegate{}
 	_ memberlist.AliveDelegate = delegate{}
-	_ memberlist.MergeDelegate = delegate{}
 )
 
 // NodeMeta returns what we say of ourselves; it is within the limit, as New has checked.
@@ -26,7 +25,7 @@ func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
 // LocalState returns all we know, for a push/pull.
 func (d delegate) LocalState(bool) []byte {
-	return encode(d.known.words())
+	return d.known.words().encode()
 }
 
 // MergeRemoteState takes in all that another node knows.
@@ -34,23 +33,20 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) { d.NotifyMsg(b) }
 
 // NotifyMsg takes in one message.
 func (d delegate) NotifyMsg(b []byte) {
-	from, err := Speaker{Role: RoleNode}, error(nil)
-	if d.tls != nil {
-		from, b, err = speakerOf(b)
-	}
-	var msg any
+	var told words
+	from, b, err := speakerOf(b)
 	if err == nil {
-		msg, err = decode(b)
+		told, err = decodeWords(b)
 	}
 	if err != nil {
-		reason := reasonOf(err)
+		reason, _ := reasonOf(err)
 		d.reject(reason, "message/"+reason, fmt.Sprintf("some node: its messages are not understood: %v", err))
 		return
 	}
-	if told, ok := msg.(words); ok {
-		d.known.merge(told, d.authentic(told.entries, from))
-	}
+	d.known.merge(told, d.authentic(told.entries, from))
 }
+
+var errNodes = fmt.Errorf("%d nodes may be live", maxNodes)
 
 // NotifyAlive refuses a process that we could not show. memberlist calls it again for every message about that process.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
@@ -58,32 +54,14 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	if err == nil && n.Name != meta.process() {
 		err = fmt.Errorf("it calls itself %q in its name and %q in its description", n.Name, meta.process())
 	}
+	if err == nil && !d.known.room(meta) {
+		err = errNodes
+	}
 	if err != nil {
-		reason := reasonOf(err)
+		reason, _ := reasonOf(err)
 		d.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
-		return err
 	}
-	if !d.known.room(meta) {
-		err := fmt.Errorf("%d nodes may be live", maxNodes)
-		d.reject(reasonFull, reasonFull, fmt.Sprintf("%s: refused as a node: %v", meta.Node, err))
-		return err
-	}
-	return nil
-}
-
-// NotifyMerge refuses to join a mesh in which no live node is readable. Where only some are unreadable NotifyAlive
-// refuses those: one odd node must not keep the others apart.
-func (d delegate) NotifyMerge(peers []*memberlist.Node) error {
-	var refusal error
-	for _, n := range peers {
-		if n.State != memberlist.StateAlive && n.State != memberlist.StateSuspect {
-			continue
-		}
-		if refusal = d.NotifyAlive(n); refusal == nil {
-			return nil
-		}
-	}
-	return refusal
+	return err
 }
 
 // NotifyJoin notes that memberlist hears of a process.

@@ -31,30 +31,30 @@
 //
 // # Whose word counts
 //
-// With TLS a word counts only with a proof: a signature by the key of that node's certificate (proof.go). A connection
-// with the speaker's certificate is not enough, because a new node hears of a lost one only from others. A live process
-// counts only once it has spoken itself; a question is asked of, and answered to, only the node whose certificate is at
-// the other end. What others know better is not proven: who is live, where it gossips, since when it is lost, and that
-// it was forgotten by command. A certificate of the operator's that names no node speaks for any.
+// Except with tls.mode off, a word counts only with a proof, no matter who tells it: that node's certificate, and a
+// signature by its key (proof.go). A connection with the speaker's certificate is not enough, because a new node hears
+// of a lost one only from others. A live process counts only once it has spoken itself; a question is asked of, and
+// answered to, only the node whose certificate is at the other end. What others know better is not proven: who is live,
+// where it gossips, since when it is lost, and that it was forgotten by command. A certificate of the operator's that
+// names no node speaks for any.
 //
 // # On the wire
 //
-// With TLS every byte goes over TLS 1.3 with certificates of the mesh on both sides, which are checked again every
-// minute. A stream has a connection of its own; the packets to one process share one, and are lost rather than waited
-// for. Without TLS packets go over UDP and streams over TCP, in the clear or under the keys of Config.KeyFile. All that
-// we send begins with a version. What has another version, trailing bytes or too large a size is refused whole,
-// counted, and shown by Problems; unknown fields are passed over. memberlist trusts bytes before it has authenticated
-// them, so guard.go looks at all of them first. No key is ever shown.
+// Every byte goes over TLS 1.3 with certificates of the mesh on both sides, which are checked again every minute. With
+// tls.mode off these are made from the keys of Config.KeyFile, or from nothing, and then anyone can make them. The
+// handshake names the cluster, the version, and what the connection is for. A stream and a question have a connection
+// of their own; the packets to one process share one, and are lost rather than waited for.
 //
-// A question has a connection of its own. An observer dials one node. Both go over TLS in every mode; where the mesh
-// has none, with a certificate that is derived from the keys, or from nothing. The node sends all words at once,
-// whenever one changes, and a beat every second. An observer that hears nothing for 3 s goes to another node, and after
-// 5 s takes all for lost. Who is live it has only from its node, so it also tries the nodes that this one does not
-// hear, and goes to one that hears more.
+// What has trailing bytes or too large a size is refused whole, counted, and shown by Problems; unknown fields are
+// passed over. guard.go looks at all that memberlist is given. No key is ever shown.
+//
+// An observer dials one node. The node sends all words at once, whenever one changes, and a beat every second. An
+// observer that hears nothing for 3 s goes to another node, and after 5 s takes all for lost. Who is live it has only
+// from its node, so it also tries the nodes that this one does not hear, and goes to one that hears more.
 //
 // Memory is bounded: 256 nodes with 64 KiB of state and 8 KiB of proof each; 512 observers, 8 at one address; 64
 // problems; 64 questions, 16 of one node; 8 invalid proofs in a message; 512 connections that have not said what they
-// are for, 32 from one address; 1,024 admitted ones, 64 of one node; without TLS 32 streams from addresses outside the
+// are for, 32 from one address; 1,024 admitted ones, 64 of one node; with tls.mode off 32 from addresses outside the
 // mesh, 8 from one; 512 connections that we dialled for packets. What comes in beyond these bounds has the oldest one
 // closed, so that nobody is kept out by what others hold open; only observers and questions are refused.
 //
@@ -66,12 +66,10 @@
 //
 // # Dangers
 //
-//   - Without TLS and keys anyone who reaches the port can say anything. With a key anyone who has it can, and what was
-//     recorded can be replayed: a process that is gone lives for some seconds. With TLS anyone who has a node's
-//     certificate can say anything in its name, and of others only whether they are live.
-//   - guard.go depends on memberlist's format, and logs.go on its log, the only place that says what it refuses. After
-//     an update they may refuse everything, or see nothing; the tests would show it.
-//   - With TLS a node whose clock is outside the life of the others' certificates hears nobody.
+//   - With tls.mode off anyone who has a key can say anything, and without keys anyone who reaches the port. Else
+//     anyone who has a node's certificate can say anything in its name, and of others only whether they are live.
+//   - guard.go depends on memberlist's format. After an update it may refuse everything; the tests would show it.
+//   - Except with tls.mode off, a node whose clock is outside the life of the others' certificates hears nobody.
 //   - The start time must rise from process to process of a node, whatever its clock says (Problems names those that it
 //     keeps from counting). One that is started elsewhere within 5 s of a kill counts when the old one is lost.
 //   - memberlist calls the delegate under its own lock: code there must neither block nor call back.

@@ -15,10 +15,9 @@ const (
 	maxUnproven  = 512 // connections that have not said what they are for
 	maxOfOne     = 64  // connections of one node, or of one address
 	maxConns     = 4 * maxNodes
-	maxStrangers = 32  // without TLS: streams from addresses outside the mesh
-	maxFew       = 8   // of which those of one address
+	maxStrangers = 32  // with tls.mode off: connections from addresses outside the mesh
 	maxObservers = 512 // observers; a larger fleet asks a few of them by DNS
-	maxOfAddress = 8   // of which those of one address
+	maxOfAddress = 8   // of strangers or observers, those of one address
 	maxQuestions = 64  // that are answered at once
 )
 
@@ -32,14 +31,14 @@ var (
 type doors struct{ unproven, inside, strangers, observers, questions door }
 
 // newDoors has refused hear of the connections that had to yield.
-func newDoors(refused func(from net.Addr, err error)) *doors {
+func newDoors(refused func(from string, err error)) *doors {
 	yield := func(conn net.Conn) {
 		_ = conn.Close()
-		refused(conn.RemoteAddr(), errStreams)
+		refused(conn.RemoteAddr().String(), errStreams)
 	}
 	return &doors{unproven: door{each: maxOfOne / 2, all: maxUnproven, yield: yield},
 		inside:    door{each: maxOfOne, all: maxConns, yield: yield},
-		strangers: door{each: maxFew, all: maxStrangers, yield: yield},
+		strangers: door{each: maxOfAddress, all: maxStrangers, yield: yield},
 		observers: door{each: maxOfAddress, all: maxObservers, full: errObservers},
 		questions: door{each: maxQuestions / 4, all: maxQuestions, full: errBusy}}
 }
@@ -92,11 +91,7 @@ func (d *door) leave(conn net.Conn) {
 	d.open = slices.DeleteFunc(d.open, func(g guest) bool { return g.conn == conn })
 }
 
-// hostOf is the address of a connection, without its port.
+// hostOf is the address of a connection over TCP, without its port.
 func hostOf(from net.Addr) netip.Addr {
-	tcp, ok := from.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	return tcp.AddrPort().Addr().Unmap()
+	return from.(*net.TCPAddr).AddrPort().Addr().Unmap()
 }

@@ -106,6 +106,12 @@ func killAndPause(t *testing.T, a, b *member, cmd *exec.Cmd) {
 		}
 	}
 
+	for _, m := range []*member{a, b} {
+		if problems := m.Problems(); len(problems) > 0 {
+			t.Errorf("%s complains of a node that paused: %v", m.self.Node, problems)
+		}
+	}
+
 	signal(t, cmd, syscall.SIGKILL)
 	killed := time.Now()
 	for _, m := range []*member{a, b} {

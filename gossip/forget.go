@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -61,15 +62,6 @@ func (s tombstones) add(f lastWord, age time.Duration, now time.Time) {
 	}
 }
 
-// forgetAnswer says what a node makes of the order to forget another.
-type forgetAnswer struct {
-	Live  bool `json:"live,omitempty"`  // it hears the node, and forgets nothing
-	Later bool `json:"later,omitempty"` // it knows a later word of the node, and forgets nothing
-}
-
-// refused reports whether nothing is forgotten there.
-func (a forgetAnswer) refused() bool { return a.Live || a.Later }
-
 // words returns everything known, lost nodes too, as it goes over in a push/pull.
 func (v *view) words(now time.Time) (w words) {
 	for _, rec := range v.nodes {
@@ -116,21 +108,22 @@ func (v *view) fade(now time.Time) {
 	maps.DeleteFunc(v.forgotten, func(_ string, t tombstone) bool { return now.Sub(t.at) >= forgottenFor })
 }
 
-// mayForget says what keeps a node from being forgotten.
-func (v *view) mayForget(f lastWord) forgetAnswer {
+// mayForget returns what keeps a node from being forgotten, nil if nothing does.
+func (v *view) mayForget(f lastWord) error {
 	rec := v.nodes[f.Node]
 	switch {
 	case v.ours(f.Node) || rec != nil && rec.Live:
-		return forgetAnswer{Live: true}
+		return fmt.Errorf("node %s hears %s, which is live: stop %s first", v.self.Node, f.Node, f.Node)
 	case rec != nil && !f.covers(rec.Boot, rec.Seq):
-		return forgetAnswer{Later: true}
+		return fmt.Errorf("node %s has heard more of %s than the node that was asked: give the command again in some seconds",
+			v.self.Node, f.Node)
 	}
-	return forgetAnswer{}
+	return nil
 }
 
 // forget forgets a lost node by a command that was given age ago, and reports whether that removed it.
 func (v *view) forget(f lastWord, age time.Duration, now time.Time) bool {
-	if age >= forgottenFor || v.mayForget(f).refused() {
+	if age >= forgottenFor || v.mayForget(f) != nil {
 		return false
 	}
 	v.forgotten.add(f, age, now)

@@ -41,7 +41,8 @@ type forgetOrder struct {
 	Dry bool `json:"dry,omitempty"`
 }
 
-// ordered carries out what another node orders; ok says whether the question is an order.
+// ordered carries out what another node orders; ok says whether the question is an order. The answer says why it is
+// refused, and is empty if it is not.
 func (m *Mesh) ordered(question []byte) (answer []byte, ok bool, err error) {
 	body, ok := bytes.CutPrefix(question, []byte(askToForget))
 	if !ok {
@@ -51,13 +52,14 @@ func (m *Mesh) ordered(question []byte) (answer []byte, ok bool, err error) {
 	if err := json.Unmarshal(body, &order); err != nil || order.Node == "" {
 		return nil, true, errors.Join(errors.New("read an order to forget a node: it names none"), err)
 	}
-	a := m.forget(order.lastWord, order.Dry)
+	refusal := m.forget(order.lastWord, order.Dry)
 	if !order.Dry {
-		m.lg.Info("ordered to forget a lost node",
-			zap.String("node", order.Node), zap.Bool("live", a.Live), zap.Bool("later", a.Later))
+		m.lg.Info("ordered to forget a lost node", zap.String("node", order.Node), zap.NamedError("refused", refusal))
 	}
-	answer, err = json.Marshal(a)
-	return answer, true, err
+	if refusal != nil {
+		answer = []byte(refusal.Error())
+	}
+	return answer, true, nil
 }
 
 // Forget makes all live nodes forget a lost one, after all of them were asked whether they would. If one of them hears
@@ -89,18 +91,16 @@ func forgetAll(ctx context.Context, n Node, dry bool, nodes []Node,
 			if !to.Live {
 				continue
 			}
-			var a forgetAnswer
-			data, err := ask(ctx, to.Node, append([]byte(askToForget), order...))
-			if err == nil {
-				err = json.Unmarshal(data, &a)
-			}
-			refusal := a.refusal(n.Node, to.Node)
-			if err = cmp.Or(err, refusal); err != nil {
+			refusal, err := ask(ctx, to.Node, append([]byte(askToForget), order...))
+			switch {
+			case err != nil:
 				r.Untold[to.Node] = err.Error()
-			} else {
+			case len(refusal) > 0:
+				r.Untold[to.Node] = string(refusal)
+				refused = cmp.Or(refused, errors.New(string(refusal)))
+			default:
 				r.Told = append(r.Told, to.Node)
 			}
-			refused = cmp.Or(refused, refusal)
 		}
 		return refused
 	}
@@ -111,16 +111,6 @@ func forgetAll(ctx context.Context, n Node, dry bool, nodes []Node,
 		_ = tell(false) // who refuses is among the untold
 	}
 	return r, nil
-}
-
-func (a forgetAnswer) refusal(name, by string) error {
-	switch {
-	case a.Live:
-		return fmt.Errorf("node %s hears %s, which is live: stop %s first", by, name, name)
-	case a.Later:
-		return fmt.Errorf("node %s has heard more of %s than this one: give the command again in some seconds", by, name)
-	}
-	return nil
 }
 
 // findLost returns the lost node with this name, forgotten by time or not, or says why there is none.

@@ -1,30 +1,25 @@
 package gossip
 
 import (
-	"bufio"
 	"bytes"
-	"crypto/tls"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// What memberlist v0.7 does with unauthenticated bytes, and what is therefore checked before it sees them:
+// What memberlist v0.7 does with what a node says, and what is therefore checked before it sees it:
 //
-//   - The first byte behind the label says whether a message is padded (0) or not (1). It is not authenticated, and the
-//     padding is removed without a check of its length: one recorded message, replayed with the other byte, makes the
-//     process panic (security.go, pkcs7decode).
 //   - Compressed messages are accepted even with compression off, and grow to 40 MiB each; in packets they nest.
 //   - A stream's header makes it reserve room for a million nodes or for 20 MiB before any of them has come (net.go).
 //
-// So it is handed only kinds of messages that holdfast sends, and of a stream only what has come as a whole. With TLS a
-// message for the delegates begins with the node that its speaker speaks for: memberlist does not tell them who speaks.
+// So it is handed only kinds of messages that holdfast sends, and of a stream only what has come as a whole. A message
+// for the delegates begins with the node that its speaker speaks for: memberlist does not tell them who speaks.
 
-// The first bytes of memberlist's messages, and its label (net.go, label.go).
+// The first bytes of memberlist's messages (net.go).
 const (
 	typePing         = 0
 	typeIndirectPing = 1
@@ -36,16 +31,12 @@ const (
 	typeCompound     = 7
 	typeUser         = 8
 	typeCompress     = 9
-	typeEncrypt      = 10
 	typeNack         = 11
 	typeCRC          = 12
 	typeError        = 13
-	typeLabel        = 244
-
-	unpadded = 1 // the encryption that memberlist itself uses
 )
 
-// Sizes of what a stream may announce.
+// Sizes of what a stream may tell.
 const (
 	maxStream    = 20 << 20                          // bytes; maxNodes states fit (wire.go)
 	maxStranger  = 2 << 20                           // bytes from an address outside the mesh
@@ -55,47 +46,43 @@ const (
 )
 
 var (
-	errPadding = errors.New("its gossip packets are not readable with our keys (encrypted as no holdfast does: " +
-		"sent again, and altered?)")
 	errCompressed = errors.New("its gossip is compressed, as that of no holdfast is")
 	errHeader     = errors.New("its gossip announces or is more than a holdfast sends")
 )
 
-// reasonOf is the label of what was refused in holdfast_gossip_rejected_total.
-func reasonOf(err error) string {
-	switch {
-	case errors.Is(err, errVersion):
-		return reasonVersion
-	case errors.Is(err, errPadding), errors.Is(err, errKeys):
-		return reasonKey
-	case errors.Is(err, errCluster):
-		return reasonCluster
-	case errors.Is(err, errStreams), errors.Is(err, errObservers), errors.Is(err, errBusy):
-		return reasonFull
-	case errors.Is(err, errCertificate), errors.Is(err, errRefusesUs), errors.Is(err, errSpeaks), errors.Is(err, errProof):
-		return reasonCertificate
-	}
-	return reasonUnreadable
-}
-
-// stream is a connection for a message of memberlist's and the answer. What comes is checked before its first byte is
-// handed on, within the reader's own deadline, and ends after left bytes.
+// stream is a connection for one message of memberlist's and the answer, each in a frame. What comes is checked before
+// its first byte is handed on, within the reader's own deadline.
 type stream struct {
-	net.Conn
-	rules
-	from    Speaker // without TLS nobody knows who speaks
-	label   []byte  // none is due in the answer on a stream that we opened
-	closed  func()  // hears of Close
-	read    *bufio.Reader
-	left    int
-	checked bool
-	wrong   error
+	*peerConn
+	limit  int    // bytes that may come
+	closed func() // hears of Close
+	blame  func(from string, err error)
+	in     io.Reader // what has come
 }
 
-// stream guards a connection on which a label is due, and at most limit bytes behind it.
-func (r rules) stream(conn net.Conn, from Speaker, label []byte, limit int, closed func()) *stream {
-	return &stream{Conn: conn, rules: r, from: from, label: label, closed: closed,
-		read: bufio.NewReaderSize(conn, 1<<10), left: limit + 1<<10} // what is around the message
+// Write is called once, with a whole message, as memberlist does.
+func (s *stream) Write(msg []byte) (int, error) {
+	if _, err := s.peerConn.Write(framed(msg)); err != nil {
+		return 0, err
+	}
+	return len(msg), nil
+}
+
+// Read is called by one goroutine at a time, as memberlist does.
+func (s *stream) Read(p []byte) (int, error) {
+	if s.in == nil {
+		msg, err := readFrame(s.Conn, s.limit)
+		if err == nil {
+			s.in, err = sift(msg, s.Node)
+		} else if !hungUp(err) {
+			err = s.papers.whyNot(err)
+		}
+		if err != nil {
+			s.blame(s.RemoteAddr().String(), err)
+			return 0, err
+		}
+	}
+	return s.in.Read(p)
 }
 
 // Close implements net.Conn.
@@ -104,237 +91,120 @@ func (s *stream) Close() error {
 	return s.Conn.Close()
 }
 
-// Read is called by one goroutine at a time, as memberlist does.
-func (s *stream) Read(p []byte) (n int, err error) {
-	if !s.checked {
-		s.wrong, s.checked = s.check(), true
+// pushPull and userMessage are memberlist's headers of streams, and pushed is what it tells of one process.
+type (
+	pushPull struct {
+		Nodes, UserStateLen int
+		Join                bool
 	}
-	err = s.wrong
-	switch {
-	case err != nil:
-	case s.left <= 0:
-		err = errHeader
+	userMessage struct{ UserMsgLen int }
+	pushed      struct {
+		Name        string
+		Addr        []byte
+		Port        uint16
+		Meta        []byte
+		Incarnation uint32
+		State       int
+		Vsn         []uint8
+	}
+)
+
+// sift returns a message that a node has sent over a stream as it is handed on: its header, the processes of a
+// push/pull, its speaker, and what is for the delegates. It is written again so that memberlist's decoder need not
+// agree with ours.
+func sift(msg []byte, speaker string) (io.Reader, error) {
+	if len(msg) == 0 {
+		return nil, errHeader
+	}
+	var told []any
+	var size *int // of what is for the delegates
+	rest, limit, err := msg[1:], maxStream, error(nil)
+	switch msg[0] {
+	case typePing, typeAck, typeError:
+		if len(msg) > maxAround {
+			return nil, errHeader
+		}
+		return bytes.NewReader(msg), nil
+	case typePushPull:
+		var head pushPull
+		head, err = read[pushPull](&rest, maxListing, nil)
+		if head.Nodes < 0 || head.Nodes > maxListed {
+			return nil, errHeader
+		}
+		told, size = append(told, &head), &head.UserStateLen
+		for n := 0; err == nil && n < head.Nodes; n++ {
+			var p pushed
+			p, err = read[pushed](&rest, maxListing, nil)
+			told = append(told, p)
+		}
+	case typeUser:
+		var head userMessage
+		head, err = read[userMessage](&rest, maxListing, nil)
+		told, size, limit = append(told, &head), &head.UserMsgLen, maxUserBytes
 	default:
-		n, err = s.read.Read(p[:min(len(p), s.left)])
-		s.left -= n
+		return nil, cmp.Or(checkKind(msg), errHeader)
 	}
-	if _, over := s.Conn.(*tls.Conn); over && err != nil && !errors.Is(err, io.EOF) {
-		err = s.papers.whyNot(err)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errHeader, err)
 	}
-	return n, err
-}
-
-// check looks at the beginning. A stream that ends there, or has another label, is memberlist's to judge.
-func (s *stream) check() error {
-	n := len(s.label)
-	begin, _ := s.read.Peek(n + 1)
-	if len(begin) <= n || !bytes.HasPrefix(begin, s.label) {
-		return nil
+	if *size != len(rest) || len(rest) > limit {
+		return nil, errHeader
 	}
-	switch kind := begin[n]; {
-	case kind == typeEncrypt && s.keyed:
-		size := 4
-		begin, _ = s.read.Peek(n + 1 + size + 1)
-		if len(begin) <= n+1+size {
-			return nil
-		}
-		if begin[n+1+size] != unpadded {
-			return errPadding
-		}
-		if int(binary.BigEndian.Uint32(begin[n+1:])) > s.left {
-			return errHeader
-		}
-	case s.keyed || kind == typeEncrypt:
-		// One side has no key: memberlist says so. An error in the clear has nothing that could be large.
-	case kind == typeCompress:
-		return errCompressed
-	case kind == typePushPull:
-		var head struct {
-			Nodes, UserStateLen int
-			Join                bool
-		}
-		return s.sift(&head, &head.Nodes, &head.UserStateLen, maxStream)
-	case kind == typeUser:
-		var head struct{ UserMsgLen int }
-		return s.sift(&head, new(int), &head.UserMsgLen, maxUserBytes)
-	case kind == typePing, kind == typeAck, kind == typeError:
-		s.left = 4 << 10
+	from := []byte{}
+	if len(rest) > 0 {
+		from = framed([]byte(speaker))
+		*size += len(from)
 	}
-	return nil
-}
-
-// pushed is what memberlist tells of a process in a push/pull (pushNodeState there).
-type pushed struct {
-	Name        string
-	Addr        []byte
-	Port        uint16
-	Meta        []byte
-	Incarnation uint32
-	State       int
-	Vsn         []uint8
-}
-
-// sifted is the size in bytes of the pieces in which sift keeps a message.
-const sifted = 64 << 10
-
-// sift reads a message and writes it again, to be read from now on: its header, which says how many processes follow
-// and how many bytes for the delegates, at most limit; the processes; its speaker, and what is for the delegates. It
-// takes room only when it has come. It is written again so that memberlist's decoder need not agree with ours.
-func (s *stream) sift(head any, processes, size *int, limit int) error {
-	var out bytes.Buffer
-	if _, err := io.CopyN(&out, s.read, int64(len(s.label)+1)); err != nil {
-		return err
-	}
-	in := newValues(s.read, s.left)
-	if err := in.next(head); err != nil {
-		return err
-	}
-	if *processes < 0 || *processes > maxListed {
-		return errHeader
-	}
-	told := []any{head}
-	for range *processes {
-		var p pushed
-		if err := in.next(&p); err != nil {
-			return err
-		}
-		told = append(told, p)
-	}
-	n := *size
-	if n < 0 || n > min(limit, in.rest) {
-		return errHeader
-	}
-	var speaker []byte
-	if n > 0 && s.from != (Speaker{}) {
-		speaker = framed([]byte(s.from.Node))
-	}
-	*size += len(speaker)
-	enc := codec.NewEncoder(&out, msgpack)
+	out := bytes.NewBuffer([]byte{msg[0]})
+	enc := codec.NewEncoder(out, msgpack)
 	for _, v := range told {
-		if err := enc.Encode(v); err != nil {
-			return err
-		}
+		enc.MustEncode(v) // it is made of these types, and written to memory
 	}
-	out.Write(speaker)
-	s.left = out.Len() + n + 1 // its end is read, too
-	pieces := []io.Reader{&out}
-	for n > 0 { // a buffer that grows would allocate several times as much
-		var piece bytes.Buffer
-		piece.Grow(min(n, sifted) + bytes.MinRead)
-		read, err := io.CopyN(&piece, s.read, int64(min(n, sifted)))
-		if err != nil {
-			return err
-		}
-		pieces, n = append(pieces, &piece), n-int(read)
-	}
-	s.read = bufio.NewReader(io.MultiReader(pieces...))
-	return nil
+	return io.MultiReader(out, bytes.NewReader(from), bytes.NewReader(rest)), nil
 }
 
 // speakerOf reads which node the speaker of a message for the delegates speaks for.
-func speakerOf(msg []byte) (from Speaker, rest []byte, err error) {
+func speakerOf(msg []byte) (node string, rest []byte, err error) {
 	in := bytes.NewReader(msg)
 	name, err := readFrame(in, len(msg))
-	if err != nil {
-		return from, nil, errHeader
-	}
-	return Speaker{RoleNode, string(name)}, msg[len(msg)-in.Len():], nil
+	return string(name), msg[len(msg)-in.Len():], err
 }
 
-// values reads memberlist's values from a stream. What a decoder holds of a value grows in steps, so that one of
-// megabytes would cost many times as much.
-type values struct {
-	from *bufio.Reader
-	dec  *codec.Decoder
-	rest int   // bytes that may still come
-	left int   // of them those of the present value
-	err  error // how the stream has ended
-}
-
-func newValues(from *bufio.Reader, limit int) *values {
-	v := &values{from: from, rest: limit}
-	v.dec = codec.NewDecoder(v, msgpack)
-	return v
-}
-
-// next reads one value. The error is that of the stream if it ended.
-func (v *values) next(value any) error {
-	v.left = min(v.rest, maxListing)
-	err := v.dec.Decode(value)
-	switch {
-	case err == nil:
-		return nil
-	case v.err != nil:
-		return v.err
-	}
-	return fmt.Errorf("%w: %w", errHeader, err)
-}
-
-// Read implements io.Reader for the decoder.
-func (v *values) Read(p []byte) (n int, err error) {
-	if v.left <= 0 {
-		return 0, io.EOF
-	}
-	n, v.err = v.from.Read(p[:min(len(p), v.left)])
-	v.left, v.rest = v.left-n, v.rest-n
-	return n, v.err
-}
-
-// checkPacket returns why a message in a packet is refused. Messages for the delegates come over streams.
-func checkPacket(msg []byte) error {
-	if len(msg) == 0 {
-		return errHeader
-	}
-	switch msg[0] {
-	case typePing, typeIndirectPing, typeAck, typeNack, typeSuspect, typeAlive, typeDead:
-		return nil
-	case typeCompress:
-		return errCompressed
+// checkKind returns why a message is refused that is none of a packet's. Messages for the delegates come over streams.
+func checkKind(msg []byte) error {
+	if len(msg) > 0 {
+		switch msg[0] {
+		case typePing, typeIndirectPing, typeAck, typeNack, typeSuspect, typeAlive, typeDead:
+			return nil
+		case typeCompress:
+			return errCompressed
+		}
 	}
 	return errHeader
 }
 
-// packet returns why a packet, with its label, is refused.
-func (r rules) packet(packet []byte) error {
-	body, ours := bytes.CutPrefix(packet, r.head())
-	switch {
-	case !ours:
-		return nil // memberlist says so
-	case r.keyed && len(body) > 0 && body[0] != unpadded:
-		return errPadding
-	case r.keyed:
-		return nil
-	}
+// checkPacket returns why a packet is refused.
+func checkPacket(body []byte) error {
 	if len(body) >= 5 && body[0] == typeCRC {
 		body = body[5:]
 	}
 	if len(body) <= 1 || body[0] != typeCompound {
-		return checkPacket(body)
+		return checkKind(body)
 	}
-	for _, p := range partsOf(body) { // memberlist never nests them
-		if err := checkPacket(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// head is the label, as memberlist puts it before what it says.
-func (r rules) head() []byte { return append([]byte{typeLabel, byte(len(r.label))}, r.label...) }
-
-// partsOf returns the messages in a compound one, up to the first that is cut short.
-func partsOf(msg []byte) (parts [][]byte) {
-	n, rest := int(msg[1]), msg[2:]
+	n, rest := int(body[1]), body[2:]
 	if len(rest) < 2*n {
-		return nil
+		return nil // memberlist takes nothing of it
 	}
 	sizes, rest := rest[:2*n], rest[2*n:]
-	for ; len(sizes) > 0; sizes = sizes[2:] {
+	for ; len(sizes) > 0; sizes = sizes[2:] { // memberlist never nests them
 		size := int(binary.BigEndian.Uint16(sizes))
 		if size > len(rest) {
-			return parts
+			return nil // nor of what is cut short
 		}
-		parts, rest = append(parts, rest[:size]), rest[size:]
+		if err := checkKind(rest[:size]); err != nil {
+			return err
+		}
+		rest = rest[size:]
 	}
-	return parts
+	return nil
 }

@@ -8,108 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/netip"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/memberlist"
+	"go.uber.org/zap"
 )
 
-// recorder is the transport of a node whose every word somebody on the network writes down.
-type recorder struct {
-	*memberlist.NetTransport
-
-	mu      sync.Mutex
-	packets [][]byte
-	streams []*bytes.Buffer
-}
-
-func (r *recorder) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
-	r.mu.Lock()
-	r.packets = append(r.packets, bytes.Clone(b))
-	r.mu.Unlock()
-	return r.NetTransport.WriteToAddress(b, a)
-}
-
-func (r *recorder) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	conn, err := r.NetTransport.DialAddressTimeout(a, timeout)
-	if err != nil {
-		return nil, err
-	}
-	said := &bytes.Buffer{}
-	r.mu.Lock()
-	r.streams = append(r.streams, said)
-	r.mu.Unlock()
-	return recorded{conn, r, said}, nil
-}
-
-type recorded struct {
-	net.Conn
-	r    *recorder
-	said *bytes.Buffer
-}
-
-func (c recorded) Write(p []byte) (int, error) {
-	c.r.mu.Lock()
-	c.said.Write(p)
-	c.r.mu.Unlock()
-	return c.Conn.Write(p)
-}
-
-// all returns copies of what was said so far.
-func (r *recorder) all() (packets, streams [][]byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, p := range r.packets {
-		packets = append(packets, bytes.Clone(p))
-	}
-	for _, s := range r.streams {
-		streams = append(streams, bytes.Clone(s.Bytes()))
-	}
-	return packets, streams
-}
-
-// tapped joins a node to a's mesh that is recorded. key is 0 for none.
-func tapped(t *testing.T, a *member, self Meta, key byte) (*recorder, *memberlist.Memberlist) {
-	t.Helper()
-	quiet := log.New(io.Discard, "", 0)
-	inner, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{BindAddrs: []string{"127.0.0.1"}, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &recorder{NetTransport: inner}
-	conf := memberlist.DefaultLocalConfig()
-	conf.Name, conf.Label, conf.EnableCompression = self.process(), a.label, false
-	conf.Transport, conf.AdvertiseAddr, conf.AdvertisePort = r, "127.0.0.1", inner.GetAutoBindPort()
-	conf.Delegate, conf.Logger = foreign{meta: encode(self), state: encode(words{})}, quiet
-	if key != 0 {
-		if conf.Keyring, err = memberlist.NewKeyring(nil, bytes.Repeat([]byte{key}, 32)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	list, err := memberlist.Create(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := list.Shutdown(); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := list.Join([]string{a.Address().String()}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the recorded node is seen", 5*time.Second, sees(a, self.Node))
-	return r, list
-}
-
-// say opens a stream from somewhere else, says something and returns when the other side hangs up.
+// say opens a connection from somewhere else, says something and returns when the other side hangs up.
 func say(t *testing.T, a *member, words []byte) {
 	t.Helper()
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}).Dial("tcp", a.Address().String())
@@ -123,82 +33,102 @@ func say(t *testing.T, a *member, words []byte) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// Nobody without the key may end a process: memberlist panics at a recorded message whose first byte was changed.
-func TestAlteredRecordingsDoNoHarm(t *testing.T) {
-	t.Parallel()
-	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
-	r, list := tapped(t, a, node("b"), 'x')
-	if err := list.SendReliable(destination(a.self, a.Address()), encode(answer{Body: bytes.Repeat([]byte{0xff}, 20)})); err != nil {
+// recorded joins a node to a's mesh over a wire on which somebody writes down every byte to a.
+func recorded(t *testing.T, a *member) (b *member, recordings func() [][]byte) {
+	t.Helper()
+	tap, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "b has acknowledged probes", 10*time.Second, func() bool { p, _ := r.all(); return len(p) > 8 })
-	packets, streams := r.all()
-	before := count(t, a.series.rejected.WithLabelValues(reasonKey))
-	wire, behind := dialUDP(t, a), 2+len(a.label)
-	for _, p := range packets {
-		p[behind] = 0
-		if _, err := wire.Write(p); err != nil {
-			t.Fatal(err)
+	var mu sync.Mutex
+	var all []*bytes.Buffer
+	var wires sync.WaitGroup
+	wires.Go(func() {
+		for {
+			from, err := tap.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", a.Address().String())
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			said := &bytes.Buffer{}
+			mu.Lock()
+			all = append(all, said)
+			mu.Unlock()
+			wires.Go(func() {
+				for p := make([]byte, 64<<10); ; {
+					n, err := from.Read(p)
+					mu.Lock()
+					said.Write(p[:n])
+					mu.Unlock()
+					if _, wrong := to.Write(p[:n]); err != nil || wrong != nil {
+						_ = to.(*net.TCPConn).CloseWrite()
+						return
+					}
+				}
+			})
+			wires.Go(func() { _, _ = io.Copy(from, to); _, _ = from.Close(), to.Close() })
 		}
-	}
-	for _, s := range streams {
-		s[behind+5] = 0
-		say(t, a, s)
-	}
-	await(t, "all refused", 5*time.Second, func() bool {
-		return count(t, a.series.rejected.WithLabelValues(reasonKey))-before >= float64(len(packets)+len(streams))
 	})
-	if !sees(a, "b")() {
-		t.Errorf("nodes: got %v", a.Nodes())
+	b = start(t, "main", node("b"), func(c *Config) { c.Seeds = []string{tap.Addr().String()}; c.KeyFile = a.cfg.KeyFile })
+	t.Cleanup(func() { b.stop(); _ = tap.Close(); wires.Wait() })
+	return b, func() (out [][]byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, said := range all {
+			out = append(out, bytes.Clone(said.Bytes()))
+		}
+		return out
 	}
 }
 
+// What was recorded on the wire is refused when it is said again, and changes nothing.
 func TestReplayChangesNothing(t *testing.T) {
 	t.Parallel()
-	for name, key := range map[string]byte{"with a key": 'x', "in the clear": 0} {
+	for name, change := range map[string]func(*Config){"with a key": keyed(t, nil, 'x'), "without": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var a *member
-			if key == 0 {
-				a = start(t, "main", node("a"), nil)
-			} else {
-				a = start(t, "main", node("a"), keyed(t, nil, key))
-			}
-			self := node("b")
-			r, list := tapped(t, a, self, key)
-			to := destination(a.self, a.Address())
-			for seq, state := range []string{"old", "new"} {
-				if err := list.SendReliable(to, encode(words{entries: []entry{{Meta: self, Seq: uint64(seq + 1), State: []byte(state)}}})); err != nil {
-					t.Fatal(err)
-				}
-				await(t, state, 5*time.Second, says(a, "b", state))
-			}
-			await(t, "some packets", 10*time.Second, func() bool { p, _ := r.all(); return len(p) > 8 })
+			a := start(t, "main", node("a"), change)
+			b, recordings := recorded(t, a)
+			await(t, "b sees a", 5*time.Second, sees(b, "a"))
+			b.Publish([]byte("fact"))
+			await(t, "a hears b", 5*time.Second, says(a, "b", "fact"))
+			b.Publish([]byte("news"))
+			await(t, "a hears b", 5*time.Second, says(a, "b", "news"))
 			want, _ := find(a, "b")
-			packets, streams := r.all()
-			wire := dialUDP(t, a)
+			said := recordings()
+			before := rejected(t, a, reasonUnreadable)
 			for range 3 {
-				for _, p := range packets {
-					_, _ = wire.Write(p)
-				}
-				for _, s := range slices.Backward(streams) { // the oldest word last
+				for _, s := range slices.Backward(said) { // the oldest word last
 					say(t, a, s)
 				}
 			}
-			got, _ := find(a, "b")
-			if fmt.Sprint(got) != fmt.Sprint(want) {
+			if got, _ := find(a, "b"); fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("after the replay: got %+v, want %+v", got, want)
 			}
-			if n := a.logs.FilterMessage("lost node").Len(); n != 0 {
-				t.Errorf("b was lost %d times", n)
-			}
+			await(t, "each recording is refused", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable)-before >= 3 })
 		})
 	}
 }
 
-// labelled puts a's label before a message.
-func labelled(a *member, msg ...byte) []byte {
-	return append(append([]byte{typeLabel, byte(len(a.label))}, a.label...), msg...)
+// keyless are the papers in a mesh without keys, which anyone can make.
+func keyless() TLS {
+	p := (&keyring{notices: newNotices(zap.NewNop(), nil)}).tls()
+	p.label = "holdfast/main"
+	return p
+}
+
+// anyone is a stranger to a mesh without keys.
+func anyone(t *testing.T) *papers {
+	t.Helper()
+	own, err := keyless().Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &papers{cert: own}
 }
 
 // bomb is a compressed message of memberlist that grows to size bytes.
@@ -229,25 +159,30 @@ func grown(f func()) uint64 {
 func TestLargeWordsTakeNoMemory(t *testing.T) {
 	a := start(t, "main", node("a"), nil)
 	for name, msg := range map[string][]byte{
-		"nodes":              append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\xce\x00\x10\x00\x00\xacUserStateLen\x00\xa4Join\xc2"...),
-		"a state":            append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x00\xacUserStateLen\xce\x01\x3f\xff\xff\xa4Join\xc2"...),
-		"a user's message":   append([]byte{typeUser, 0x81, 0xaa}, "UserMsgLen\xce\x01\x3f\xff\xff"...),
-		"a key twice":        append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x00\xa5Nodes\xce\x00\x10\x00\x00\xa4Join\xc2"...),
-		"a compressed one":   bomb(t, 30<<20),
-		"a negative number":  append([]byte{typeUser, 0x81, 0xaa}, "UserMsgLen\xd0\x80"...),
-		"a key of 4 GiB":     append([]byte{typePushPull, 0x83}, 0xdb, 0xff, 0xff, 0xff, 0xff),
-		"a name of 4 GiB":    append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa4Name\xdb\xff\xff\xff\xff"...),
-		"a meta of 4 GiB":    append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa4Meta\xc6\xff\xff\xff\xff"...),
-		"versions of 4 GiB":  append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa3Vsn\xdd\xff\xff\xff\xff"...),
-		"an encrypted 4 GiB": {typeEncrypt, 0xff, 0xff, 0xff, 0xff, 1},
+		"nodes":             append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\xce\x00\x10\x00\x00\xacUserStateLen\x00\xa4Join\xc2"...),
+		"a state":           append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x00\xacUserStateLen\xce\x01\x3f\xff\xff\xa4Join\xc2"...),
+		"a user's message":  append([]byte{typeUser, 0x81, 0xaa}, "UserMsgLen\xce\x01\x3f\xff\xff"...),
+		"a key twice":       append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x00\xa5Nodes\xce\x00\x10\x00\x00\xa4Join\xc2"...),
+		"a compressed one":  bomb(t, 30<<20),
+		"a negative number": append([]byte{typeUser, 0x81, 0xaa}, "UserMsgLen\xd0\x80"...),
+		"a key of 4 GiB":    append([]byte{typePushPull, 0x83}, 0xdb, 0xff, 0xff, 0xff, 0xff),
+		"a name of 4 GiB":   append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa4Name\xdb\xff\xff\xff\xff"...),
+		"a meta of 4 GiB":   append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa4Meta\xc6\xff\xff\xff\xff"...),
+		"versions of 4 GiB": append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa3Vsn\xdd\xff\xff\xff\xff"...),
 		"nodes without end": append([]byte("\x06\x83\xa5Nodes\xce\x00\x0f\xff\xff\xacUserStateLen\x00\xa4Join\xc2"),
-			bytes.Repeat([]byte{0x80}, 1<<20)...),
+			bytes.Repeat([]byte{0x80}, 1<<18)...),
 	} {
-		if got := grown(func() { say(t, a, labelled(a, msg...)) }); got > 4<<20 {
+		if got := grown(func() { _ = attack(t, a, anyone(t), forStream, framed(msg)) }); got > 4<<20 {
 			t.Errorf("%s: %d bytes were allocated", name, got)
 		}
 	}
-	wire := dialUDP(t, a)
+	for name, frame := range map[string][]byte{"a frame of 4 GiB": {0xff, 0xff, 0xff, 0xff, typePing},
+		"a stranger's frame": binary.BigEndian.AppendUint32(nil, maxStranger+1)} {
+		before := rejected(t, a, reasonUnreadable)
+		if got := grown(func() { _ = attack(t, a, anyone(t), forStream, frame) }); got > 4<<20 || rejected(t, a, reasonUnreadable) == before {
+			t.Errorf("%s: %d bytes were allocated, %v refused", name, got, rejected(t, a, reasonUnreadable)-before)
+		}
+	}
 	compound := func(parts ...[]byte) []byte {
 		msg := []byte{typeCompound, byte(len(parts))}
 		for _, p := range parts {
@@ -261,12 +196,10 @@ func TestLargeWordsTakeNoMemory(t *testing.T) {
 		"in a compound":    compound([]byte{typeAck}, small[:min(len(small), 60<<10)]),
 		"a compound in it": compound(compound(small)),
 	} {
-		before := count(t, a.series.rejected.WithLabelValues(reasonUnreadable))
+		before := rejected(t, a, reasonUnreadable)
 		if got := grown(func() {
-			if _, err := wire.Write(labelled(a, msg...)); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			await(t, name+" is refused", 5*time.Second, func() bool { return count(t, a.series.rejected.WithLabelValues(reasonUnreadable)) > before })
+			_ = attack(t, a, anyone(t), forPackets, framed(msg), framed(nil))
+			await(t, name+" is refused", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before })
 		}); got > 4<<20 {
 			t.Errorf("%s: %d bytes were allocated", name, got)
 		}
@@ -283,25 +216,16 @@ func TestLargeValuesTakeNoMemory(t *testing.T) {
 		"a key": large("\x81"), "what is not known": large("\x81\xa1X")} {
 		msg := append([]byte("\x06\x83\xa5Nodes\x01\xacUserStateLen\x00\xa4Join\xc2"), process...)
 		var err error
-		got := grown(func() { err = heardFrom("", msg, maxStream).check() })
+		got := grown(func() { _, err = sift(msg, "") })
 		if got > 1<<20 || !errors.Is(err, errHeader) {
 			t.Errorf("%s of a process: %d bytes were allocated, and got %v", name, got, err)
 		}
 	}
-	many := []byte("\x06\x83\xa5Nodes\xd1\x0f\xff\xacUserStateLen\x00\xa4Join\xc2")
-	for range 0xfff {
-		many = append(append(many, "\x81\xa4Meta\xc5\x07\x00"...), make([]byte, 0x700)...)
-	}
-	rest := bytes.NewReader(many)
-	err := rules{}.stream(said{Reader: rest}, Speaker{RoleNode, "a"}, nil, maxStranger, func() {}).check()
-	if read := len(many) - rest.Len(); !errors.Is(err, errHeader) || read < maxStranger || read > maxStranger+4<<10 {
-		t.Errorf("more processes than a stranger may tell: got %v, %d bytes were read", err, read)
-	}
 	for name, word := range map[string][]byte{"a name": large("\x81\xa4Node"), "a state": large("\x81\xa5State"),
 		"a proof": large("\x81\xa5Proof"), "an address": large("\x81\xa7Address"), "a key": large("\x81")} {
-		msg := append(append(encode(words{})[:2], "\x82\xa7Entries\x01\xa9Forgotten\x00"...), word...)
+		msg := append([]byte("\x82\xa7Entries\x01\xa9Forgotten\x00"), word...)
 		var err error
-		if got := grown(func() { _, err = decode(msg) }); got > 1<<20 || err == nil {
+		if got := grown(func() { _, err = decodeWords(msg) }); got > 1<<20 || err == nil {
 			t.Errorf("%s of a word: %d bytes were allocated, and got %v", name, got, err)
 		}
 	}
@@ -310,13 +234,19 @@ func TestLargeValuesTakeNoMemory(t *testing.T) {
 		m := node(fmt.Sprintf("%0*d", maxNode, i))
 		all.entries = append(all.entries, entry{Meta: m, State: make([]byte, maxState), Proof: make([]byte, maxProof)})
 	}
-	whole := encode(all)
+	whole := all.encode()
 	msg := append(binary.BigEndian.AppendUint32([]byte("\x06\x83\xa5Nodes\x00\xacUserStateLen\xce"), uint32(len(whole))),
 		append([]byte("\xa4Join\xc2"), whole...)...)
-	in := heardFrom("a", msg, maxStream)
+	var in io.Reader
+	var err error
+	said := framed(msg)
 	if got := grown(func() {
-		if err = in.check(); err == nil {
-			_, err = decode(whole)
+		var frame []byte
+		if frame, err = readFrame(bytes.NewReader(said), maxStream); err == nil {
+			in, err = sift(frame, "a")
+		}
+		if err == nil {
+			_, err = decodeWords(whole)
 		}
 	}); got > 128<<20 || err != nil {
 		t.Errorf("the largest words: %d bytes were allocated, %v", got, err)
@@ -326,31 +256,23 @@ func TestLargeValuesTakeNoMemory(t *testing.T) {
 	}
 }
 
-// heardFrom is a stream on which a node, "" for anyone, says something without a label.
-func heardFrom(node string, msg []byte, limit int) *stream {
-	return rules{}.stream(said{Reader: bytes.NewReader(msg)}, Speaker{RoleNode, node}, nil, limit, func() {})
-}
-
 // Who holds streams open keeps nobody of the mesh out, and not many are taken.
 func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
-	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
-	before := count(t, a.series.rejected.WithLabelValues(reasonFull))
-	const tried = 100
-	for i := range tried {
-		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i%10+1))}}).Dial("tcp", a.Address().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := conn.Write([]byte{typeLabel}); err != nil && !strings.Contains(err.Error(), "reset") {
-			t.Fatal(err)
-		}
+	a := start(t, "main", node("a"), nil)
+	before := rejected(t, a, reasonFull)
+	by := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, 1)}}
+	var all sync.WaitGroup
+	for range 2 * maxOfAddress {
+		all.Go(func() {
+			if conn, err := keyless().dial(t.Context(), by, a.Address().String(), forStream, 5*time.Second); err == nil {
+				t.Cleanup(conn.cut)
+			}
+		})
 	}
-	await(t, "the rest is refused", 5*time.Second, func() bool {
-		return count(t, a.series.rejected.WithLabelValues(reasonFull))-before >= tried-maxStrangers
-	})
-	b := start(t, "main", node("b"), keyed(t, []*member{a}, 'x'))
+	all.Wait()
+	await(t, "the rest is refused", 5*time.Second, func() bool { return rejected(t, a, reasonFull)-before >= maxOfAddress })
+	b := start(t, "main", node("b"), seeded(a))
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
 	await(t, "memberlist ends those that say nothing", 10*time.Second, func() bool {
 		return open(&a.streams.strangers) == 0
@@ -442,8 +364,8 @@ func TestDoor(t *testing.T) {
 func TestStreamsComeFromWhereWeListen(t *testing.T) {
 	came := make(chan net.Addr, 1)
 	open := func(at string, known func(netip.Addr) bool) *transport {
-		r := rules{known: known, refused: func(net.Addr, error) {}}
-		tr, err := listen(t.Context(), netip.MustParseAddrPort(at), r, nil)
+		r := rules{papers: keyless(), known: known, refused: func(string, error) {}}
+		tr, err := listen(t.Context(), netip.MustParseAddrPort(at), r)
 		if err != nil {
 			t.Fatal(err)
 		}

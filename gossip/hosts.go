@@ -41,17 +41,6 @@ func (r *Resolver) Stale() ([]StaleLine, error) {
 	return stale, err
 }
 
-// checkHosts refuses lines of the hosts file that have one of our names.
-func (r *Resolver) checkHosts() error {
-	lines, err := r.ourLines()
-	if err == nil && len(lines) > 0 {
-		err = fmt.Errorf("%s line %d fixes the address of %s, which holdfast must answer itself: "+
-			"remove the name from that line",
-			r.hostsFile, lines[0].Number, lines[0].Name)
-	}
-	return err
-}
-
 // ourLines reads the hosts file itself: the resolver caches it and looks up one name at a time. The address of a line
 // without one is the zero one.
 func (r *Resolver) ourLines() (ours []StaleLine, err error) {
@@ -70,7 +59,7 @@ func (r *Resolver) ourLines() (ours []StaleLine, err error) {
 		fields := strings.Fields(line)
 		for i, field := range fields {
 			name := strings.TrimSuffix(strings.ToLower(field), ".")
-			if _, is := known.addresses[name]; i > 0 && (is || strings.HasSuffix("."+name, "."+known.zone)) {
+			if _, is := known.addresses[name]; i > 0 && (is || strings.HasSuffix("."+name, "."+known.Zone)) {
 				ip, _ := netip.ParseAddr(fields[0])
 				ours = append(ours, StaleLine{File: r.hostsFile, Number: number, Name: name, Address: ip.Unmap(), Block: block})
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -76,7 +74,7 @@ func (t target) key() string { return "seed/" + t.at.String() }
 func (s *seeker) missing(ctx context.Context) []target {
 	targets := s.seeds(ctx)
 	heard, lost := s.known.addresses()
-	heard[s.here.Address()] = true
+	heard[s.known.Address()] = true
 	for _, at := range lost {
 		targets = append(targets, target{at: at})
 	}
@@ -127,7 +125,7 @@ func (s *seeker) seeds(ctx context.Context) []target {
 // resolve asks the ordinary resolver; memberlist's own lookup takes no context and bypasses ours.
 func (s *seeker) resolve(ctx context.Context, seed string, told bool) []target {
 	key := "seed/name/" + seed // not that of an address
-	host, port, err := splitSeed(seed, cmp.Or(s.port, s.here.Address().Port()))
+	host, port, err := splitSeed(seed, cmp.Or(s.port, s.known.Address().Port()))
 	var ips []netip.Addr
 	if err == nil {
 		ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host)
@@ -152,42 +150,28 @@ func (s *seeker) join(ctx context.Context, list *memberlist.Memberlist, targets 
 		tries.Go(func() {
 			_, err := list.Join([]string{t.at.String()})
 			if err == nil {
-				s.series.joins.WithLabelValues("joined").Inc()
+				s.joins.WithLabelValues("joined").Inc()
 				s.settle(t.key())
 				s.lg.Info("joined gossip", zap.Stringer("through", t.at))
 				return
 			}
 			if ctx.Err() == nil {
-				s.series.joins.WithLabelValues("failed").Inc()
+				s.joins.WithLabelValues("failed").Inc()
 				s.unjoined(t, err)
 			}
 		})
 	}
 }
 
-// unjoined reports why a target could not be joined. A seed that does not answer is not logged: a first node, or a lone
-// one, has only such seeds.
+// unjoined reports why a seed could not be joined, unless it is known what is wrong with its address. That is not
+// logged: a first node, or a lone one, has only seeds that do not answer.
 func (s *seeker) unjoined(t target, err error) {
 	s.lg.Debug("node not joined", zap.Stringer("address", t.at), zap.Error(err))
-	if is, ok := diagnose(err.Error()); ok {
-		from := t.at.Addr().String()
-		s.reject(is.reason, is.reason+"/"+from, fmt.Sprintf("%s: %s", from, is.meaning))
-		return
-	}
 	heard, _ := s.known.addresses() // it may have come to us while we tried
-	if t.seed == "" || heard[t.at] || t.told && !s.known.alone() {
+	if t.seed == "" || heard[t.at] || t.told && !s.known.alone() || s.blamed(t.at.Addr().String()) {
 		return // with other nodes in the mesh, an outdated answer of a source is no problem
 	}
-	text := onlyError(err)
-	switch {
-	case strings.HasSuffix(text, io.EOF.Error()), strings.HasSuffix(text, syscall.ECONNRESET.Error()),
-		strings.HasSuffix(text, syscall.EPIPE.Error()):
-		// A memberlist that does not like our label says nothing and hangs up.
-		s.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, TLS on one "+
-			"side alone, or not holdfast)", t.seed, t.at))
-	default:
-		s.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, text))
-	}
+	s.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, onlyError(err)))
 }
 
 // onlyError takes memberlist's list of one error apart.

@@ -3,7 +3,6 @@ package gossip
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -17,7 +16,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -27,16 +26,19 @@ import (
 )
 
 const (
-	maxKeys     = 8               // each packet is tried with all of them
-	maxKeyFile  = 64 << 10        // bytes
-	keyInterval = 2 * time.Second // how often the file is looked at
+	maxKeys    = 8
+	maxKeyFile = 64 << 10 // bytes
 )
 
-// keyring is memberlist's own, with the keys of a gossip.key-file, which it follows. Without a file it has none.
+// keyring is what a gossip.key-file stands for: certificates that only those can make who have its keys. It follows the
+// file: the first key makes the certificate that is shown, and those of all keys are accepted. Without a file there is
+// one that anyone can make, and that protects nothing.
 type keyring struct {
-	path  string
-	ring  memberlist.Keyring // the first key encrypts, each decrypts
-	shown atomic.Pointer[derived]
+	path string
+	*notices
+
+	mu   sync.Mutex
+	last derived // before the file was read it has none
 }
 
 // errKeys is what a certificate means that no key of ours has made.
@@ -45,32 +47,29 @@ var errKeys = errors.New("its gossip is not protected as ours is (another gossip
 
 // derived are the certificates that all who have the keys can make.
 type derived struct {
-	own *tls.Certificate // of the first key
-	all *x509.CertPool
+	keys [][]byte
+	own  *tls.Certificate // of the first key
+	all  *x509.CertPool
 }
 
-// derive makes the certificates of the keys. The same key makes the same one everywhere. Without keys there is one
-// that anyone can make, and that protects nothing.
-func derive(keys [][]byte) (*derived, error) {
-	if len(keys) == 0 {
-		keys = [][]byte{nil}
-	}
-	d := &derived{all: x509.NewCertPool()}
+// derive makes the certificates of the keys. The same key makes the same one everywhere.
+func derive(keys [][]byte) (derived, error) {
+	d := derived{keys: keys, all: x509.NewCertPool()}
 	for _, secret := range keys {
 		seed, err := hkdf.Key(sha256.New, secret, nil, "holdfast gossip observers", ed25519.SeedSize)
 		if err != nil {
-			return nil, err
+			return d, err
 		}
 		key := ed25519.NewKeyFromSeed(seed)
 		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "holdfast gossip key"},
 			NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 		if err != nil {
-			return nil, err
+			return d, err
 		}
 		leaf, err := x509.ParseCertificate(der)
 		if err != nil {
-			return nil, err
+			return d, err
 		}
 		d.all.AddCert(leaf)
 		d.own = cmp.Or(d.own, &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf})
@@ -78,11 +77,35 @@ func derive(keys [][]byte) (*derived, error) {
 	return d, nil
 }
 
-// tls is what an observer and a node show each other in a mesh without TLS: that they have a key in common.
+// now returns the certificates of the file as it is now. When it cannot be used, those of before stay.
+func (r *keyring) now() (derived, error) {
+	keys, err := [][]byte{nil}, error(nil)
+	if r.path != "" {
+		keys, err = readKeys(r.path)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.last.own != nil
+	if err != nil && known {
+		r.warn(ProblemKeyFile, err.Error()+"; the gossip keys that were read before stay in use")
+		return r.last, nil
+	}
+	r.settle(ProblemKeyFile)
+	if err == nil && !(known && slices.EqualFunc(keys, r.last.keys, bytes.Equal)) {
+		if known {
+			r.lg.Info("gossip keys changed", zap.Int("keys", len(keys)))
+			r.settleAll(reasonKey + "/")
+		}
+		r.last, err = derive(keys)
+	}
+	return r.last, err
+}
+
+// tls is what two processes show each other in a mesh without TLS: that they have a key in common.
 func (r *keyring) tls() TLS {
 	return TLS{
-		Certificate: func() (*tls.Certificate, error) { return r.shown.Load().own, nil },
-		Authorities: func() (*x509.CertPool, error) { return r.shown.Load().all, nil },
+		Certificate: func() (*tls.Certificate, error) { d, err := r.now(); return d.own, err },
+		Authorities: func() (*x509.CertPool, error) { d, err := r.now(); return d.all, err },
 		Speaker:     func(*x509.Certificate) (Speaker, error) { return Speaker{Role: RoleNode}, nil },
 		foreign:     errKeys,
 	}
@@ -129,66 +152,4 @@ func readKeys(path string) (keys [][]byte, err error) {
 		return nil, fmt.Errorf("read gossip.key-file %s: it holds %d keys, at most %d are taken", path, len(keys), maxKeys)
 	}
 	return keys, nil
-}
-
-// refresh takes over the keys of the file, and reports whether they changed. An error leaves the keys as they are.
-// memberlist removes a key from a slice that others are reading, except for the last one: so keys that differ are
-// removed from the end and added there.
-func (r *keyring) refresh() (changed bool, err error) {
-	var keys [][]byte
-	if r.path != "" {
-		keys, err = readKeys(r.path)
-	}
-	if err != nil || r.shown.Load() != nil && slices.EqualFunc(keys, r.ring.GetKeys(), bytes.Equal) {
-		return false, err
-	}
-	d, err := derive(keys)
-	if err != nil {
-		return false, err
-	}
-	r.shown.Store(d)
-	if len(keys) == 0 {
-		return true, nil
-	}
-	// Their lengths were checked when they were read, and only keys that are there are used or removed.
-	_ = r.ring.AddKey(keys[0])
-	_ = r.ring.UseKey(keys[0])
-	for {
-		have := r.ring.GetKeys()
-		same := 0
-		for same < min(len(have), len(keys)) && bytes.Equal(have[same], keys[same]) {
-			same++
-		}
-		if same == len(have) {
-			break
-		}
-		_ = r.ring.RemoveKey(have[len(have)-1])
-	}
-	for _, k := range keys {
-		_ = r.ring.AddKey(k)
-	}
-	return true, nil
-}
-
-// follow takes over changes of the file, until ctx ends.
-func (r *keyring) follow(ctx context.Context, n *notices, lg *zap.Logger) {
-	tick := time.NewTicker(keyInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		changed, err := r.refresh()
-		if err != nil {
-			n.warn(ProblemKeyFile, err.Error()+"; the gossip keys that were read before stay in use")
-			continue
-		}
-		n.settle(ProblemKeyFile)
-		if changed {
-			lg.Info("gossip keys changed", zap.Int("keys", len(r.ring.GetKeys())))
-			n.settleAll(reasonKey + "/")
-		}
-	}
 }

@@ -3,6 +3,7 @@ package gossip
 import (
 	"bytes"
 	"errors"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -22,6 +23,7 @@ type knowledge struct {
 	mu    sync.Mutex // guards what follows; never held while memberlist is called
 	view  *view
 	stale chan struct{} // closed when Nodes() changes
+	frame []byte        // everything for observers, encoded; nil when it is outdated
 }
 
 func newKnowledge(self Meta, forgetAfter time.Duration, lg *zap.Logger) *knowledge {
@@ -49,7 +51,7 @@ func (k *knowledge) with(f func(v *view, now time.Time) (changed bool)) bool {
 	k.view.dropped = nil
 	if changed || len(gone) > 0 {
 		close(k.stale)
-		k.stale = make(chan struct{})
+		k.stale, k.frame = make(chan struct{}), nil
 	}
 	k.mu.Unlock()
 	for _, name := range gone {
@@ -86,6 +88,21 @@ func (k *knowledge) Twins() []string {
 	})
 }
 
+// Address is where the others reach our gossip. It is the zero value before Started.
+func (k *knowledge) Address() netip.AddrPort {
+	return look(k, func(v *view) netip.AddrPort { return v.here })
+}
+
+// listens notes where the others reach our gossip.
+func (k *knowledge) listens(at netip.AddrPort) {
+	k.with(func(v *view, _ time.Time) bool { v.here = at; return false })
+}
+
+// knows reports whether an address is our own, or that of a process that is or was in the mesh.
+func (k *knowledge) knows(ip netip.Addr) bool {
+	return look(k, func(v *view) bool { return v.knows(ip) })
+}
+
 // Changed yields a value after Nodes changed; several changes may yield one value.
 func (k *knowledge) Changed() <-chan struct{} { return k.changed }
 
@@ -99,13 +116,13 @@ func (k *knowledge) Settle(settled bool) {
 	k.with(func(v *view, now time.Time) bool { v.settled = settled; v.fade(now); return false })
 }
 
-// forget forgets a lost node here; the others forget it when they hear of that. With dry it only says whether it would.
-func (k *knowledge) forget(f lastWord, dry bool) (a forgetAnswer) {
+// forget forgets a lost node here; the others forget it when they hear of that. With dry it only says what it would.
+func (k *knowledge) forget(f lastWord, dry bool) (refusal error) {
 	k.with(func(v *view, now time.Time) bool {
-		a = v.mayForget(f)
+		refusal = v.mayForget(f)
 		return !dry && v.forget(f, 0, now)
 	})
-	return a
+	return refusal
 }
 
 // publish replaces this process's own state.
@@ -221,28 +238,26 @@ func (k *knowledge) signOwn(certificate []byte, prove func(own entry) ([]byte, e
 	return err
 }
 
-// delivery is our newest word on its way to a peer.
-type delivery struct {
-	peer *peer
-	to   *memberlist.Node
-	seq  uint64
-}
-
-// due returns our newest word, and to whom it is to be sent; each delivery ends with sent.
-func (k *knowledge) due() (word []byte, deliveries []delivery) {
+// due returns our newest word, and the peers that it is to be sent to; each send ends with sent.
+func (k *knowledge) due() (word []byte, to map[*peer]*memberlist.Node) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	own := k.view.own.entry
+	to = map[*peer]*memberlist.Node{}
 	for _, p := range k.view.behind() {
-		deliveries = append(deliveries, delivery{p, destination(p.meta, p.gossip), own.Seq})
+		to[p] = destination(p.meta, p.gossip)
 	}
-	return encode(words{entries: []entry{own}}), deliveries
+	return words{entries: []entry{k.view.own.entry}}.encode(), to
 }
 
-// sent notes that a delivery was tried.
-func (k *knowledge) sent(d delivery) {
+// destination is where memberlist sends a message. Only name and address matter to it.
+func destination(meta Meta, at netip.AddrPort) *memberlist.Node {
+	return &memberlist.Node{Name: meta.process(), Addr: net.IP(at.Addr().AsSlice()), Port: at.Port()}
+}
+
+// sent notes that a send to a peer was tried.
+func (k *knowledge) sent(p *peer) {
 	k.mu.Lock()
-	d.peer.sending, d.peer.sent = false, d.seq
+	p.sending = false
 	k.mu.Unlock()
 	poke(k.behind)
 }

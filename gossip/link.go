@@ -2,10 +2,7 @@ package gossip
 
 import (
 	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -19,33 +16,22 @@ const (
 	dialPause = 200 * time.Millisecond // after a connection that failed
 )
 
-// links are the connections for packets, by process.
+// links are the packets that wait for a connection, by process. It is dialled when the first of them is due, and a
+// sender never waits for it.
 type links struct {
 	mu sync.Mutex
-	to map[memberlist.Address]*link
+	to map[memberlist.Address]chan []byte
 }
 
-// link is the connection for the packets to one process. It is dialled when the first of them is due, and a sender
-// never waits for it.
-type link struct {
-	to    memberlist.Address
-	queue chan []byte
-
-	// The present connection belongs to carry.
-	conn    *tls.Conn     // nil while there is none
-	gone    chan struct{} // closed when the other side has ended it
-	checked time.Time
-}
-
-// post queues a packet for a link. What finds no room is lost, as it would be over UDP.
+// post queues a packet for a process. What finds no room is lost, as it would be over UDP.
 func (t *transport) post(packet []byte, to memberlist.Address) error {
 	if len(packet) > maxPacket {
 		return fmt.Errorf("send a packet of %d bytes: at most %d are allowed", len(packet), maxPacket)
 	}
 	t.links.mu.Lock()
 	defer t.links.mu.Unlock()
-	l := t.to[to]
-	if l == nil {
+	queue := t.to[to]
+	if queue == nil {
 		select {
 		case <-t.done:
 			return nil
@@ -54,99 +40,56 @@ func (t *transport) post(packet []byte, to memberlist.Address) error {
 		if len(t.to) >= maxLinks {
 			return nil
 		}
-		l = &link{to: to, queue: make(chan []byte, maxQueued)}
-		t.to[to] = l
-		t.work.Go(func() { t.carry(l) })
+		queue = make(chan []byte, maxQueued)
+		t.to[to] = queue
+		t.work.Go(func() { t.link(to, queue) })
 	}
 	select {
-	case l.queue <- bytes.Clone(packet):
+	case queue <- bytes.Clone(packet):
 	default:
 	}
 	return nil
 }
 
-// unused removes a link for which no packet waits.
-func (s *links) unused(l *link) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(l.queue) > 0 {
-		return false
+// link carries the packets to a process until none has come for linkIdle, or until Shutdown. If the connection fails,
+// those that wait are lost, and those that come within dialPause.
+func (t *transport) link(to memberlist.Address, queue <-chan []byte) {
+	if !t.carry(to, queue) {
+		select {
+		case <-time.After(dialPause):
+		case <-t.done:
+		}
 	}
-	delete(s.to, l.to)
-	return true
+	t.links.mu.Lock()
+	defer t.links.mu.Unlock()
+	delete(t.to, to)
 }
 
-// carry writes the packets of a link until none has come for linkIdle, or for dialPause after a failure, or Shutdown.
-func (t *transport) carry(l *link) {
-	defer l.close()
+// carry dials a process and writes the packets to it, and reports whether the connection was good to its end. When the
+// other side ends it, one packet is written in vain before that is known.
+func (t *transport) carry(to memberlist.Address, queue <-chan []byte) bool {
+	conn, err := t.connect(to)
+	if err != nil {
+		return false // join reports why
+	}
+	defer conn.cut()
 	idle := time.NewTimer(linkIdle)
 	defer idle.Stop()
 	for {
 		select {
-		case p := <-l.queue:
+		case p := <-queue:
 			idle.Reset(linkIdle)
-			if t.write(l, p) {
-				continue
+			if conn.verify() != nil || write(conn, framed(p), streamTimeout) != nil {
+				return false
 			}
-			for range len(l.queue) { // what waited meanwhile is old
-				<-l.queue
-			}
-			select {
-			case <-time.After(dialPause):
-			case <-t.done:
-				return
-			}
-			if t.unused(l) { // nobody answers there who may
-				return
-			}
-		case <-l.gone:
-			l.close()
 		case <-idle.C:
-			if t.unused(l) {
-				return
-			}
-			idle.Reset(linkIdle)
+			return true
 		case <-t.done:
-			for l.conn != nil && len(l.queue) > 0 && t.write(l, <-l.queue) {
+			for len(queue) > 0 && write(conn, framed(<-queue), streamTimeout) == nil {
 				continue
 			}
-			return
+			_ = conn.CloseWrite() // so that what was written arrives
+			return true
 		}
 	}
-}
-
-// write writes a packet, over a new connection if the present one has ended, and reports whether that succeeded.
-func (t *transport) write(l *link, packet []byte) bool {
-	now := time.Now()
-	if l.conn != nil && now.Sub(l.checked) >= recheck {
-		if _, err := t.tls.check(l.conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
-			l.close()
-		}
-		l.checked = now
-	}
-	if l.conn == nil {
-		conn, err := t.connect(l.to)
-		if err != nil {
-			return false // join reports why
-		}
-		gone := make(chan struct{})
-		l.conn, l.gone, l.checked = conn, gone, now
-		t.work.Go(func() { // nothing comes but the end
-			_, _ = io.Copy(io.Discard, conn)
-			close(gone)
-		})
-	}
-	if write(l.conn, framed(packet), streamTimeout) != nil {
-		l.close()
-		return false
-	}
-	return true
-}
-
-func (l *link) close() {
-	if l.conn != nil {
-		_ = l.conn.CloseWrite()
-		_ = l.conn.NetConn().Close()
-	}
-	l.conn, l.gone = nil, nil
 }

@@ -2,10 +2,8 @@ package gossip
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net/netip"
 	"sync"
 	"syscall"
@@ -30,12 +28,14 @@ const (
 	twinInterval     = 5 * time.Second
 )
 
+// maxCluster is what the name of a protocol leaves room for, in bytes.
+const maxCluster = 200
+
 // Mesh is this node's part in the gossip of its cluster. What it is made of has a file each, and a lock where it needs
 // one.
 type Mesh struct {
 	parts
 	*knowledge
-	*endpoint
 	*prover   // whose word counts
 	*seeker   // seeds and lost nodes
 	*audience // observers
@@ -49,11 +49,10 @@ type Mesh struct {
 
 // parts are what all others need.
 type parts struct {
-	label    string     // of the cluster, as memberlist has it before all it says
+	label    string     // of the cluster
 	known    *knowledge // what is known of the mesh
-	here     *endpoint
-	*notices // what is wrong
-	series   *series
+	*notices            // what is wrong
+	joins    *prometheus.CounterVec
 }
 
 // New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
@@ -64,9 +63,9 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	m := &Mesh{parts: p, knowledge: p.known, endpoint: p.here, self: self, started: make(chan struct{})}
-	m.prover = &prover{parts: m.parts, keys: keyring{path: cfg.KeyFile}}
-	m.audience = &audience{prover: m.prover, there: map[*tls.Conn]Meta{}}
+	m := &Mesh{parts: p, knowledge: p.known, self: self, started: make(chan struct{})}
+	m.prover = newProver(p, cfg.KeyFile)
+	m.audience = &audience{prover: m.prover, there: map[*peerConn]Meta{}}
 	m.answer = func(ctx context.Context, question []byte) ([]byte, error) {
 		if a, ok, err := m.ordered(question); ok {
 			return a, err
@@ -87,16 +86,14 @@ func newParts(cfg Config, cluster string, self Meta, known *knowledge, lg *zap.L
 		return p, fmt.Errorf("gossip.listen: must be host:port with an IP address without zone, got %q", cfg.Listen)
 	}
 	label := "holdfast/" + cluster
-	if cluster == "" || len(label) > memberlist.LabelMaxSize {
-		return p, fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", memberlist.LabelMaxSize-len("holdfast/"),
-			cluster)
+	if cluster == "" || len(cluster) > maxCluster {
+		return p, fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", maxCluster, cluster)
 	}
 	if err := self.check(); err != nil {
 		return p, fmt.Errorf("describe this node: %w", err)
 	}
-	s := newSeries(reg, known.count)
-	return parts{label: label, known: known, here: &endpoint{}, notices: newNotices(lg, time.Now, s.rejected),
-		series: s}, nil
+	rejected, joins := newCounters(reg, known.count)
+	return parts{label: label, known: known, notices: newNotices(lg, rejected), joins: joins}, nil
 }
 
 // Run listens, finds the other nodes and keeps finding them, until ctx ends; then it tells them so, for
@@ -116,14 +113,11 @@ func (m *Mesh) Run(ctx context.Context) error {
 	}
 	close(m.started)
 	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label),
-		zap.Bool("tls", m.tls != nil), zap.Bool("encrypted", m.tls != nil || m.keyed()))
+		zap.Bool("certificates", m.papers.Sign != nil), zap.Bool("keys", m.papers.Sign == nil && m.cfg.KeyFile != ""))
 
 	var work sync.WaitGroup
 	work.Go(func() { m.disseminate(ctx) })
 	work.Go(func() { m.rejoin(ctx, m.list) })
-	if m.keyed() {
-		work.Go(func() { m.keys.follow(ctx, m.notices, m.lg) })
-	}
 	m.watch(ctx)
 	work.Wait()
 
@@ -138,9 +132,8 @@ func (m *Mesh) Run(ctx context.Context) error {
 // bind opens the listeners.
 func (m *Mesh) bind(ctx context.Context) (err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
-	r := rules{label: m.label, keyed: m.keyed(), known: m.knows, refused: m.refused,
-		papers: m.papers(), observed: m.serve, asked: m.asked}
-	switch m.streams, err = listen(ctx, at, r, m.tls); {
+	r := rules{papers: m.papers, known: m.knowledge.knows, refused: m.refused, observed: m.serve, asked: m.asked}
+	switch m.streams, err = listen(ctx, at, r); {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("listen for gossip on %s: %w: stop the program that uses this port, such as etcd-manager, or set "+
 			"gossip.listen", at, err)
@@ -151,29 +144,19 @@ func (m *Mesh) bind(ctx context.Context) (err error) {
 	if ip.IsUnspecified() {
 		ip = m.self.Address
 	}
-	here := netip.AddrPortFrom(ip, uint16(m.streams.GetAutoBindPort()))
-	m.at.Store(&here)
+	m.knowledge.listens(netip.AddrPortFrom(ip, uint16(m.streams.GetAutoBindPort())))
 	return nil
-}
-
-// knows reports whether an address is our own, or that of a process that is or was in the mesh.
-func (m *Mesh) knows(ip netip.Addr) bool {
-	return ip == m.Address().Addr() || look(m.known, func(v *view) bool { return v.knows(ip) })
 }
 
 // configure sets memberlist up for few nodes on a LAN; from its start on the delegate's methods are called.
 func (m *Mesh) configure() *memberlist.Config {
 	d, at := delegate{m}, m.Address()
 	conf := memberlist.DefaultLANConfig()
-	conf.Name, conf.Label = m.self.process(), m.label
-	conf.Transport = m.streams
-	if m.keyed() {
-		conf.Keyring = &m.keys.ring
-	}
+	conf.Name, conf.Transport = m.self.process(), m.streams
 	conf.AdvertiseAddr, conf.AdvertisePort = at.Addr().String(), int(at.Port())
 	conf.BindPort = conf.AdvertisePort
-	conf.Delegate, conf.Events, conf.Alive, conf.Merge = d, d, d, d
-	conf.Logger = log.New(listener{m.notices, m.tls == nil}, "", 0)
+	conf.Delegate, conf.Events, conf.Alive = d, d, d
+	conf.Logger, _ = zap.NewStdLogAt(m.lg, zap.DebugLevel) // the level is one
 	conf.ProbeInterval, conf.ProbeTimeout = probeInterval, probeTimeout
 	conf.SuspicionMult, conf.SuspicionMaxTimeoutMult = suspicionProbes, 1
 	conf.AwarenessMaxMultiplier = 2
@@ -201,11 +184,33 @@ func (m *Mesh) Publish(state []byte) {
 func (m *Mesh) Twin() (netip.Addr, bool) {
 	m.known.mu.Lock()
 	defer m.known.mu.Unlock()
-	return m.view.twin(m.Address())
+	return m.view.twin()
 }
 
 // Started is closed once the listener is bound.
 func (m *Mesh) Started() <-chan struct{} { return m.started }
+
+// leave tells the others that this process leaves, for at most leaveTimeout. It returns as soon as nobody is left to be
+// told, for which memberlist would wait. A node that is not told notices some seconds later.
+func leave(list *memberlist.Memberlist, lg *zap.Logger) {
+	told := make(chan error, 1)
+	go func() { told <- list.Leave(leaveTimeout) }()
+	tick := time.NewTicker(gossipInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-told:
+			if err != nil {
+				lg.Debug("left gossip without telling all", zap.Error(err))
+			}
+			return
+		case <-tick.C:
+			if list.NumMembers() == 0 { // this process counts until it has begun to leave
+				return
+			}
+		}
+	}
+}
 
 // disseminate sends our newest state to anyone who lacks it, until ctx ends. One send at most is under way to a peer,
 // so a slow peer delays nobody else, and what was published meanwhile goes out as one. A failed send is not repeated:
@@ -215,13 +220,13 @@ func (m *Mesh) disseminate(ctx context.Context) {
 	defer sends.Wait()
 	for {
 		m.sign()
-		word, deliveries := m.due()
-		for _, d := range deliveries {
+		word, due := m.due()
+		for p, to := range due {
 			sends.Go(func() {
-				if err := m.list.SendReliable(d.to, word); err != nil {
-					m.lg.Debug("state not sent", zap.String("process", d.to.Name), zap.Error(err))
+				if err := m.list.SendReliable(to, word); err != nil {
+					m.lg.Debug("state not sent", zap.String("process", to.Name), zap.Error(err))
 				}
-				m.sent(d)
+				m.sent(p)
 			})
 		}
 		select {
@@ -236,7 +241,6 @@ func (m *Mesh) disseminate(ctx context.Context) {
 func (m *Mesh) watch(ctx context.Context) {
 	tick := time.NewTicker(twinInterval)
 	defer tick.Stop()
-	shown := map[string]string{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -247,12 +251,9 @@ func (m *Mesh) watch(ctx context.Context) {
 			for process, text := range twins {
 				m.warn("twin/"+process, text)
 			}
-			for process := range shown {
-				if twins[process] == "" {
-					m.settle("twin/" + process)
-				}
+			if len(twins) == 0 {
+				m.settleAll("twin/")
 			}
-			shown = twins
 		}
 	}
 }

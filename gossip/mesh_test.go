@@ -228,7 +228,7 @@ func TestNodesMeetAndPublish(t *testing.T) {
 	if n, _ := find(b, "b"); n.Seq != 1 {
 		t.Errorf("the same state again: got seq %d, want 1", n.Seq)
 	}
-	if got := count(t, b.series.joins.WithLabelValues("joined")); got < 1 {
+	if got := count(t, b.joins.WithLabelValues("joined")); got < 1 {
 		t.Errorf("joins: got %v, want at least 1", got)
 	}
 	if got := b.count(true); got != 3 {

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/hashicorp/memberlist"
 )
 
 // Limits of Meta's texts, in bytes. Together they stay far below memberlist's 512 (MetaMaxSize).
@@ -30,25 +28,16 @@ type Meta struct {
 	Version string
 }
 
-// decodeMeta reads what describes a process to memberlist.
-func decodeMeta(b []byte) (Meta, error) {
-	if len(b) > memberlist.MetaMaxSize {
-		return Meta{}, fmt.Errorf("decode meta: %d bytes, at most %d are allowed", len(b), memberlist.MetaMaxSize)
+// checkNode refuses what is no node's name. "#" separates it from the boot in memberlist's name.
+func checkNode(name string) error {
+	if name == "" || len(name) > maxNode || !utf8.ValidString(name) || strings.Contains(name, "#") {
+		return fmt.Errorf("node name must be 1–%d bytes of UTF-8 without #, got %.200q", maxNode, name)
 	}
-	msg, err := decode(b)
-	m, ok := msg.(Meta)
-	if err == nil && !ok {
-		err = errors.New("decode meta: it describes no process")
-	}
-	return m, err
+	return nil
 }
 
 func (m Meta) check() error {
-	var errs []error
-	// "#" separates name and boot in memberlist's name.
-	if m.Node == "" || len(m.Node) > maxNode || !utf8.ValidString(m.Node) || strings.Contains(m.Node, "#") {
-		errs = append(errs, fmt.Errorf("node name must be 1–%d bytes of UTF-8 without #, got %q", maxNode, m.Node))
-	}
+	errs := []error{checkNode(m.Node)}
 	if m.Boot == 0 {
 		errs = append(errs, errors.New("boot must be above 0, got 0"))
 	}

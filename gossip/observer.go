@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -29,9 +27,7 @@ const (
 // errEnded is no news for the log: an observer tries again, and other nodes meanwhile.
 var errEnded = errors.New("it ended the connection: it stops, or has too much to do")
 
-// Observer hears what the nodes of a cluster say, and says nothing. It is connected to one node, which tells it
-// everything that it knows. When that connection ends, it connects to another node. With TLS, a node's words count only
-// if its certificate proves them.
+// Observer hears what the nodes of a cluster say, and says nothing. It is connected to one node at a time.
 type Observer struct {
 	parts
 	*knowledge
@@ -50,7 +46,7 @@ func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prom
 		return nil, err
 	}
 	at := netip.MustParseAddrPort(cfg.Listen) // newParts has parsed it
-	return &Observer{parts: p, knowledge: p.known, prover: &prover{parts: p, keys: keyring{path: cfg.KeyFile}},
+	return &Observer{parts: p, knowledge: p.known, prover: newProver(p, cfg.KeyFile),
 		seeker: &seeker{parts: p, cfg: cfg, port: at.Port()}, self: self,
 		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}}, nil
 }
@@ -58,13 +54,8 @@ func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prom
 // Run hears the nodes until ctx ends, and then returns nil. It returns an error only if the key file is unusable at the
 // start. Run may be called once.
 func (o *Observer) Run(ctx context.Context) error {
-	var work sync.WaitGroup
-	defer work.Wait()
 	if ready, err := o.ready(ctx); !ready {
 		return err
-	}
-	if o.keyed() {
-		work.Go(func() { o.keys.follow(ctx, o.notices, o.lg) })
 	}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = joinFirst, joinAlone
@@ -100,9 +91,8 @@ func (o *Observer) live() (all []target) {
 
 // line is a connection to a node.
 type line struct {
-	*tls.Conn
+	*peerConn
 	at    netip.AddrPort
-	from  Speaker
 	shown []byte       // our certificate, as it was shown
 	told  words        // the last words of the node
 	live  atomic.Int32 // the number of live nodes in told
@@ -116,30 +106,27 @@ func (l *line) Read(p []byte) (int, error) {
 
 // next waits for the node's next words.
 func (l *line) next() error {
-	for {
-		msg, err := readMessage(l, maxStream)
-		if err != nil {
+	var body []byte
+	for body == nil { // a beat is empty
+		var err error
+		if body, err = readAnswer(l, maxStream); err != nil {
 			return err
 		}
-		switch told := msg.(type) {
-		case answer:
-			return fmt.Errorf("it refuses this observer: %.200s", told.Body)
-		case words:
-			live := int32(0)
-			for i, e := range told.entries {
-				if e.Lost > 0 {
-					continue
-				}
-				live++
-				if !e.Gossip.IsValid() { // the entry of the node itself
-					told.entries[i].Gossip = l.at
-				}
-			}
-			l.told = told
-			l.live.Store(live)
-			return nil
+	}
+	told, err := decodeWords(body)
+	live := int32(0)
+	for i, e := range told.entries {
+		if e.Lost > 0 {
+			continue
+		}
+		live++
+		if !e.Gossip.IsValid() { // the entry of the node itself
+			told.entries[i].Gossip = l.at
 		}
 	}
+	l.told = told
+	l.live.Store(live)
+	return err
 }
 
 // connect returns a connection to the first target that hears more live nodes than atLeast, or nil if none does. It
@@ -163,12 +150,13 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 				found <- l
 				cancel()
 			case err == nil:
-				_ = l.NetConn().Close()
+				l.cut()
 			case ctx.Err() == nil:
-				o.series.joins.WithLabelValues("failed").Inc()
+				o.joins.WithLabelValues("failed").Inc()
 				if hungUp(err) {
 					err = errEnded
 				}
+				rules{refused: o.refused}.blame(t.at.String(), err)
 				o.unjoined(t, err)
 			}
 		})
@@ -178,7 +166,7 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 	close(found)
 	first := <-found
 	for l := range found {
-		_ = l.NetConn().Close()
+		l.cut()
 	}
 	return first
 }
@@ -187,23 +175,20 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	own, err := o.papers().Certificate()
+	own, err := o.papers.Certificate()
 	if err != nil {
 		return nil, err
 	}
-	conn, from, err := o.papers().dial(ctx, o.dialer, t.at.String(), forObserver, streamTimeout)
+	conn, err := o.papers.dial(ctx, o.dialer, t.at.String(), forObserver, streamTimeout)
 	if err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })()
-	l := &line{Conn: conn, at: t.at, from: from, shown: own.Certificate[0]}
-	if err = errCertificate; from.Role == RoleNode {
-		_ = write(conn, framed(encode(hello{o.self, o.label})), streamTimeout) // if it fails so does what follows
-		err = l.next()
-	}
-	if err != nil {
-		_ = conn.NetConn().Close()
-		return nil, o.papers().whyNot(cmp.Or(ctx.Err(), err))
+	defer context.AfterFunc(ctx, conn.cut)()
+	l := &line{peerConn: conn, at: t.at, shown: own.Certificate[0]}
+	_ = write(conn, framed(encode(o.self)), streamTimeout) // if it fails so does what follows
+	if err := l.next(); err != nil {
+		conn.cut()
+		return nil, o.papers.whyNot(cmp.Or(ctx.Err(), err))
 	}
 	o.settle(t.key())
 	return l, nil
@@ -212,25 +197,25 @@ func (o *Observer) dial(ctx context.Context, t target) (*line, error) {
 // hear follows a node's words until the connection ends, or another node hears more live nodes. Then hear returns
 // the connection to that node.
 func (o *Observer) hear(ctx context.Context, l *line) (better *line) {
-	o.series.joins.WithLabelValues("joined").Inc()
+	o.joins.WithLabelValues("joined").Inc()
 	o.lg.Info("joined gossip", zap.Stringer("through", l.at))
 	ctx, cancel := context.WithCancel(ctx)
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		defer cancel()
 		for err := error(nil); err == nil; err = l.next() {
-			o.known.follow(l.told, o.authentic(l.told.entries, l.from))
+			o.known.follow(l.told, o.authentic(l.told.entries, l.Node))
 		}
 		o.lg.Info("gossip ended", zap.Stringer("through", l.at))
 	})
 	defer reader.Wait()
-	defer func() { _ = l.NetConn().Close() }()
+	defer l.cut()
 	for better == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(joinSlow/2 + rand.N(joinSlow)):
-			_, err := o.papers().check(l.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth)
-			own, unknown := o.papers().Certificate()
+			_, err := o.papers.check(l.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth)
+			own, unknown := o.papers.Certificate()
 			if err != nil || unknown == nil && !bytes.Equal(own.Certificate[0], l.shown) {
 				return o.connect(ctx, o.live(), 0) // each side shows its present certificate
 			}

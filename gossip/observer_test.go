@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -142,7 +143,16 @@ func TestObserverFollowsProcesses(t *testing.T) {
 	m := newKnowledge(process("self", 1), 0, zap.NewNop())
 	o := newKnowledge(Meta{}, 0, zap.NewNop())
 	tell := func() {
-		all, _ := m.edition()
+		m.frame = nil // what is below changes the view itself
+		frame, _ := m.edition()
+		body, err := readAnswer(bytes.NewReader(frame), maxStream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := decodeWords(body)
+		if err != nil {
+			t.Fatal(err)
+		}
 		o.follow(all, all.entries)
 	}
 	expect := func(what string, boot uint64, live bool, state string) {
@@ -191,13 +201,13 @@ func TestObserversAreBounded(t *testing.T) {
 	p := papersOf(t, ca, watcherName).tls()
 	ask := func(last byte) (net.Conn, error) {
 		by := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 2, last)}}
-		conn, _, err := p.dial(t.Context(), by, a.Address().String(), forObserver, 5*time.Second)
+		conn, err := p.dial(t.Context(), by, a.Address().String(), forObserver, 5*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = conn.NetConn().Close() })
-		_ = write(conn, framed(encode(hello{watcher("o"), a.label})), time.Second) // it may be refused already
-		return conn, (&line{Conn: conn}).next()
+		t.Cleanup(conn.cut)
+		_ = write(conn, framed(encode(watcher("o"))), time.Second) // it may be refused already
+		return conn, (&line{peerConn: conn}).next()
 	}
 	var first net.Conn
 	for i := range maxOfAddress {
@@ -276,20 +286,22 @@ func TestForeignObserversHearNothing(t *testing.T) {
 
 // Who has a key in common knows the other's certificate.
 func TestDerivedCertificates(t *testing.T) {
-	var last *derived
-	for i, keys := range [][][]byte{nil, {[]byte("x")}, {[]byte("y"), []byte("x")}} {
-		d, err := derive(keys)
+	var last derived
+	for i, keys := range []string{"", "x", "yx"} {
+		r := keyring{notices: newNotices(zap.NewNop(), nil)}
+		if keys != "" {
+			r.path = keyFile(t, []byte(keys)...)
+		}
+		d, err := r.now()
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, _ := derive(keys)
+		again, _ := derive(d.keys)
 		if fmt.Sprint(d.own.Certificate) != fmt.Sprint(again.own.Certificate) {
 			t.Errorf("%d: the same keys make two certificates", i)
 		}
-		r := keyring{}
-		r.shown.Store(d)
-		if last != nil {
-			_, err := r.tls().check(chainOf(t, last), 0)
+		if last.own != nil {
+			_, err := r.tls().check([]*x509.Certificate{last.own.Leaf}, 0)
 			if wanted := i == 2; (err == nil) != wanted {
 				t.Errorf("%d: the certificate of the keys before: %v", i, err)
 			}
@@ -309,11 +321,7 @@ func TestObserverGivesUpOnASilentNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	r := keyring{}
-	if _, err := r.refresh(); err != nil {
-		t.Fatal(err)
-	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", r.tls().config(x509.ExtKeyUsageClientAuth, forObserver))
+	l, err := tls.Listen("tcp", "127.0.0.1:0", keyless().config(x509.ExtKeyUsageClientAuth, forObserver))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,24 +346,22 @@ func TestObserverGivesUpOnASilentNode(t *testing.T) {
 
 // What a node accepts gives up as soon as what it dials.
 func TestAcceptedConnectionsAreImpatient(t *testing.T) {
-	r := rules{known: func(netip.Addr) bool { return true }}
-	tr, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), r, nil)
+	papers := keyless()
+	r := rules{papers: papers, known: func(netip.Addr) bool { return true }}
+	tr, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = tr.Shutdown() }()
-	conn, err := net.Dial("tcp", tr.listener.Addr().String())
+	conn, err := papers.dial(t.Context(), net.Dialer{}, tr.listener.Addr().String(), forStream, 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte{typeLabel}); err != nil {
-		t.Fatal(err)
-	}
+	defer conn.cut()
 	accepted := (<-tr.StreamCh()).(*stream)
 	defer accepted.Close()
 	got := 0
-	raw, err := accepted.Conn.(buffered).Conn.(*net.TCPConn).SyscallConn()
+	raw, err := accepted.NetConn().(*net.TCPConn).SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) })
 	}
@@ -416,9 +422,9 @@ func TestManyObserversAtOnce(t *testing.T) {
 			continue
 		}
 		conn := tls.Client(raw, p.config(x509.ExtKeyUsageServerAuth, forObserver))
-		err := write(conn, framed(encode(hello{watcher("o"), a.label})), 5*time.Second)
+		err := write(conn, framed(encode(watcher("o"))), 5*time.Second)
 		if err == nil {
-			err = (&line{Conn: conn}).next()
+			err = (&line{peerConn: &peerConn{Conn: conn}}).next()
 		}
 		if err != nil {
 			t.Errorf("observer %d: %v", i, err)

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// peer is a live process other than ours. sent is the Seq of ours that was last sent to it, if it was told any.
+// peer is a live process other than ours. sent is how many words of ours there were when one was last sent to it.
 type peer struct {
 	meta    Meta
 	gossip  netip.AddrPort
 	since   time.Time
 	proven  bool // it has said itself that it is meta: anybody may say who is live
 	sent    uint64
-	told    bool
 	sending bool
 }
 
@@ -24,30 +23,22 @@ const (
 	maxGone = 4 * maxNodes
 )
 
-// processes are the live ones other than ours, and those that are gone.
-type processes struct {
-	peers map[string]*peer // by Meta.process()
-	// gone are the processes, by Meta.process(), that memberlist still remembers although it has given them up, as long
-	// as that may be.
-	gone map[string]time.Time
-}
-
 // remove notes that a process is gone.
-func (s *processes) remove(process string, now time.Time) {
-	delete(s.peers, process)
-	s.forgetGone(now)
-	s.gone[process] = now
+func (v *view) remove(process string, now time.Time) {
+	delete(v.peers, process)
+	v.forgetGone(now)
+	v.gone[process] = now
 }
 
 // forgetGone forgets the processes that memberlist does not remember any more.
-func (s *processes) forgetGone(now time.Time) {
-	maps.DeleteFunc(s.gone, func(_ string, since time.Time) bool { return now.Sub(since) > goneFor })
+func (v *view) forgetGone(now time.Time) {
+	maps.DeleteFunc(v.gone, func(_ string, since time.Time) bool { return now.Sub(since) > goneFor })
 }
 
 // fits reports whether one more process may come: neither are too many live, nor have too many come and gone lately.
-func (s *processes) fits(now time.Time) bool {
-	if len(s.gone) >= maxGone {
-		s.forgetGone(now)
+func (v *view) fits(now time.Time) bool {
+	if len(v.gone) >= maxGone {
+		v.forgetGone(now)
 	}
-	return len(s.peers) < maxNodes-1 && len(s.gone) < maxGone
+	return len(v.peers) < maxNodes-1 && len(v.gone) < maxGone
 }

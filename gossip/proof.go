@@ -12,9 +12,6 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// A word is what a process says of itself: its entry. With TLS it counts if it has a proof, no matter who tells it: a
-// signature of the key of that node's certificate, and the certificate.
-
 const (
 	maxProof  = 8 << 10 // bytes, of which a certificate of ours takes 600, and three of an operator's with RSA-4096 4,700
 	maxForged = 8       // invalid proofs, after which the others of a message are not checked: each costs CPU
@@ -35,12 +32,12 @@ type proof struct {
 }
 
 // prove signs a word of this process with its certificate.
-func (t TLS) prove(label string, e entry, pair *tls.Certificate) (text []byte, err error) {
+func (t TLS) prove(e entry, pair *tls.Certificate) (text []byte, err error) {
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok {
 		return nil, errors.New("the key of this node's certificate cannot sign")
 	}
-	signature, err := t.Sign(key, e.text(label))
+	signature, err := t.Sign(key, e.text(t.label))
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +50,7 @@ func (t TLS) prove(label string, e entry, pair *tls.Certificate) (text []byte, e
 }
 
 // proves returns why a word is not its speaker's, nil if it is.
-func (t TLS) proves(label string, e entry) error {
+func (t TLS) proves(e entry) error {
 	var p proof
 	if err := codec.NewDecoderBytes(e.Proof, msgpack).Decode(&p); err != nil {
 		return err
@@ -69,25 +66,40 @@ func (t TLS) proves(label string, e entry) error {
 	if err != nil {
 		return err
 	}
-	return t.Check(chain[0], e.text(label), p.Signature)
+	return t.Check(chain[0], e.text(t.label), p.Signature)
 }
 
-// prover signs this process's words, and decides which words that others pass on count. Without TLS all do.
+// prover has what this process shows to others, signs its words, and decides which words that others pass on count.
+// Without certificates of its own (TLS.Sign) all do.
 type prover struct {
-	tls  *TLS    // nil: as Config.KeyFile says; not changed after Run has begun
-	keys keyring // without TLS
+	papers TLS // not changed after Run has begun
 	parts
+}
+
+// newProver shows what the keys of a file make, until UseTLS.
+func newProver(p parts, keyFile string) *prover {
+	keys := &keyring{path: keyFile, notices: p.notices}
+	papers := keys.tls()
+	papers.label = p.label
+	return &prover{papers, p}
+}
+
+// UseTLS has each process show a certificate of its own, and only facts of a node count that its certificate tells.
+// Call it before Run.
+func (p *prover) UseTLS(t TLS) {
+	t.label = p.label
+	p.papers, p.known.view.strict = t, true
 }
 
 // sign proves our newest word, and again when our certificate was renewed: that makes it a new word, which all nodes
 // hear.
 func (p *prover) sign() {
-	if p.tls == nil {
+	if p.papers.Sign == nil {
 		return
 	}
-	pair, err := p.tls.Certificate()
+	pair, err := p.papers.Certificate()
 	if err == nil {
-		err = p.known.signOwn(pair.Certificate[0], func(own entry) ([]byte, error) { return p.tls.prove(p.label, own, pair) })
+		err = p.known.signOwn(pair.Certificate[0], func(own entry) ([]byte, error) { return p.papers.prove(own, pair) })
 	}
 	if err != nil {
 		p.warn(ProblemTLS, fmt.Sprintf("this node cannot sign what it says, so the other nodes ignore it: %v", err))
@@ -96,43 +108,29 @@ func (p *prover) sign() {
 	p.settle(ProblemTLS)
 }
 
-// ready waits until there is what this process shows to others, or returns false when ctx ends.
+// ready waits until there is what this process shows to others, or returns false when ctx ends. A file of keys is there
+// from the start, or its error is returned.
 func (p *prover) ready(ctx context.Context) (bool, error) {
-	if p.tls != nil {
-		return p.tls.await(ctx, p.notices), nil
+	if p.papers.Sign != nil {
+		return p.papers.await(ctx, p.notices), nil
 	}
-	_, err := p.keys.refresh()
+	_, err := p.papers.Certificate()
 	return err == nil, err
 }
 
-// papers are what this process shows to an observer, or as one.
-func (p *prover) papers() TLS {
-	if p.tls != nil {
-		return *p.tls
-	}
-	return p.keys.tls()
-}
-
-// keyed reports whether the gossip is under the keys of a file.
-func (p *prover) keyed() bool { return p.tls == nil && p.keys.path != "" }
-
-// UseTLS has every byte of the gossip go over TLS, and only facts of a node count that its certificate tells. Call it
-// before Run.
-func (p *prover) UseTLS(t TLS) { p.tls, p.known.view.strict = &t, true }
-
-// authentic returns which words of a message count. A word that is no news is not checked.
-func (p *prover) authentic(entries []entry, from Speaker) (counts []entry) {
+// authentic returns which words count of a message of the node from. A word that is no news is not checked.
+func (p *prover) authentic(entries []entry, from string) (counts []entry) {
 	forged := 0
 	for _, e := range entries {
 		switch {
-		case p.tls == nil:
+		case p.papers.Sign == nil:
 			counts = append(counts, e)
 		case e.Proof == nil || forged == maxForged || !p.known.news(e):
 		default:
-			if err := p.tls.proves(p.label, e); err != nil {
+			if err := p.papers.proves(e); err != nil {
 				forged++
 				p.reject(reasonCertificate, "proof/"+e.Node,
-					fmt.Sprintf("%s, told by %q: %v: %v", e.Node, from.Node, errProof, err))
+					fmt.Sprintf("%s, told by %q: %v: %v", e.Node, from, errProof, err))
 				continue
 			}
 			counts = append(counts, e)

@@ -29,21 +29,21 @@ func startBound(t *testing.T, ca *authority, self Meta, seeds ...*member) *membe
 func accuse(t *testing.T, at *member, p *papers, messages ...[]byte) {
 	t.Helper()
 	for _, msg := range messages {
-		_ = attack(t, at, p, forStream, labelled(at, append(message(t, typeUser, map[string]any{"UserMsgLen": len(msg)}), msg...)...))
-		_ = attack(t, at, p, forStream, labelled(at, append(message(t, typePushPull, map[string]any{"Nodes": 0, "UserStateLen": len(msg), "Join": false}), msg...)...))
+		_ = attack(t, at, p, forStream, framed(append(message(t, typeUser, userMessage{len(msg)}), msg...)))
+		_ = attack(t, at, p, forStream, framed(append(message(t, typePushPull, pushPull{UserStateLen: len(msg)}), msg...)))
 	}
 }
 
 // tells is what one process says of another.
-func tells(said ...entry) []byte { return encode(words{entries: said}) }
+func tells(said ...entry) []byte { return words{entries: said}.encode() }
 
 // proven are words with a proof by these papers.
-func proven(t *testing.T, p *papers, label string, e entry) entry {
+func proven(t *testing.T, p *papers, e entry) entry {
 	t.Helper()
 	papers := p.tls()
 	pair, err := papers.Certificate()
 	if err == nil {
-		e.Proof, err = papers.prove(label, e, pair)
+		e.Proof, err = papers.prove(e, pair)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestStolenNodeCertificate(t *testing.T) {
 		b.knowledge.mu.Lock()
 		replayed.Proof = b.view.nodes["b"].Proof // b's own, of another word
 		b.knowledge.mu.Unlock()
-		accuse(t, a, thief, tells(w), tells(proven(t, thief, a.label, w)), tells(replayed))
+		accuse(t, a, thief, tells(w), tells(proven(t, thief, w)), tells(replayed))
 	}
 	if rejected(t, a, reasonCertificate) == 0 || !complains(a, errProof.Error())() {
 		t.Errorf("problems: %q", a.Problems())
@@ -90,11 +90,11 @@ func TestStolenNodeCertificate(t *testing.T) {
 	defer port.Close()
 	var packets [][]byte
 	for _, m := range []Meta{later(b.self), later(c.self), lies[4].Meta} {
-		packets = append(packets, framed(labelled(a, message(t, typeAlive, map[string]any{"Incarnation": 1, "Node": m.process(),
-			"Addr": net.IPv4(127, 0, 0, 66).To4(), "Port": port.Addr().(*net.TCPAddr).Port, "Meta": encode(m), "Vsn": vsn})...)))
+		packets = append(packets, framed(message(t, typeAlive, map[string]any{"Incarnation": 1, "Node": m.process(),
+			"Addr": net.IPv4(127, 0, 0, 66).To4(), "Port": port.Addr().(*net.TCPAddr).Port, "Meta": encode(m), "Vsn": vsn})))
 	}
 	user := append([]byte{typeUser}, append([]byte{0, 0, 0, 1, 'b'}, tells(lies[0])...)...) // as if it came from b
-	packets = append(packets, framed(labelled(a, user...)), []byte{0, 0, 0, 0})
+	packets = append(packets, framed(user), []byte{0, 0, 0, 0})
 	for _, m := range []*member{a, b} {
 		if err := attack(t, m, thief, forPackets, packets...); err == nil {
 			t.Error("packets were answered")
@@ -115,7 +115,7 @@ func TestStolenNodeCertificate(t *testing.T) {
 	if says(a, "thief", "mine")() {
 		t.Error("a word without proof counts")
 	}
-	accuse(t, a, thief, tells(proven(t, thief, a.label, own)))
+	accuse(t, a, thief, tells(proven(t, thief, own)))
 	if !says(a, "thief", "mine")() {
 		t.Errorf("got %v", a.Nodes())
 	}
@@ -187,7 +187,7 @@ func TestCertificatesTooLargeForAProof(t *testing.T) {
 	papers.set(&long, ca)
 	m.UseTLS(papers.tls())
 	m.sign()
-	if _, err := decode(encode(m.words())); err != nil {
+	if _, err := decodeWords(m.words().encode()); err != nil {
 		t.Errorf("its words are refused: %v", err)
 	}
 	if got := m.Problems(); len(got) != 1 || got[0].Kind != ProblemTLS || !strings.Contains(got[0].Text, "too large") {
@@ -236,11 +236,13 @@ func TestCertificatesWithoutNames(t *testing.T) {
 	} {
 		p := &papers{}
 		p.set(c.cert, ca)
-		signed := proven(t, p, "holdfast/main", word)
-		if err := p.tls().proves("holdfast/main", signed); (err == nil) != c.want {
+		signed := proven(t, p, word)
+		if err := p.tls().proves(signed); (err == nil) != c.want {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
-		if err := p.tls().proves("holdfast/other", signed); err == nil {
+		other := p.tls()
+		other.label = "holdfast/other"
+		if err := other.proves(signed); err == nil {
 			t.Errorf("%s: it counts in another cluster", name)
 		}
 		for _, alter := range []func(*entry){
@@ -250,7 +252,7 @@ func TestCertificatesWithoutNames(t *testing.T) {
 		} {
 			forged := signed
 			alter(&forged)
-			if p.tls().proves("holdfast/main", forged) == nil {
+			if p.tls().proves(forged) == nil {
 				t.Errorf("%s: altered, it counts: %+v", name, forged.Meta)
 			}
 		}
@@ -269,12 +271,12 @@ func TestProofsAreBounded(t *testing.T) {
 		}
 		v.learn(entry{Meta: m, Seq: 1, State: make([]byte, maxState), Proof: make([]byte, maxProof)}, now)
 	}
-	told := encode(v.words(now))
-	msg, err := decode(told)
+	told := v.words(now).encode()
+	heard, err := decodeWords(told)
 	if err != nil || len(told) > maxStream {
 		t.Fatalf("%d bytes: %v", len(told), err)
 	}
-	all := msg.(words).entries
+	all := heard.entries
 	for _, e := range all {
 		if e.Node != "self" && e.Proof == nil {
 			t.Fatalf("%s has no proof", e.Node)
@@ -299,9 +301,9 @@ func TestForgeriesCostLittle(t *testing.T) {
 	var all []entry
 	for i := range maxNodes {
 		word := entry{Meta: process(fmt.Sprintf("n%d", i), 1), Seq: 1}
-		all = append(all, proven(t, other, m.label, word))
+		all = append(all, proven(t, other, word))
 	}
-	if got := m.authentic(all, Speaker{RoleNode, "thief"}); len(got) != 0 || checked != maxForged {
+	if got := m.authentic(all, "thief"); len(got) != 0 || checked != maxForged {
 		t.Errorf("%d count, %d were looked at", len(got), checked)
 	}
 }

@@ -1,10 +1,14 @@
 package gossip
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,67 +82,44 @@ func TestWrongKeyDoesNotMix(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
 	b := start(t, "main", node("b"), keyed(t, []*member{a}, 'y'))
-	const text = "127.0.0.1: its gossip is not readable with our keys"
-	await(t, "a complains", 5*time.Second, complains(a, text))
-	await(t, "b complains", 5*time.Second, complains(b, text))
-	await(t, "several refusals", 10*time.Second, func() bool { return count(t, a.series.rejected.WithLabelValues(reasonKey)) >= 3 })
+	for _, m := range []*member{a, b} {
+		await(t, m.self.Node+" complains", 5*time.Second, complains(m, "127.0.0.1: "+errKeys.Error()))
+		await(t, "several refusals", 10*time.Second, func() bool { return rejected(t, m, reasonKey) >= 3 })
+		warned(t, m, errKeys.Error())
+	}
 	strangers(t, a, b)
-	warned(t, a, text)
-	warned(t, b, text)
-
-	// The same over packets.
-	plain := dialUDP(t, a)
-	label := "holdfast/main"
-	packet := append(append([]byte{244, byte(len(label))}, label...), make([]byte, 64)...)
-	if _, err := plain.Write(packet); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "a complains of packets", 5*time.Second, complains(a, "its gossip packets are not readable with our keys"))
-}
-
-func dialUDP(t *testing.T, to *member) net.Conn {
-	t.Helper()
-	conn, err := net.Dial("udp", to.Address().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
 }
 
 func TestKeyOnOneSideDoesNotMix(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
 	b := start(t, "main", node("b"), seeded(a))
-	await(t, "a complains", 5*time.Second, complains(a, "127.0.0.1: it gossips without a key"))
-	await(t, "b complains", 5*time.Second, complains(b, "127.0.0.1: it gossips with a key"))
-	c := start(t, "main", node("c"), keyed(t, []*member{b}, 'x'))
-	await(t, "b still complains", 5*time.Second, complains(b, "127.0.0.1: it gossips with a key"))
-	await(t, "c complains", 5*time.Second, complains(c, "127.0.0.1: it gossips without a key"))
+	c := startTLS(t, node("c"), papersOf(t, newAuthority(t), nodeName), a, b)
+	for m, why := range map[*member]error{a: errKeys, b: errKeys, c: errCertificate} {
+		await(t, m.self.Node+" complains", 5*time.Second, complains(m, "127.0.0.1: "+why.Error()))
+	}
 	strangers(t, a, b)
 	strangers(t, b, c)
-
-	if _, err := dialUDP(t, b).Write(append([]byte{244, 13}, "holdfast/main\x01not a message"...)); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "b complains of packets", 5*time.Second, complains(b, "its gossip packets are not readable"))
 }
 
 func TestOtherClusterDoesNotMix(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
 	b := start(t, "events", node("b"), seeded(a))
-	await(t, "a complains", 5*time.Second, complains(a, `127.0.0.1: it belongs to another cluster ("holdfast/events")`))
-	await(t, "b complains", 5*time.Second, complains(b, "it hung up (another cluster, TLS on one side alone, or not holdfast)"))
-	strangers(t, a, b)
-	warned(t, a, "another cluster")
-	warned(t, b, "another cluster")
-	if got := count(t, a.series.rejected.WithLabelValues(reasonCluster)); got < 1 {
-		t.Errorf("refused: got %v, want at least 1", got)
+	for _, m := range []*member{a, b} {
+		await(t, m.self.Node+" complains", 5*time.Second, complains(m, "127.0.0.1: "+errCluster.Error()))
+		warned(t, m, errCluster.Error())
+		if got := rejected(t, m, reasonCluster); got < 1 {
+			t.Errorf("refused: got %v, want at least 1", got)
+		}
 	}
+	if !complains(a, "holdfast/events")() {
+		t.Errorf("a does not say which cluster: %q", a.Problems())
+	}
+	strangers(t, a, b)
 }
 
-// foreign is a memberlist node with our label that describes itself otherwise.
+// foreign is a memberlist node of our mesh that describes itself otherwise.
 type foreign struct {
 	delegate
 	meta, state []byte
@@ -151,10 +132,14 @@ func (f foreign) NotifyMsg([]byte)              {}
 
 func stranger(t *testing.T, a *member, name string, meta, state []byte) *memberlist.Memberlist {
 	t.Helper()
+	quiet := rules{papers: a.papers, known: func(netip.Addr) bool { return true }, refused: func(string, error) {}}
+	over, err := listen(context.Background(), netip.MustParseAddrPort("127.0.0.1:0"), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
 	conf := memberlist.DefaultLocalConfig()
-	conf.Name, conf.Label = name, a.label
-	conf.BindAddr, conf.BindPort, conf.AdvertisePort = "127.0.0.1", 0, 0
-	conf.EnableCompression = false // as every holdfast has it
+	conf.Name, conf.Transport, conf.EnableCompression = name, over, false
+	conf.AdvertiseAddr, conf.AdvertisePort = "127.0.0.1", over.GetAutoBindPort()
 	conf.Delegate = foreign{meta: meta, state: state}
 	conf.Logger = log.New(io.Discard, "", 0)
 	list, err := memberlist.Create(conf)
@@ -172,19 +157,23 @@ func stranger(t *testing.T, a *member, name string, meta, state []byte) *memberl
 func TestOtherVersionDoesNotMix(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
-	self := node("b")
-	meta := encode(self)
-	meta[0] = codecVersion + 1
-	list := stranger(t, a, self.process(), meta, []byte{codecVersion + 1, byte(kindWords)})
-	for range 2 {
-		_, _ = list.Join([]string{a.Address().String()}) // a's refusal does not reach the joiner
+	other := keyless()
+	other.label += fmt.Sprintf(" %d", version+1) // so that the protocol begins as that of another version
+	_, err := other.dial(t.Context(), net.Dialer{}, a.Address().String(), forStream, 5*time.Second)
+	if !errors.Is(err, errCluster) {
+		t.Errorf("another version: got %v, want %v", err, errCluster)
 	}
-	await(t, "a complains", 5*time.Second, complains(a, "127.0.0.1: refused as a node: decode message: version 3, this holdfast knows 2"))
-	if len(a.Nodes()) != 1 {
-		t.Errorf("nodes: got %v", a.Nodes())
-	}
-	if got := count(t, a.series.rejected.WithLabelValues(reasonVersion)); got < 1 {
-		t.Errorf("refused: got %v, want at least 1", got)
+	await(t, "a complains", 5*time.Second, complains(a, errCluster.Error()))
+}
+
+func TestOddNodeIsRefused(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	list := stranger(t, a, "b#1", []byte("odd"), []byte("odd"))
+	_, _ = list.Join([]string{a.Address().String()})
+	await(t, "a complains", 5*time.Second, complains(a, "127.0.0.1: refused as a node: decode message: "))
+	if len(a.Nodes()) != 1 || rejected(t, a, reasonUnreadable) < 1 {
+		t.Errorf("nodes: got %v, %v refused", a.Nodes(), rejected(t, a, reasonUnreadable))
 	}
 	warned(t, a, "refused as a node")
 	if got := len(a.alive()); got != 0 {
@@ -222,21 +211,20 @@ func TestUnknownMessagesHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
 	self := node("b")
-	list := stranger(t, a, self.process(), encode(self), encode(words{}))
+	list := stranger(t, a, self.process(), encode(self), words{}.encode())
 	if _, err := list.Join([]string{a.Address().String()}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "a sees b", 5*time.Second, sees(a, "b"))
 	to := destination(a.self, a.Address())
-	forged := encode(words{entries: []entry{{Meta: a.self, Seq: 99, State: []byte("forged")}}})
-	for _, msg := range [][]byte{{codecVersion, 99}, {9, 1}, {codecVersion}, []byte("hello"), forged, encode(answer{})} {
+	forged := words{entries: []entry{{Meta: a.self, Seq: 99, State: []byte("forged")}}}.encode()
+	for _, msg := range [][]byte{{99}, {9, 1}, {0x80}, []byte("hello"), forged} {
 		if err := list.SendReliable(to, msg); err != nil {
 			t.Fatal(err)
 		}
 	}
 	await(t, "the unknown ones counted", 5*time.Second, func() bool {
-		return count(t, a.series.rejected.WithLabelValues(reasonVersion)) == 3 &&
-			count(t, a.series.rejected.WithLabelValues(reasonUnreadable)) == 1
+		return rejected(t, a, reasonUnreadable) == 3
 	})
 	if !complains(a, "some node: its messages are not understood")() {
 		t.Errorf("problems: got %q", a.Problems())

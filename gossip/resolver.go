@@ -12,13 +12,14 @@ import (
 
 	"github.com/miekg/dns"
 	"go.uber.org/zap"
+
+	"holdfast/gossip/discover"
 )
 
 // Resolver answers the names of the slots from a table and forwards every other question, unchanged,
 // to the nameserver that was to be asked. It opens no sockets but those, and starts no goroutine.
 type Resolver struct {
-	zone  string
-	hosts string
+	of    discover.Names
 	lg    *zap.Logger
 	names atomic.Pointer[names]
 	net   *net.Resolver
@@ -34,13 +35,12 @@ type Resolver struct {
 // name such as "main.holdfast.internal"; letter case and a final dot do not matter.
 func NewResolver(zone, hosts string, lg *zap.Logger) *Resolver {
 	r := &Resolver{
-		zone:      strings.Trim(strings.ToLower(zone), "."),
-		hosts:     strings.ToLower(hosts),
+		of:        discover.Names{Zone: strings.Trim(strings.ToLower(zone), "."), Hosts: strings.ToLower(hosts)},
 		lg:        lg,
 		hostsFile: "/etc/hosts",
 		nsswitch:  "/etc/nsswitch.conf",
 	}
-	r.names.Store(newNames(r.zone, r.hosts, nil))
+	r.names.Store(newNames(r.of, nil))
 	r.net = &net.Resolver{PreferGo: true, Dial: r.dial}
 	return r
 }
@@ -48,7 +48,7 @@ func NewResolver(zone, hosts string, lg *zap.Logger) *Resolver {
 // Set replaces the table, slot to addresses, at once and as a whole. A slot without addresses is a
 // name that exists but has none; a slot not in the table does not exist.
 func (r *Resolver) Set(table map[string][]netip.Addr) {
-	next := newNames(r.zone, r.hosts, table)
+	next := newNames(r.of, table)
 	last := r.names.Swap(next)
 	if !maps.EqualFunc(last.addresses, next.addresses, slices.Equal) {
 		r.lg.Info("slot addresses changed", zap.Any("slots", table))
@@ -118,11 +118,16 @@ func (r *Resolver) local(query []byte, limit int) ([]byte, bool) {
 // any time: check at start, and now and then.
 func (r *Resolver) Check(ctx context.Context) error {
 	if !r.tolerant.Load() && !r.adopted.Load() {
-		if err := r.checkHosts(); err != nil {
+		lines, err := r.ourLines()
+		if err != nil {
 			return err
 		}
+		if len(lines) > 0 {
+			return fmt.Errorf("%s line %d fixes the address of %s, which holdfast must answer itself: "+
+				"remove the name from that line", r.hostsFile, lines[0].Number, lines[0].Name)
+		}
 	}
-	name := canary + "." + r.zone
+	name := canary + "." + r.of.Zone
 	got, err := r.net.LookupNetIP(ctx, "ip", name+".")
 	if err != nil {
 		if line := r.sources(); line != "" && !slices.Contains(strings.Fields(line), "dns") {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
 // Role is the kind of process that a certificate speaks for in the mesh.
@@ -54,22 +56,23 @@ type TLS struct {
 
 	// foreign is the error for a certificate that is not one of ours; nil: errCertificate.
 	foreign error
+	label   string // of the cluster, in the name of each protocol
 }
 
-// The protocols of a connection, agreed in the handshake.
+// What a connection is for. It is agreed in the handshake, behind the label of the cluster and the version.
 const (
-	forPackets  = "holdfast-gossip-packets/1"
-	forStream   = "holdfast-gossip-stream/1"
-	forObserver = "holdfast-gossip-observer/1"
-	forQuestion = "holdfast-gossip-question/1"
+	forPackets  = "packets"
+	forStream   = "stream"
+	forObserver = "observer"
+	forQuestion = "question"
 )
 
 var (
 	errCertificate = errors.New("its certificate is not one of this mesh, or has expired")
-	errNoTLS       = errors.New("it does not speak TLS as this node does (tls.mode off, an older " +
-		"build of holdfast, or another program)")
-	errRefusesUs = errors.New("it refuses the certificate of this node (which has expired or is of other authorities, " +
-		"or a clock is wrong)")
+	errCluster     = errors.New("it belongs to another cluster, or to another version of holdfast")
+	errNoTLS       = errors.New("it does not gossip over TLS (an older build of holdfast, or another program)")
+	errRefusesUs   = errors.New("it refuses the certificate of this node (which has expired or is of other authorities, " +
+		"its tls.mode is another one, or a clock is wrong)")
 	errSpeaks = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")
 	errOther  = errors.New("its certificate is not that of the node that is known at its address")
 	errSlow   = errors.New("it connected and completed no handshake in time")
@@ -77,7 +80,11 @@ var (
 
 // config is the TLS configuration of one side of a connection. Go's own verification needs a host name, which members
 // do not keep; check does the rest of it.
-func (t TLS) config(usage x509.ExtKeyUsage, protocols ...string) *tls.Config {
+func (t TLS) config(usage x509.ExtKeyUsage, purposes ...string) *tls.Config {
+	var protocols []string
+	for _, p := range purposes {
+		protocols = append(protocols, t.protocol(p))
+	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: protocols, SessionTicketsDisabled: true,
 		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies
@@ -121,31 +128,67 @@ func (t TLS) check(chain []*x509.Certificate, usage x509.ExtKeyUsage) (from Spea
 // refusal is the error for a certificate that is not one of ours.
 func (t TLS) refusal() error { return cmp.Or(t.foreign, errCertificate) }
 
-// dial opens a connection to the end of its handshake, within limit, and returns who answers.
-func (t TLS) dial(ctx context.Context, by net.Dialer, address, protocol string, limit time.Duration) (*tls.Conn,
-	Speaker, error) {
+// protocol is what is agreed on for a purpose.
+func (t TLS) protocol(purpose string) string {
+	return fmt.Sprintf("%s %d %s", t.label, version, purpose)
+}
+
+// peerConn is a connection whose sides have shown each other their certificates.
+type peerConn struct {
+	*tls.Conn
+	Speaker // the other side
+	purpose string
+	papers  TLS
+	usage   x509.ExtKeyUsage
+	checked time.Time
+}
+
+// verify verifies the certificate of the other side again, once in recheck.
+func (c *peerConn) verify() error {
+	if time.Since(c.checked) < recheck {
+		return nil
+	}
+	c.checked = time.Now()
+	_, err := c.papers.check(c.ConnectionState().PeerCertificates, c.usage)
+	return err
+}
+
+// cut closes a connection without a word, which could have to wait.
+func (c *peerConn) cut() { _ = c.NetConn().Close() }
+
+// dial opens a connection to a node, to the end of its handshake, within limit.
+func (t TLS) dial(ctx context.Context, by net.Dialer, address, purpose string, limit time.Duration) (*peerConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	raw, err := by.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, Speaker{}, err
+		return nil, err
 	}
-	conn := tls.Client(raw, t.config(x509.ExtKeyUsageServerAuth, protocol))
-	from, err := t.shake(ctx, conn, limit)
-	if err != nil {
-		return nil, from, errors.Join(err, raw.Close())
+	usage := x509.ExtKeyUsageServerAuth
+	conn, err := t.shake(ctx, tls.Client(raw, t.config(usage, purpose)), usage)
+	if err == nil && conn.Role != RoleNode {
+		conn.cut()
+		return nil, errCertificate
 	}
-	return conn, from, nil
+	return conn, err
 }
 
-// shake completes a handshake within limit, and returns the process that the other side speaks for.
-func (t TLS) shake(ctx context.Context, conn *tls.Conn, limit time.Duration) (Speaker, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// shake completes a handshake within handshakeTime. It closes the connection if that fails.
+func (t TLS) shake(ctx context.Context, conn *tls.Conn, usage x509.ExtKeyUsage) (*peerConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
 	defer cancel()
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return Speaker{}, t.whyNot(err)
+	c := &peerConn{Conn: conn, papers: t, usage: usage, checked: time.Now()}
+	err := conn.HandshakeContext(ctx)
+	if err == nil {
+		state := conn.ConnectionState()
+		c.purpose = strings.TrimPrefix(state.NegotiatedProtocol, t.protocol(""))
+		c.Speaker, err = t.Speaker(state.PeerCertificates[0])
 	}
-	return t.Speaker(conn.ConnectionState().PeerCertificates[0])
+	if err != nil {
+		c.cut()
+		return nil, t.whyNot(err)
+	}
+	return c, nil
 }
 
 // whyNot translates the error of a handshake, or of the first read after one: with TLS 1.3 the client learns only then
@@ -156,8 +199,10 @@ func (t TLS) whyNot(err error) error {
 	var slow net.Error
 	var op *net.OpError
 	switch {
-	case errors.As(err, &plain), strings.Contains(err.Error(), "application protocol"):
-		return cmp.Or(t.foreign, errNoTLS)
+	case strings.Contains(err.Error(), "application protocol"):
+		return fmt.Errorf("%w: %w", errCluster, err)
+	case errors.As(err, &plain):
+		return errNoTLS
 	case errors.As(err, &op) && op.Op == "remote error", errors.As(err, &alert):
 		return fmt.Errorf("%w: %w", cmp.Or(t.foreign, errRefusesUs), err)
 	case strings.Contains(err.Error(), "didn't provide a certificate"):
@@ -178,26 +223,24 @@ func hungUp(err error) bool {
 // yet, for example, takes until a member serves.
 func (t TLS) await(ctx context.Context, n *notices) bool {
 	begin := time.Now()
-	for {
-		_, err := t.Certificate()
-		if err == nil {
-			_, err = t.Authorities()
-		}
-		if err == nil {
-			n.settle(ProblemTLS)
-			return true
-		}
+	missing := func(err error, _ time.Duration) {
 		notice := n.show // at each first start it takes a moment: no news for the log
 		if time.Since(begin) >= certificateTime {
 			notice = n.warn
 		}
 		notice(ProblemTLS, err.Error())
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(certificateTime / 10):
-		}
 	}
+	_, err := backoff.Retry(ctx, func() (*x509.CertPool, error) {
+		if _, err := t.Certificate(); err != nil {
+			return nil, err
+		}
+		return t.Authorities()
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(certificateTime/10)), backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(missing))
+	if err == nil {
+		n.settle(ProblemTLS)
+	}
+	return err == nil
 }
 
 // certificateTime is how long it is normal to have no certificate.

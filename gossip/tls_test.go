@@ -96,6 +96,7 @@ func (p *papers) set(cert *tls.Certificate, trusted ...*authority) {
 
 func (p *papers) tls() TLS {
 	return TLS{
+		label: "holdfast/main",
 		Certificate: func() (*tls.Certificate, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -217,13 +218,4 @@ func TestNodesMeetOverTLS(t *testing.T) {
 	b.stop()
 	await(t, "a sees b leave", 2*time.Second, func() bool { return !sees(a, "b")() })
 	t.Logf("a clean end was known after %v", time.Since(began))
-}
-
-func chainOf(t testing.TB, d *derived) []*x509.Certificate {
-	t.Helper()
-	c, err := x509.ParseCertificate(d.own.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return []*x509.Certificate{c}
 }

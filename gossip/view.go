@@ -46,11 +46,15 @@ type record struct {
 // view is all a process knows of the mesh. It is plain data: knowledge locks it and passes the time.
 type view struct {
 	self   Meta               // the zero value in an observer, which is no node
+	here   netip.AddrPort     // where this process gossips; the zero value before Run
 	own    *record            // ours
 	signer []byte             // the certificate that own is signed with
 	strict bool               // only what a node has proven to have said counts
 	nodes  map[string]*record // by Meta.Node
-	processes
+	peers  map[string]*peer   // the live processes other than ours, by Meta.process()
+	// gone are the processes, by Meta.process(), that memberlist still remembers although it has given them up, as long
+	// as that may be.
+	gone map[string]time.Time
 
 	forgotten   tombstones
 	dropped     []string      // nodes that were forgotten since anybody was told
@@ -64,7 +68,8 @@ func newView(self Meta, now time.Time) *view {
 		self:      self,
 		own:       &record{entry: entry{Meta: self}, Live: true, Since: now},
 		nodes:     map[string]*record{},
-		processes: processes{map[string]*peer{}, map[string]time.Time{}},
+		peers:     map[string]*peer{},
+		gone:      map[string]time.Time{},
 		forgotten: tombstones{},
 	}
 	if self.Node != "" {
@@ -173,10 +178,8 @@ func (v *view) count(p *peer, now time.Time) bool {
 	return changed
 }
 
-// precedes reports whether a live process counts for its node instead of the one that does now. At one address only the
-// later one can be alive; the other is not yet known to be gone. At two, the one that was there first counts as long as
-// it is live, so that a copy of a machine cannot take its name; of two that are heard of at once, the one that was
-// started first.
+// precedes reports whether a live process counts for its node instead of the one that does now (doc.go, "Which process
+// counts").
 func (v *view) precedes(p *peer, rec *record) bool {
 	switch now := v.peers[rec.process()]; {
 	case p.gossip == rec.gossip:
@@ -294,16 +297,19 @@ func (v *view) behind() []*peer {
 		return nil
 	}
 	for _, p := range v.peers {
-		if !p.sending && (p.sent < v.own.Seq || v.strict && !p.told) {
-			p.sending, p.told = true, true
+		if !p.sending && p.sent <= v.own.Seq && (v.strict || v.own.Seq > 0) {
+			p.sending, p.sent = true, v.own.Seq+1
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// knows reports whether a node, live or lost, has this address.
+// knows reports whether an address is our own, or that of a process that is or was in the mesh.
 func (v *view) knows(ip netip.Addr) bool {
+	if ip == v.here.Addr() {
+		return true
+	}
 	for _, p := range v.peers {
 		if p.gossip.Addr() == ip {
 			return true
@@ -319,9 +325,9 @@ func (v *view) knows(ip netip.Addr) bool {
 
 // twin returns a live process that calls itself as we do, from another address: at ours there can be none,
 // so that one is only not yet known to be gone.
-func (v *view) twin(bound netip.AddrPort) (netip.Addr, bool) {
+func (v *view) twin() (netip.Addr, bool) {
 	for _, p := range v.peers {
-		if p.proven && v.ours(p.meta.Node) && p.gossip != bound {
+		if p.proven && v.ours(p.meta.Node) && p.gossip != v.here {
 			return p.meta.Address, true
 		}
 	}

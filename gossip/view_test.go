@@ -73,7 +73,7 @@ func TestViewTrustsNobodyAboutItself(t *testing.T) {
 	if got := v.list()[0]; string(got.State) != "mine again" || got.Boot != 2 || !got.Live {
 		t.Errorf("got %+v", got)
 	}
-	if got, ok := v.twin(at); !ok || got != twin.Address {
+	if got, ok := v.twin(); !ok || got != twin.Address {
 		t.Errorf("twin: got %v, %v", got, ok)
 	}
 	v.down(twin, now)
@@ -299,7 +299,7 @@ func TestViewSendsOneAtATime(t *testing.T) {
 	if again := v.behind(); len(again) != 0 {
 		t.Errorf("a second send began beside the first")
 	}
-	got[0].sending, got[0].sent = false, 1
+	got[0].sending = false
 	if again := v.behind(); len(again) != 1 {
 		t.Errorf("after the first send: got %d peers, want 1", len(again))
 	}

@@ -8,10 +8,11 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/hashicorp/memberlist"
 )
 
 // Sizes, in bytes. maxNodes*(maxState+maxProof+1024) stays below the 20 MiB at which memberlist cuts a push/pull.
@@ -26,24 +27,9 @@ const (
 	maxNodes = 256 // live nodes; and known ones
 )
 
-// codecVersion is the first byte of everything this package sends. Another one is refused whole. Fields that a message
-// does not know are passed over, so that a new one needs no new version.
-const codecVersion = 2
-
-// errVersion marks what a holdfast of another codec version wrote, as opposed to garbage.
-var errVersion = errors.New("unknown version")
-
-// kind tells the messages apart; it is the byte after the version. The rest is msgpack, as memberlist's own messages
-// are.
-type kind byte
-
-const (
-	kindMeta   kind = 1 // Meta: in memberlist's own packets
-	kindWords  kind = 2 // words
-	kindAsk    kind = 3 // ask
-	kindAnswer kind = 4 // answer
-	kindHello  kind = 5 // hello
-)
+// version is that of the format, in the name of each protocol (tls.go). Another one is refused whole. Fields that a
+// message does not know are passed over, so that a new one needs no new version.
+const version = 3
 
 var msgpack = &codec.MsgpackHandle{}
 
@@ -73,89 +59,58 @@ type words struct {
 // lengths go before the words, so that no length is believed before it was looked at.
 type lengths struct{ Entries, Forgotten int }
 
-// hello is the first and only thing that an observer says: who it is, and which mesh it wants to hear.
-type hello struct {
-	Meta
-	Label string
-}
-
-// ask is a question.
-type ask struct{ Question []byte }
-
-// answer carries the body, or if Failed the text of the error: an observer is told no more than that.
-type answer struct {
-	Failed bool
-	Body   []byte
-}
-
-// encode writes a Meta, words, an ask, an answer or a hello.
-func encode(msg any) []byte {
-	values := []any{msg}
-	var k kind
-	switch msg := msg.(type) {
-	case Meta:
-		k = kindMeta
-	case ask:
-		k = kindAsk
-	case answer:
-		k = kindAnswer
-	case hello:
-		k = kindHello
-	case words:
-		k, values = kindWords, []any{lengths{len(msg.entries), len(msg.forgotten)}}
-		for _, e := range msg.entries {
-			values = append(values, e)
-		}
-		for _, f := range msg.forgotten {
-			values = append(values, f)
-		}
-	}
-	b := bytes.NewBuffer([]byte{codecVersion, byte(k)})
-	enc := codec.NewEncoder(b, msgpack)
+// encode writes values.
+func encode(values ...any) []byte {
+	var b bytes.Buffer
+	enc := codec.NewEncoder(&b, msgpack)
 	for _, v := range values {
 		enc.MustEncode(v) // it is made of these types, and written to memory
 	}
 	return b.Bytes()
 }
 
-// decode reads what encode wrote; the result shares no memory with b.
-func decode(b []byte) (msg any, err error) {
-	if len(b) < 2 {
-		return nil, errors.New("decode message: it is cut short")
+// encode writes words.
+func (w words) encode() []byte {
+	values := []any{lengths{len(w.entries), len(w.forgotten)}}
+	for _, e := range w.entries {
+		values = append(values, e)
 	}
-	if v := b[0]; v != codecVersion {
-		return nil, fmt.Errorf("decode message: version %d, this holdfast knows %d: %w", v, codecVersion, errVersion)
+	for _, f := range w.forgotten {
+		values = append(values, f)
 	}
-	rest := b[2:]
-	switch k := kind(b[1]); k {
-	case kindMeta:
-		msg, err = read(&rest, maxAround, Meta.check)
-	case kindWords:
-		msg, err = readWords(&rest)
-	case kindAsk:
-		msg, err = read(&rest, maxMessage+maxAround, func(a ask) error { return fits("question", a.Question, maxMessage) })
-	case kindAnswer:
-		msg, err = read(&rest, maxMessage+maxAround, func(a answer) error { return fits("answer", a.Body, maxMessage) })
-	case kindHello:
-		msg, err = read(&rest, maxAround, func(h hello) error { return h.check() })
-	default:
-		err = fmt.Errorf("kind %d: %w", k, errVersion)
-	}
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%d bytes trail it", len(rest))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("decode message: %w", err)
-	}
-	return msg, nil
+	return encode(values...)
 }
 
-// read takes one value of at most limit bytes off b, and checks it. A decoder is not shown more: what it holds of a
-// value grows in steps, so that one of megabytes would cost many times as much.
+// decode has f read what encode wrote; the result shares no memory with b.
+func decode[T any](b []byte, f func(rest *[]byte) (T, error)) (v T, err error) {
+	if v, err = f(&b); err == nil && len(b) > 0 {
+		err = fmt.Errorf("%d bytes trail it", len(b))
+	}
+	if err != nil {
+		return v, fmt.Errorf("decode message: %w", err)
+	}
+	return v, nil
+}
+
+// decodeMeta reads what describes a process.
+func decodeMeta(b []byte) (Meta, error) {
+	if len(b) > memberlist.MetaMaxSize {
+		return Meta{}, fmt.Errorf("decode meta: %d bytes, at most %d are allowed", len(b), memberlist.MetaMaxSize)
+	}
+	return decode(b, func(rest *[]byte) (Meta, error) { return read(rest, maxAround, Meta.check) })
+}
+
+// decodeWords reads words.
+func decodeWords(b []byte) (words, error) { return decode(b, readWords) }
+
+// read takes one value of at most limit bytes off b, and checks it if there is a check. A decoder is not shown more:
+// what it holds of a value grows in steps, so that one of megabytes would cost many times as much.
 func read[T any](b *[]byte, limit int, check func(T) error) (v T, err error) {
 	dec := codec.NewDecoderBytes((*b)[:min(len(*b), limit)], msgpack)
 	if err = dec.Decode(&v); err == nil {
 		*b = (*b)[dec.NumBytesRead():]
+	}
+	if err == nil && check != nil {
 		err = check(v)
 	}
 	return v, err
@@ -171,7 +126,7 @@ func readWords(b *[]byte) (w words, err error) {
 	}
 	for err == nil && len(w.forgotten) < n.Forgotten {
 		var f forgetting
-		f, err = read(b, maxAround, func(f forgetting) error { return fits("name", nil, 0, f.Node) })
+		f, err = read(b, maxAround, func(f forgetting) error { return checkNode(f.Node) })
 		f.Age = bounded(f.Age)
 		w.forgotten = append(w.forgotten, f)
 	}
@@ -190,15 +145,10 @@ func (e entry) check() error {
 	return errors.Join(e.Meta.check(), fits("state", e.State, maxState), fits("proof", e.Proof, maxProof))
 }
 
-// fits refuses what is larger than it may be, and texts that are none.
-func fits(what string, b []byte, limit int, texts ...string) error {
+// fits refuses what is larger than it may be.
+func fits(what string, b []byte, limit int) error {
 	if len(b) > limit {
 		return fmt.Errorf("%s has %d bytes, at most %d are allowed", what, len(b), limit)
-	}
-	for _, text := range texts {
-		if len(text) > maxNode || !utf8.ValidString(text) {
-			return fmt.Errorf("a name must be at most %d bytes of UTF-8, got %.200q", maxNode, text)
-		}
 	}
 	return nil
 }
@@ -212,8 +162,10 @@ func bounded(age time.Duration) time.Duration {
 }
 
 // framed puts the length of a message or packet before it, for a connection that carries many.
-func framed(msg []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(msg)), uint32(len(msg))), msg...)
+func framed(parts ...[]byte) []byte {
+	frame := slices.Concat(append([][]byte{make([]byte, 4)}, parts...)...)
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
+	return frame
 }
 
 // write writes a frame within limit.
@@ -223,7 +175,7 @@ func write(conn net.Conn, frame []byte, limit time.Duration) error {
 	return err
 }
 
-// readFrame reads a frame of at most limit bytes. It takes room only when it has come.
+// readFrame reads a frame of at most limit bytes, in pieces: it takes room only when it has come.
 func readFrame(from io.Reader, limit int) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(from, size[:]); err != nil {
@@ -233,16 +185,38 @@ func readFrame(from io.Reader, limit int) ([]byte, error) {
 	if n > int64(limit) {
 		return nil, errHeader
 	}
-	var b bytes.Buffer
-	_, err := io.CopyN(&b, from, n)
-	return b.Bytes(), err
+	var pieces [][]byte
+	for n > 0 {
+		piece := make([]byte, min(n, 64<<10))
+		if _, err := io.ReadFull(from, piece); err != nil {
+			return nil, err
+		}
+		pieces, n = append(pieces, piece), n-int64(len(piece))
+	}
+	return slices.Concat(pieces...), nil
 }
 
-// readMessage reads a message in a frame, nil if it is empty.
-func readMessage(from io.Reader, limit int) (any, error) {
+// The first byte of an answer.
+const (
+	refused  = 0 // the text of an error follows: no more is told
+	answered = 1
+)
+
+// readAnswer reads an answer in a frame, nil if it is empty.
+func readAnswer(from io.Reader, limit int) ([]byte, error) {
 	frame, err := readFrame(from, limit)
-	if err != nil || len(frame) == 0 {
+	switch {
+	case err != nil || len(frame) == 0:
 		return nil, err
+	case frame[0] == refused:
+		return nil, errors.New(string(frame[1:min(len(frame), maxAround)]))
+	case frame[0] != answered:
+		return nil, errHeader
 	}
-	return decode(frame)
+	return frame[1:], nil
+}
+
+// refuse says why there is no answer.
+func refuse(conn *peerConn, why error) {
+	_ = write(conn, framed([]byte{refused}, []byte(why.Error())), streamTimeout)
 }

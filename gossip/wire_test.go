@@ -2,7 +2,6 @@ package gossip
 
 import (
 	"bytes"
-	"errors"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -66,47 +65,38 @@ func TestMetaRefusals(t *testing.T) {
 	if _, err := decodeMeta(make([]byte, 513)); err == nil || !strings.Contains(err.Error(), "513") {
 		t.Errorf("513 bytes: got %v", err)
 	}
-	if got, err := decodeMeta(encode(ask{})); err == nil {
-		t.Errorf("a question: got %+v", got)
-	}
-	b[0]++
-	if _, err := decodeMeta(b); !errors.Is(err, errVersion) {
-		t.Errorf("another version: got %v, want %v", err, errVersion)
+	if got, err := decodeMeta(words{}.encode()); err == nil {
+		t.Errorf("words: got %+v", got)
 	}
 }
 
-func messages() map[string]any {
+func said() map[string]words {
 	a := Meta{Node: "a", Boot: 5, Address: netip.MustParseAddr("10.0.0.1"), Version: "v1"}
 	b := Meta{Node: "b", Boot: 6, Address: netip.MustParseAddr("::1")}
-	return map[string]any{
-		"entry":     words{entries: []entry{{Meta: a, Seq: 3, State: []byte("state"), Proof: []byte("proof")}}},
-		"largest":   words{entries: []entry{{Meta: a, Seq: 1<<64 - 1, State: make([]byte, maxState), Proof: make([]byte, maxProof)}}},
-		"ask":       ask{Question: []byte("?")},
-		"no answer": answer{Failed: true, Body: []byte("no")},
-		"answer":    answer{Body: []byte{}},
-		"nothing":   words{},
-		"all": words{[]entry{{Meta: a, Seq: 3, State: []byte("state"), Lost: time.Hour, Gossip: netip.MustParseAddrPort("[::1]:7946")}, {Meta: b, State: []byte{}}},
+	return map[string]words{
+		"entry":   {entries: []entry{{Meta: a, Seq: 3, State: []byte("state"), Proof: []byte("proof")}}},
+		"largest": {entries: []entry{{Meta: a, Seq: 1<<64 - 1, State: make([]byte, maxState), Proof: make([]byte, maxProof)}}},
+		"nothing": {},
+		"all": {[]entry{{Meta: a, Seq: 3, State: []byte("state"), Lost: time.Hour, Gossip: netip.MustParseAddrPort("[::1]:7946")}, {Meta: b, State: []byte{}}},
 			[]forgetting{{lastWord{"c", 7, 8}, time.Minute}}},
-		"description": a,
-		"greeting":    hello{a, "holdfast/main"},
 	}
 }
 
-func TestMessagesRoundTrip(t *testing.T) {
-	for name, want := range messages() {
-		b := encode(want)
-		got, err := decode(b)
+func TestWordsRoundTrip(t *testing.T) {
+	for name, want := range said() {
+		b := want.encode()
+		got, err := decodeWords(b)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %.100v, %v", name, got, err)
 		}
-		if _, err := decode(append(bytes.Clone(b), 0)); err == nil {
+		if _, err := decodeWords(append(bytes.Clone(b), 0)); err == nil {
 			t.Errorf("%s with a trailing byte: got no error", name)
 		}
 		if len(b) > 1000 {
 			continue
 		}
 		for i := range b {
-			if _, err := decode(b[:i]); err == nil {
+			if _, err := decodeWords(b[:i]); err == nil {
 				t.Errorf("%s cut to %d bytes: got no error", name, i)
 			}
 		}
@@ -118,18 +108,35 @@ func TestMessagesRoundTrip(t *testing.T) {
 	}
 }
 
+func TestAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		frame, want, err string
+	}{
+		"an answer":      {frame: "\x01yes", want: "yes"},
+		"an empty one":   {frame: "\x01"},
+		"a beat":         {frame: ""},
+		"a refusal":      {frame: "\x00no", err: "no"},
+		"a long refusal": {frame: "\x00" + strings.Repeat("n", 9<<10), err: strings.Repeat("n", maxAround-1)},
+		"something else": {frame: "\x02yes", err: errHeader.Error()},
+		"too much":       {frame: "\x01" + strings.Repeat("n", 10<<10), err: errHeader.Error()},
+	} {
+		got, err := readAnswer(bytes.NewReader(framed([]byte(c.frame))), 10<<10)
+		if string(got) != c.want || err != nil && err.Error() != c.err || err == nil && c.err != "" || (got == nil) != (c.frame == "" || c.err != "") {
+			t.Errorf("%s: got %q, %.50v", name, got, err)
+		}
+	}
+}
+
 func TestMessageLimits(t *testing.T) {
 	a := Meta{Node: "a", Boot: 5, Address: netip.MustParseAddr("10.0.0.1")}
-	for name, msg := range map[string]any{
-		"state":    words{entries: []entry{{Meta: a, Seq: 1, State: make([]byte, maxState+1)}}},
-		"proof":    words{entries: []entry{{Meta: a, Seq: 1, Proof: make([]byte, maxProof+1)}}},
-		"name":     words{forgotten: []forgetting{{lastWord{strings.Repeat("n", maxNode+1), 1, 1}, 1}}},
-		"question": ask{Question: make([]byte, maxMessage+1)},
-		"answer":   answer{Body: make([]byte, maxMessage+1)},
-		"entries":  words{entries: make([]entry, maxNodes+1)},
-		"commands": words{forgotten: make([]forgetting, maxForgotten+1)},
+	for name, w := range map[string]words{
+		"state":    {entries: []entry{{Meta: a, Seq: 1, State: make([]byte, maxState+1)}}},
+		"proof":    {entries: []entry{{Meta: a, Seq: 1, Proof: make([]byte, maxProof+1)}}},
+		"name":     {forgotten: []forgetting{{lastWord{strings.Repeat("n", maxNode+1), 1, 1}, 1}}},
+		"entries":  {entries: make([]entry, maxNodes+1)},
+		"commands": {forgotten: make([]forgetting, maxForgotten+1)},
 	} {
-		if _, err := decode(encode(msg)); err == nil || !strings.Contains(err.Error(), "at most") {
+		if _, err := decodeWords(w.encode()); err == nil || !strings.Contains(err.Error(), "at most") && name != "name" {
 			t.Errorf("%s too large: got %v", name, err)
 		}
 	}
@@ -139,29 +146,31 @@ func TestMessageLimits(t *testing.T) {
 func TestAgesAreBounded(t *testing.T) {
 	m := Meta{Node: "a", Boot: 5, Address: netip.MustParseAddr("10.0.0.1")}
 	for _, age := range []time.Duration{-1, 1<<63 - 1, -1 << 63} {
-		msg, err := decode(encode(words{[]entry{{Meta: m, Lost: age}}, []forgetting{{lastWord{"c", 7, 8}, age}}}))
-		if w, ok := msg.(words); !ok || w.entries[0].Lost != maxAge || w.forgotten[0].Age != maxAge {
-			t.Errorf("%d: got %+v, %v", age, msg, err)
+		w, err := decodeWords(words{[]entry{{Meta: m, Lost: age}}, []forgetting{{lastWord{"c", 7, 8}, age}}}.encode())
+		if err != nil || w.entries[0].Lost != maxAge || w.forgotten[0].Age != maxAge {
+			t.Errorf("%d: got %+v, %v", age, w, err)
 		}
 	}
 }
 
 // What is announced and does not come takes no memory, and fields of a later version are passed over.
 func TestLengthsAreNotBelieved(t *testing.T) {
-	for name, rest := range map[string][]byte{
-		"entries":       message(t, byte(kindWords), map[string]any{"Entries": 1 << 40}),
-		"negative ones": message(t, byte(kindWords), map[string]any{"Entries": -1, "Forgotten": -1}),
-		"an array":      {byte(kindAsk), 0xdd, 0xff, 0xff, 0xff, 0xff},
-		"a question":    append([]byte{byte(kindAsk), 0x81, 0xa8}, "Question\xc6\xff\xff\xff\xff"...),
+	for name, announced := range map[string]any{
+		"entries":       map[string]any{"Entries": 1 << 40},
+		"negative ones": map[string]any{"Entries": -1, "Forgotten": -1},
 	} {
-		msg, err := decode(append([]byte{codecVersion}, rest...))
-		if w, ok := msg.(words); err == nil && (!ok || len(w.entries)+len(w.forgotten) > 0) {
-			t.Errorf("%s: got %+v", name, msg)
+		if w, err := decodeWords(encode(announced)); err == nil && len(w.entries)+len(w.forgotten) > 0 {
+			t.Errorf("%s: got %+v", name, w)
 		}
 	}
-	later := message(t, byte(kindAsk), map[string]any{"Question": "?", "Since": []any{1, map[string]any{"x": "y"}}})
-	if msg, err := decode(append([]byte{codecVersion}, later...)); err != nil || string(msg.(ask).Question) != "?" {
-		t.Errorf("a field of a later version: got %+v, %v", msg, err)
+	for name, rest := range map[string]string{"an array": "\xdd\xff\xff\xff\xff", "a state": "\x81\xa5State\xc6\xff\xff\xff\xff"} {
+		if w, err := decodeWords(append(encode(lengths{Entries: 1}), rest...)); err == nil {
+			t.Errorf("%s: got %+v", name, w)
+		}
+	}
+	later := map[string]any{"Entries": 0, "Since": []any{1, map[string]any{"x": "y"}}}
+	if w, err := decodeWords(encode(later)); err != nil {
+		t.Errorf("a field of a later version: got %+v, %v", w, err)
 	}
 }
 
@@ -179,18 +188,18 @@ func FuzzDecodeMeta(f *testing.F) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, msg := range messages() {
-		if b := encode(msg); len(b) < 1000 {
+	for _, w := range said() {
+		if b := w.encode(); len(b) < 1000 {
 			f.Add(b)
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		msg, err := decode(b)
+		w, err := decodeWords(b)
 		if err != nil {
 			return
 		}
-		if again, err := decode(encode(msg)); err != nil || !reflect.DeepEqual(again, msg) {
-			t.Errorf("%x is read as %+v, which is read again as %+v, %v", b, msg, again, err)
+		if again, err := decodeWords(w.encode()); err != nil || !reflect.DeepEqual(again, w) {
+			t.Errorf("%x is read as %+v, which is read again as %+v, %v", b, w, again, err)
 		}
 	})
 }

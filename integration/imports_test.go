@@ -47,7 +47,7 @@ var arrows = map[string][]string{
 	"embedded":                 {"durable", "embedded/auth", "embedded/pki", "embedded/plan", "embedded/settings", "layout"}, // whose words it speaks
 	"layout":                   {"durable"},                                                                                  // where etcds have their data, and nothing of what is in it
 	"gossip/discover":          {"durable"},
-	"gossip":                   {"durable", "invalid"},
+	"gossip":                   {"durable", "gossip/discover", "invalid"}, // whose names of slots, and records of them, it answers
 	"metrics":                  {},
 	"snapshot":                 {"durable"},
 	"snapshot/s3":              {"invalid", "snapshot"},

@@ -93,7 +93,7 @@ func TestStrangers(t *testing.T) {
 		name, problem string
 		estrange      func(t *testing.T, c *integration.Cluster, stranger *integration.Node)
 	}{
-		{"key", "other key", func(t *testing.T, c *integration.Cluster, stranger *integration.Node) {
+		{"key", "another gossip.key-file", func(t *testing.T, c *integration.Cluster, stranger *integration.Node) {
 			c.Set("gossip.key-file", key(t, c, "key", 'k'))
 			stranger.Keys["gossip.key-file"] = key(t, c, "wrong", 'w')
 		}},

@@ -218,7 +218,7 @@ func inPhase(t *testing.T, c *integration.Cluster, n *integration.Node, phases m
 	return nil
 }
 
-// strangersGossip starts a node that sends gossip without TLS, first in the clear and then with a key. It is told why
+// strangersGossip starts a node whose gossip has no certificate of the cluster, first with none that protects and then with a key. It is told why
 // it is alone, and no node takes it for one of the cluster.
 func strangersGossip(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	t.Helper()
@@ -228,7 +228,7 @@ func strangersGossip(t *testing.T, c *integration.Cluster, n *integration.Node) 
 	for _, file := range []string{"", keyFile} {
 		n.Keys["gossip.key-file"] = file
 		n.Start()
-		for m, says := range map[*integration.Node]string{n: "TLS", c.Nodes[0]: "it does not speak TLS"} {
+		for m, says := range map[*integration.Node]string{n: "TLS", c.Nodes[0]: "it refuses the certificate of this node"} {
 			c.Until(patience, m.Name+" tells why the stranger is alone", func() error {
 				s, err := m.Self()
 				if text := strings.Join(health.Texts(s.Found), "\n"); err == nil && !strings.Contains(text, says) {

@@ -101,7 +101,7 @@ func ownPeerURL(c Config) string {
 	return u.Scheme + "://" + c.OwnPeerHost() + ":" + u.Port()
 }
 
-// Endpoint is an address where a node listens (TCP; gossip without TLS uses UDP as well), with its key.
+// Endpoint is an address where a node listens (TCP), with its key.
 type Endpoint struct {
 	Key  string
 	Host string // empty: every address

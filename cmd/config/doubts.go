@@ -38,7 +38,7 @@ func (c Config) gossipDoubts(doubt func(format string, args ...any)) {
 	host, _, err := net.SplitHostPort(c.Gossip.Listen)
 	switch {
 	case c.GossipTLS() && c.Gossip.KeyFile != "":
-		doubt("gossip.key-file: not used with tls.mode %s, where the gossip goes over TLS: remove it", c.TLS.Mode)
+		doubt("gossip.key-file: not used with tls.mode %s, where nodes have certificates of their own: remove it", c.TLS.Mode)
 	case !c.GossipTLS() && c.Gossip.KeyFile == "" && err == nil && !isLoopback(host):
 		doubt("gossip.key-file: not set, anyone who reaches %s can join the gossip", c.Gossip.Listen)
 	}

@@ -48,8 +48,7 @@ func (o *Options) flags() *flag.FlagSet {
 	fs.StringVar(&o.metricsURLs, "listen-metrics-urls", "", "`URL` of metrics (metrics.listen)")
 	fs.StringVar(&o.dnsSuffix, "dns-suffix", "", "domain that follows a member's name in its host name (etcd.peer-url)")
 	fs.StringVar(&o.networkCIDR, "network-cidr", "", "refused: for OpenStack only")
-	fs.IntVar(&o.grpcPort, "grpc-port", 8000, "`port` on which nodes talk to each other (gossip.listen; without TLS "+
-		"also UDP)")
+	fs.IntVar(&o.grpcPort, "grpc-port", 8000, "`port` on which nodes talk to each other (gossip.listen)")
 	fs.IntVar(&o.metricsPort, "etcd-manager-metrics-port", 0, "`port` of metrics, 0: none (metrics.listen)")
 	fs.BoolVar(&o.Insecure, "insecure", false, "nodes may talk without TLS; the gossip has TLS where etcd has it")
 	fs.BoolVar(&o.etcdInsecure, "etcd-insecure", false, "etcd has no TLS (tls.mode, tls.insecure)")

@@ -146,7 +146,6 @@ func GossipFindings(problems []gossip.Problem) (all []health.Finding) {
 	codes := map[string]health.Code{gossip.ProblemSeed: health.GossipSeed, gossip.ProblemSeedsFile: health.GossipSeed,
 		gossip.ProblemKey: health.GossipKey, gossip.ProblemCertificate: health.GossipKey,
 		gossip.ProblemKeyFile: health.GossipOwn, gossip.ProblemTLS: health.GossipOwn, gossip.ProblemPublish: health.GossipOwn,
-		gossip.ProblemUDP:  health.GossipUDP,
 		gossip.ProblemTwin: health.NodeTwin}
 	for _, p := range problems {
 		code, known := codes[p.Kind]

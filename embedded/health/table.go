@@ -47,7 +47,7 @@ var (
 	SlotDown = wide("slot-down", areaSlots, Degrading,
 		"Start its node, or give the slot to another machine: a blank disk there is filled by the others.")
 	SlotUnseen = wide("slot-unseen", areaSlots, Warning,
-		"Open the gossip port (TCP and UDP) between the nodes; give each node its own node.name.")
+		"Open the gossip port (TCP) between the nodes; give each node its own node.name.")
 	SlotForeign = wide("slot-foreign", areaSlots, Warning,
 		"Take the machine of that member over next, or give the others back (docs/migrate.md).")
 	SlotReleased = local("slot-released", areaSlots, Warning,
@@ -191,7 +191,6 @@ var (
 		"Give both the same authorities (without TLS: the same gossip.key-file), or keep the stranger away.")
 	GossipStranger = local("gossip-stranger", areaGossip, Warning,
 		"Correct its seeds or cluster.name, or keep it away.")
-	GossipUDP = local("gossip-udp", areaGossip, Warning, "Open the gossip port for UDP.")
 	GossipOwn = local("gossip-fails", areaGossip, Degrading, "Fix what the text names.")
 	NodeTwin  = local("node-name-twice", areaGossip, Warning, "Give each node its own node.name.")
 

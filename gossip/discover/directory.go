@@ -9,21 +9,6 @@ import (
 	"time"
 )
 
-// Names are the members' host names.
-type Names struct {
-	Zone  string // <cluster>.<domain>: each member is <slot>.<cluster>.<domain>
-	Hosts string // pattern with {slot} of the host names in the members' URLs; "" where they are those of Zone
-}
-
-// of returns the names of a slot.
-func (n Names) of(slot string) []string {
-	all := []string{slot + "." + n.Zone}
-	if host := strings.ReplaceAll(n.Hosts, "{slot}", slot); host != "" && host != all[0] {
-		all = append(all, host)
-	}
-	return all
-}
-
 // Entry is a member of the cluster and where it was last known to be.
 type Entry struct {
 	Slot    string     `json:"slot"`

@@ -1,6 +1,8 @@
 // Package discover tells machines that are no nodes where the members of a cluster are: by a block in /etc/hosts, by a
 // file of endpoints, by a small DNS server.
 //
+// What a slot's names are ([Names]), and what they are answered with ([Records]), gossip's resolver takes from here.
+//
 // It does not know how the members are found: a [Feed] says it, a [Watcher] keeps the outputs up to date, and its
 // directory remembers. What is known stays: a member that is not heard of keeps its last address, for anyone who lost
 // sight of the cluster must not make its clients lose it, too. Only the member list of a leader takes a slot away.

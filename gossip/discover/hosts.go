@@ -50,7 +50,7 @@ func (h hostsBlock) text(entries []Entry) []byte {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, h.begin())
 	for _, e := range entries {
-		fmt.Fprintf(&b, "%s %s %s %s\n", e.Address, strings.Join(h.names.of(e.Slot), " "), h.names.Zone, h.tag())
+		fmt.Fprintf(&b, "%s %s %s %s\n", e.Address, strings.Join(h.names.Of(e.Slot), " "), h.names.Zone, h.tag())
 	}
 	fmt.Fprintln(&b, h.end())
 	return b.Bytes()

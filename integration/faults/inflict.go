@@ -101,7 +101,7 @@ func (v victim) begin() (end func() error, err error) {
 	case Split, Deaf, Mute:
 		return v.site.Net.Heal, v.cut()
 	case Gossip:
-		return v.site.Net.Heal, errors.Join(host.Block("tcp", gossipPort), host.Block("udp", gossipPort))
+		return v.site.Net.Heal, host.Block("tcp", gossipPort)
 	case Peers:
 		return v.site.Net.Heal, host.Block("tcp", peerPort)
 	case Loss:

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -184,8 +183,7 @@ func (r *Run) recover() {
 	r.say("healthy, %s after the last fault", time.Since(began).Round(time.Millisecond))
 }
 
-// fit returns nil if every node says that the cluster is healthy. It ignores a problem of the gossip that is shown for
-// a minute after its cause is gone.
+// fit returns nil if every node says that the cluster is healthy.
 func (r *Run) fit() error {
 	if err := r.cluster.Served(); err != nil {
 		return err
@@ -196,9 +194,7 @@ func (r *Run) fit() error {
 			return err
 		}
 		for _, reason := range s.Reasons() {
-			if !strings.Contains(reason, "it answers over TCP but not over UDP") {
-				return fmt.Errorf("%s says %s: %s", n.Name, s.Health, reason)
-			}
+			return fmt.Errorf("%s says %s: %s", n.Name, s.Health, reason)
 		}
 	}
 	return nil
