@@ -20,8 +20,8 @@ const (
 
 // The filesystems.
 const (
-	Ext4 = "ext4"
-	XFS  = "xfs"
+	ext4 = "ext4"
+	xfs  = "xfs"
 )
 
 // holdfast's tags. The operator writes some of them when the volume is created, the node that holds the volume writes
@@ -76,7 +76,7 @@ func Default() Config {
 	return Config{
 		State:         "/var/lib/holdfast/ebs",
 		DeviceRoot:    "/",
-		Filesystem:    Ext4,
+		Filesystem:    ext4,
 		Takeover:      takeoverTerminated,
 		TakeoverAfter: 30 * time.Second,
 		Settle:        5 * time.Second,
@@ -109,8 +109,8 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 			bad(key, "an absolute path", path)
 		}
 	}
-	if c.Filesystem != Ext4 && c.Filesystem != XFS {
-		bad("filesystem", Ext4+" or "+XFS, c.Filesystem)
+	if c.Filesystem != ext4 && c.Filesystem != xfs {
+		bad("filesystem", ext4+" or "+xfs, c.Filesystem)
 	}
 	if c.Takeover != takeoverTerminated && c.Takeover != takeoverStopped {
 		bad("takeover", takeoverTerminated+" or "+takeoverStopped, c.Takeover)

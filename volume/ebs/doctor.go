@@ -163,7 +163,7 @@ func (d Doctor) mayDetach(ctx context.Context, id, instance, whose string) {
 func (d Doctor) machine() {
 	v := d.Config
 	programs := []string{"blkid", "blockdev", "mount", "umount", "fsck", "mkfs.ext4", "e2fsck", "resize2fs"}
-	if v.Filesystem == XFS {
+	if v.Filesystem == xfs {
 		programs = []string{"blkid", "blockdev", "mount", "umount", "mkfs.xfs", "xfs_repair", "xfs_growfs"}
 	}
 	var absent []string

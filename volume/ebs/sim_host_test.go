@@ -91,7 +91,7 @@ func (h simHost) Probe(ctx context.Context, device string) (Content, error) {
 	case d.kind == "half" && d.uuid == "":
 		return Content{Other: "something"}, nil
 	}
-	return Content{Type: Ext4, UUID: d.uuid, Label: d.label}, nil
+	return Content{Type: ext4, UUID: d.uuid, Label: d.label}, nil
 }
 
 func (h simHost) Format(ctx context.Context, device, uuid string) error {
