@@ -101,12 +101,12 @@ func TestRecoverFromAStoreThatWentBack(t *testing.T) {
 	for _, lost := range c.Nodes[:2] {
 		lost.Start()
 	}
+	n.Says("waits for a quorum", "a: vacant on n1", "b: vacant on n2", "backup "+b.Name, "holds more than slot c")
 	o := n.Command("recover", "--lost", "a,b", "--yes")
 	if o.Code == 0 || !strings.Contains(o.Err, "a node has seen backup "+b.Name) ||
 		!strings.Contains(o.Err, "nothing was changed") {
 		t.Errorf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	n.Says("waits for a quorum", "a: vacant on n1", "b: vacant on n2", "backup "+b.Name, "holds more than slot c")
 	unproposed(t, c)
 	c.Kill()
 }
