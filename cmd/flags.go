@@ -107,8 +107,8 @@ const readsConfigKey = "holdfast-reads-config"
 // them for each would take most of the time of a short command.
 func readsConfig(c *cobra.Command) { c.Annotations = map[string]string{readsConfigKey: ""} }
 
-// offeredKeys are the keys that a shell completes: those that name a node, a store, or volumes. The others work as well,
-// but seldom matter to a command.
+// offeredKeys are the keys that a shell completes: those that name a node, a store, or volumes. The others work as
+// well, but seldom matter to a command.
 var offeredKeys = []string{
 	config.FileFlag, "control.socket", "control.remote.address", "cluster.name", "cluster.slots", "etcd.peer-url",
 	"snapshot.store", "snapshot.scratch", "snapshot.identity-file", "snapshot.s3.region", "snapshot.s3.endpoint",

@@ -154,8 +154,8 @@ func helpOf(path string) (long, example string) {
 	return long, example
 }
 
-// finish gives c and all commands below it their help, and those that read the configuration its flags. It makes cobra's
-// errors about flags and arguments usage errors, and completes the formats of --output in a shell.
+// finish gives c and all commands below it their help, and those that read the configuration its flags. It makes
+// cobra's errors about flags and arguments usage errors, and completes the formats of --output in a shell.
 func finish(c *cobra.Command, keys *pflag.FlagSet) {
 	if _, reads := c.Annotations[readsConfigKey]; reads {
 		c.Flags().AddFlagSet(keys)

@@ -232,7 +232,7 @@ func TestNativeHonoursTLS(t *testing.T) {
 	}
 }
 
-// No connection holds up a member that stops: none that has not spoken yet, and no request or call over HTTP's listener.
+// No connection holds up a member that stops: none that is still silent, and no request or call over HTTP's listener.
 func TestStopUnderHandshakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")

@@ -77,7 +77,7 @@ func derive(keys [][]byte) (derived, error) {
 	return d, nil
 }
 
-// now returns the certificates of the file as it is now. When it cannot be used, those of before stay.
+// now returns the certificates of the file as it is now. If it cannot be used, the last ones stay.
 func (r *keyring) now() (derived, error) {
 	keys, err := [][]byte{nil}, error(nil)
 	if r.path != "" {

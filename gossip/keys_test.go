@@ -57,7 +57,7 @@ func TestKeyFileIsFollowed(t *testing.T) {
 	}
 	await(t, "a complains", 10*time.Second, complains(a, "chmod 600"))
 	b.Publish([]byte("still under y"))
-	await(t, "a hears b with the keys of before", 5*time.Second, says(a, "b", "still under y"))
+	await(t, "a hears b with the earlier keys", 5*time.Second, says(a, "b", "still under y"))
 	if err := os.Chmod(pa, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 
 const self = "holdfast/snapshot/snapshottest/gateway"
 
-// Build returns the path of the gateway's binary. The first call on a machine builds it, which takes half a minute on two
-// cores, and the network for its modules. The binary stays in the user's cache directory, under the checksum of its
-// sources.
+// Build returns the path of the gateway's binary. The first call on a machine builds it, which takes half a minute on
+// two cores, and the network for its modules. The binary stays in the user's cache directory, under the checksum of
+// its sources.
 func Build() (string, error) {
 	source, err := module()
 	if err != nil {
