@@ -61,7 +61,7 @@ demo-hosts: build ## as root: nodes on hosts of their own, with EBS volumes of a
 # (.ci/beside). Common packages are compiled first, or they would be compiled twice. Meanwhile, Debian's packages are
 # installed.
 test: export GOFLAGS := $(GOFLAGS) $(CI_GOFLAGS)
-test: ## what CI runs, in some 25 minutes: lint, stories, packages; a share of similar cases (integration/tier)
+test: ## what CI runs, in some 20 minutes: lint, stories, packages; a share of similar cases (integration/tier)
 	$(MAKE) -j 2 --output-sync=target deps compile
 ifeq ($(ETCD),3.7)
 	$(MAKE) compile $(OTHER)
