@@ -264,8 +264,9 @@ func TestStopUnderHandshakes(t *testing.T) {
 	open = append(open, frozen)
 	both := offering("h2", "http/1.1")
 	for first, config := range map[string]*tls.Config{
-		"": both, "PRI": offering("h2"), "POST /version HTTP/1.1\r\nHost: etcd\r\nContent-Length: 9\r\n\r\n": offering("http/1.1"),
-		strings.Repeat("GET /metrics HTTP/1.1\r\nHost: etcd\r\n\r\n", 100): offering("http/1.1"), // it reads no answer
+		"": both, "PRI": offering("h2"),
+		"POST /version HTTP/1.1\r\nHost: etcd\r\nContent-Length: 9\r\n\r\n": offering("http/1.1"),
+		strings.Repeat("GET /metrics HTTP/1.1\r\nHost: etcd\r\n\r\n", 100):  offering("http/1.1"), // it reads no answer
 	} {
 		conn, err := tls.Dial("tcp", n.addr+":2379", config)
 		if err != nil {

@@ -277,7 +277,8 @@ func TestMeshForgetsByItself(t *testing.T) {
 		m.knowledge.log = zap.NewNop()
 		m.view.forgetAfter = day
 		m.UseEvidence(func(state []byte) bool { return string(state) == witness })
-		delegate{m}.NotifyMsg(append(framed(nil), words{entries: []entry{{Meta: process("x", 1), Seq: 1, State: []byte(witness)}}}.encode()...))
+		told := words{entries: []entry{{Meta: process("x", 1), Seq: 1, State: []byte(witness)}}}
+		delegate{m}.NotifyMsg(append(framed(nil), told.encode()...))
 		<-m.Changed()
 		time.Sleep(day)
 		if len(m.Nodes()) != 2 || m.count(false) != 1 {
@@ -337,7 +338,8 @@ func TestForgottenNodeDoesNotComeBack(t *testing.T) {
 	}
 	late := start(t, "main", node("late"), seeded(c))
 	await(t, "the newcomer hears a", 5*time.Second, sees(late, "a"))
-	delegate{late.Mesh}.NotifyMsg(append(framed(nil), words{entries: []entry{{Meta: x.self, Seq: 1, State: []byte(witness)}}}.encode()...)) // it has brought the old word with it
+	old := words{entries: []entry{{Meta: x.self, Seq: 1, State: []byte(witness)}}} // that it has brought with it
+	delegate{late.Mesh}.NotifyMsg(append(framed(nil), old.encode()...))
 	await(t, "the newcomer forgets x", 10*time.Second, func() bool { _, ok := find(late, "x"); return !ok })
 	for _, m := range []*member{a, b, c} {
 		if _, ok := find(m, "x"); ok {

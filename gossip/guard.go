@@ -54,10 +54,10 @@ var (
 // its first byte is handed on, within the reader's own deadline.
 type stream struct {
 	*peerConn
-	limit  int    // bytes that may come
-	closed func() // hears of Close
-	blame  func(from string, err error)
-	in     io.Reader // what has come
+	limit   int    // bytes that may come
+	closed  func() // hears of Close
+	refused func(from string, err error)
+	in      io.Reader // what has come
 }
 
 // Write is called once, with a whole message, as memberlist does.
@@ -78,7 +78,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			err = s.papers.whyNot(err)
 		}
 		if err != nil {
-			s.blame(s.RemoteAddr().String(), err)
+			blame(s.refused, s.RemoteAddr().String(), err)
 			return 0, err
 		}
 	}
@@ -170,7 +170,7 @@ func speakerOf(msg []byte) (node string, rest []byte, err error) {
 	return string(name), msg[len(msg)-in.Len():], err
 }
 
-// checkKind returns why a message is refused that is none of a packet's. Messages for the delegates come over streams.
+// checkKind returns why a message may not come in a packet. Messages for the delegates come over streams.
 func checkKind(msg []byte) error {
 	if len(msg) > 0 {
 		switch msg[0] {

@@ -179,7 +179,8 @@ func TestLargeWordsTakeNoMemory(t *testing.T) {
 	for name, frame := range map[string][]byte{"a frame of 4 GiB": {0xff, 0xff, 0xff, 0xff, typePing},
 		"a stranger's frame": binary.BigEndian.AppendUint32(nil, maxStranger+1)} {
 		before := rejected(t, a, reasonUnreadable)
-		if got := grown(func() { _ = attack(t, a, anyone(t), forStream, frame) }); got > 4<<20 || rejected(t, a, reasonUnreadable) == before {
+		got := grown(func() { _ = attack(t, a, anyone(t), forStream, frame) })
+		if got > 4<<20 || rejected(t, a, reasonUnreadable) == before {
 			t.Errorf("%s: %d bytes were allocated, %v refused", name, got, rejected(t, a, reasonUnreadable)-before)
 		}
 	}

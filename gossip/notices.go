@@ -154,6 +154,13 @@ func reasonOf(err error) (reason string, known bool) {
 	return reasonUnreadable, false
 }
 
+// blame has refused hear of an error only if it is the other side's fault.
+func blame(refused func(from string, err error), from string, err error) {
+	if _, known := reasonOf(err); known {
+		refused(from, err)
+	}
+}
+
 // refused reports what the transport has refused of an address.
 func (n *notices) refused(from string, err error) {
 	host, _, _ := net.SplitHostPort(from)

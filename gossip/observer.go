@@ -156,7 +156,7 @@ func (o *Observer) connect(ctx context.Context, targets []target, atLeast int32)
 				if hungUp(err) {
 					err = errEnded
 				}
-				rules{refused: o.refused}.blame(t.at.String(), err)
+				blame(o.refused, t.at.String(), err)
 				o.unjoined(t, err)
 			}
 		})

@@ -27,7 +27,8 @@ func attack(t *testing.T, a *member, p *papers, purpose string, words ...[]byte)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{a.papers.protocol(purpose)}, MinVersion: tls.VersionTLS12}
+	conf := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{a.papers.protocol(purpose)},
+		MinVersion: tls.VersionTLS12}
 	if p != nil {
 		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.tls().Certificate() }
 	}
@@ -220,7 +221,8 @@ func TestStolenObserverCertificate(t *testing.T) {
 	await(t, "a message for the delegate is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > 3 })
 	state := words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}}.encode()
 	before := rejected(t, a, reasonCertificate)
-	_ = attack(t, a, thief, forStream, framed(append(message(t, typePushPull, pushPull{UserStateLen: len(state), Join: true}), state...)))
+	msg := append(message(t, typePushPull, pushPull{UserStateLen: len(state), Join: true}), state...)
+	_ = attack(t, a, thief, forStream, framed(msg))
 	await(t, "a push/pull with a state is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > before })
 	list := message(t, typePushPull, map[string]any{"Nodes": 2, "UserStateLen": 0, "Join": true})
 	for _, p := range []pushed{{ghost.process(), at, 1, encode(ghost), 5, 0, vsn}, {b.self.process(), at, 1, encode(b.self), high, 3, vsn}} {
@@ -353,7 +355,8 @@ func TestPacketsNeverWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mute.Close()
-	streams, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), rules{papers: papersOf(t, newAuthority(t), nodeName).tls()})
+	papers := papersOf(t, newAuthority(t), nodeName).tls()
+	streams, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), rules{papers: papers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +393,8 @@ func TestPacketsNeverWait(t *testing.T) {
 // A stream has a deadline, and ends with the context.
 func TestSecureStreamsEnd(t *testing.T) {
 	t.Parallel()
-	quiet := rules{known: func(netip.Addr) bool { return true }, refused: func(string, error) {}, papers: papersOf(t, newAuthority(t), nodeName).tls()}
+	quiet := rules{known: func(netip.Addr) bool { return true }, refused: func(string, error) {},
+		papers: papersOf(t, newAuthority(t), nodeName).tls()}
 	ctx, cancel := context.WithCancel(t.Context())
 	client, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), quiet)
 	if err != nil {

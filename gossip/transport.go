@@ -55,13 +55,6 @@ type rules struct {
 	observed, asked func(ctx context.Context, conn *peerConn, enter func() error) error
 }
 
-// blame reports an error that is the other side's fault.
-func (r rules) blame(from string, err error) {
-	if _, known := reasonOf(err); known {
-		r.refused(from, err)
-	}
-}
-
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
 // listen begins to take what comes. Streams that we open end with ctx; packets are carried until Shutdown, for the last
@@ -116,14 +109,14 @@ func (t *transport) open(ctx context.Context, to memberlist.Address, limit time.
 	end := time.Now().Add(limit)
 	conn, err := t.dial(ctx, to, forStream, limit)
 	if err != nil {
-		t.blame(to.Addr, err)
+		blame(t.refused, to.Addr, err)
 		return nil, err
 	}
 	if err := conn.SetDeadline(end); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	stop := context.AfterFunc(ctx, conn.cut)
-	return &stream{peerConn: conn, limit: maxStream, closed: func() { stop() }, blame: t.blame}, nil
+	return &stream{peerConn: conn, limit: maxStream, closed: func() { stop() }, refused: t.refused}, nil
 }
 
 // accept takes connections until the listener is closed.
@@ -185,7 +178,7 @@ func (t *transport) admit(ctx context.Context, over *tls.Conn) {
 		err = t.receive(conn)
 	default:
 		_ = enter()
-		s := &stream{peerConn: conn, limit: limit, closed: leave, blame: t.blame}
+		s := &stream{peerConn: conn, limit: limit, closed: leave, refused: t.refused}
 		select {
 		case t.streams <- s:
 		case <-t.done:

@@ -121,7 +121,8 @@ func TestAnswers(t *testing.T) {
 		"too much":       {frame: "\x01" + strings.Repeat("n", 10<<10), err: errHeader.Error()},
 	} {
 		got, err := readAnswer(bytes.NewReader(framed([]byte(c.frame))), 10<<10)
-		if string(got) != c.want || err != nil && err.Error() != c.err || err == nil && c.err != "" || (got == nil) != (c.frame == "" || c.err != "") {
+		if string(got) != c.want || err != nil && err.Error() != c.err || err == nil && c.err != "" ||
+			(got == nil) != (c.frame == "" || c.err != "") {
 			t.Errorf("%s: got %q, %.50v", name, got, err)
 		}
 	}

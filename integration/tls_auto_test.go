@@ -218,8 +218,8 @@ func inPhase(t *testing.T, c *integration.Cluster, n *integration.Node, phases m
 	return nil
 }
 
-// strangersGossip starts a node whose gossip has no certificate of the cluster, first with none that protects and then with a key. It is told why
-// it is alone, and no node takes it for one of the cluster.
+// strangersGossip starts a node whose gossip has no certificate of the cluster, first with none that protects and then
+// with a key. It is told why it is alone, and no node takes it for one of the cluster.
 func strangersGossip(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	t.Helper()
 	n.Keys["tls.mode"] = "off"

@@ -24,6 +24,13 @@ type patience struct {
 	behind atomic.Int32 // calls that were left behind and have not ended
 }
 
+// answeredSoon is answered with a limit of its own, for callers that have no other.
+func answeredSoon[T any](ctx context.Context, p *patience, f func() (T, error)) (result T, err error) {
+	ctx, cancel := Within(ctx, answerTime)
+	defer cancel()
+	return answered(ctx, p, f)
+}
+
 // answered runs f, which uses the file system. It returns soon after ctx ends, even if the file system hangs. Then f is
 // left behind, and its result is lost. While mostBehind calls are left behind, answered begins no other.
 func answered[T any](ctx context.Context, p *patience, f func() (T, error)) (result T, err error) {

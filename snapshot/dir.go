@@ -82,9 +82,7 @@ func (d *Dir) prepare(root *os.Root, write bool) error {
 
 // sweepAll removes all unfinished files. It is for a store whose only writer is the caller, who must not be writing.
 func (d *Dir) sweepAll(ctx context.Context) error {
-	ctx, cancel := Within(ctx, answerTime)
-	defer cancel()
-	_, err := answered(ctx, &d.patience, func() (struct{}, error) {
+	_, err := answeredSoon(ctx, &d.patience, func() (struct{}, error) {
 		root, err := d.open(true)
 		if err != nil {
 			return struct{}{}, err

@@ -74,8 +74,8 @@ func TestOutdatedListing(t *testing.T) {
 	})
 }
 
-// A store that went back in time, with its record of the newest backup, is noticed by a keeper that had seen more there, until a
-// backup holds more again.
+// A store that went back in time, with its record of the newest backup, is noticed by a keeper that had seen more
+// there, until a backup holds more again.
 func TestStoreSetBack(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)

@@ -29,9 +29,8 @@ type target struct {
 
 // newScratch makes a temporary file without a name, so that nothing is left of it when this process ends.
 func newScratch(ctx context.Context, dir string) (*target, error) {
-	ctx, cancel := Within(ctx, answerTime)
-	defer cancel()
-	f, err := answered(ctx, &patience{what: "disk of", path: cmp.Or(dir, os.TempDir())}, func() (*os.File, error) {
+	disk := &patience{what: "disk of", path: cmp.Or(dir, os.TempDir())}
+	f, err := answeredSoon(ctx, disk, func() (*os.File, error) {
 		f, err := os.CreateTemp(dir, "holdfast-verify-")
 		if err != nil {
 			return nil, err

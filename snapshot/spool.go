@@ -140,9 +140,7 @@ func checkRoom(ctx context.Context, spool Store, size int64) error {
 	if d == nil {
 		return nil
 	}
-	ctx, cancel := Within(ctx, answerTime)
-	defer cancel()
-	free, err := answered(ctx, &d.patience, func() (free unix.Statfs_t, err error) {
+	free, err := answeredSoon(ctx, &d.patience, func() (free unix.Statfs_t, err error) {
 		err = unix.Statfs(d.path, &free)
 		return free, err
 	})

@@ -9,7 +9,7 @@ type Status struct {
 	// Holdings are what the main store has, as far as this node knows. Every node reads the store once a minute.
 	Holdings
 	// Most is the backup of this cluster that held most, by generation and revision, of all that this process has seen in
-	// the store. If the store no longer has it, Doubt says so. Its Name is empty if there is none.
+	// the store. If the store no longer has it, Doubt says so. Its Name is empty before one was seen.
 	Most Meta
 	// Asked is when the store last provided all this, or zero. StoreError is why it did not answer the last time, or "".
 	Asked      time.Time

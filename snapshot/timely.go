@@ -70,16 +70,13 @@ func (t *Timely) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 		cancel(nil)
 		return nil, err
 	}
-	late := time.AfterFunc(t.Limit, func() { cancel(unanswered(t.Limit)) })
-	late.Stop()
-	return &timelyBody{ReadCloser: r, cancel: cancel, late: late, limit: t.Limit, left: t.Limit}, nil
+	return &timelyBody{ReadCloser: r, cancel: cancel, limit: t.Limit, left: t.Limit}, nil
 }
 
 // timelyBody is an object that is being read.
 type timelyBody struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
-	late   *time.Timer // runs during a Read
 	limit  time.Duration
 	left   time.Duration // for the rest of this part
 	got    int           // bytes of this part
@@ -88,9 +85,9 @@ type timelyBody struct {
 // Read implements io.Reader.
 func (b *timelyBody) Read(to []byte) (int, error) {
 	began := time.Now()
-	b.late.Reset(b.left)
+	late := time.AfterFunc(b.left, func() { b.cancel(unanswered(b.limit)) })
 	n, err := b.ReadCloser.Read(to)
-	b.late.Stop()
+	late.Stop()
 	b.left -= time.Since(began)
 	if b.got += n; b.got >= part {
 		b.got, b.left = 0, b.limit

@@ -148,7 +148,8 @@ func TestHistoryRepeats(t *testing.T) {
 		h := newHistory(zaptest.NewLogger(t), "n1")
 		for range 90 {
 			for _, e := range []Entry{{Kind: string(plan.Wait), Why: "b is away"}, {Kind: string(plan.Wait), Why: "c is away"},
-				{Kind: string(plan.Start), Why: "x", Outcome: Done, Error: "no"}, {Kind: string(plan.Start), Why: "x", Outcome: Done, Error: "no"}} {
+				{Kind: string(plan.Start), Why: "x", Outcome: Done, Error: "no"},
+				{Kind: string(plan.Start), Why: "x", Outcome: Done, Error: "no"}} {
 				h.remember(e)
 			}
 			time.Sleep(time.Second)

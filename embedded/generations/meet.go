@@ -50,8 +50,8 @@ func (r *Records) Meet(ctx context.Context, who, nonce string) error {
 }
 
 // meetAll reads the nonces of all nodes, and ignores one that cannot be read. One younger than the resolution of the
-// store's times is read again the next time, because a restarted process may have replaced it.
-// The nodes in expect are asked for by name, because a listing may be outdated.
+// store's times is read again the next time, because a restarted process may have replaced it. The nodes in expect are
+// asked for by name, because a listing may be outdated.
 func (r *Records) meetAll(ctx context.Context, l listing, expect ...string) {
 	nonces, here := map[string]string{}, slices.Clone(l.here)
 	for _, who := range expect {

@@ -40,7 +40,8 @@ func TestPermissions(t *testing.T) {
 	if len(got) != 7 || !strings.Contains(got["ec2:DetachVolume"].Detail, "IncorrectState") {
 		t.Errorf("got %+v", got)
 	}
-	if form := f.requests(opTag)[0]; form["Tag.1.Key"] != TagClaim || form["Tag.3.Key"] != TagRecord || form["ResourceId.1"] != "vol-1" {
+	form := f.requests(opTag)[0]
+	if form["Tag.1.Key"] != TagClaim || form["Tag.3.Key"] != TagRecord || form["ResourceId.1"] != "vol-1" {
 		t.Errorf("got %v, want the tags that the node writes", form)
 	}
 	if form := f.requests(opDetach)[0]; form["InstanceId"] != "i-1" || form["Force"] != "" {

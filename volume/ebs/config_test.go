@@ -31,7 +31,8 @@ func TestEveryWrongKeyIsNamed(t *testing.T) {
 	if len(lines) != 12 {
 		t.Errorf("got %d lines, want one for each wrong value, 12:\n%v", len(lines), err)
 	}
-	for _, want := range []string{`tags: must be KEY=VALUE or KEY`, `"aws:x=1"`, "slot-tag", `instance: must be the ID of an instance`, `got "web-1"`,
+	for _, want := range []string{`tags: must be KEY=VALUE or KEY`, `"aws:x=1"`, "slot-tag",
+		`instance: must be the ID of an instance`, `got "web-1"`,
 		`endpoint: must be a URL`, `metadata-endpoint: must be a URL`, "device-root", `filesystem: must be ext4 or xfs, got "btrfs"`,
 		`takeover: must be terminated or stopped, got "always"`, "takeover-after: must be 0s–1h", "settle", "scan-every: must be 1s–10m"} {
 		if !strings.Contains(err.Error(), want) {

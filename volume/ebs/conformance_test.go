@@ -253,7 +253,8 @@ func (r *region) lose(c volume.Claim) {
 func (r *region) change(slot string, change func(dir string)) {
 	r.t.Helper()
 	i, id := r.launch("operator"), r.volumes[slot]
-	host, dir := ebs.NewMachine(ebs.Config{DeviceRoot: i.root}, volumetest.Cluster, zaptest.NewLogger(r.t)), filepath.Join(i.dir, slot)
+	dir := filepath.Join(i.dir, slot)
+	host := ebs.NewMachine(ebs.Config{DeviceRoot: i.root}, volumetest.Cluster, zaptest.NewLogger(r.t))
 	err := i.client.Attach(r.t.Context(), id, i.id, "/dev/sdf")
 	if err != nil {
 		r.t.Fatal(err)

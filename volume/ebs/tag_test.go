@@ -24,8 +24,9 @@ func TestTagIsReadAsItWasWritten(t *testing.T) {
 
 // A claim with the longest possible names fits into a tag, and every AWS service allows its characters.
 func TestTagFits(t *testing.T) {
-	text := claimTag{Epoch: volume.MaxEpoch, Instance: "i-0123456789abcdef0", Node: strings.Repeat("n", 63), Nonce: rand.Text(), Phase: volume.PhaseClaiming,
-		Since: time.Unix(1<<33, 0), Address: netip.MustParseAddrPort("[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:65535")}.String()
+	text := claimTag{Epoch: volume.MaxEpoch, Instance: "i-0123456789abcdef0", Node: strings.Repeat("n", 63),
+		Nonce: rand.Text(), Phase: volume.PhaseClaiming, Since: time.Unix(1<<33, 0),
+		Address: netip.MustParseAddrPort("[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:65535")}.String()
 	if len(text) > 255 {
 		t.Errorf("got %d characters, want at most 255: %s", len(text), text)
 	}
