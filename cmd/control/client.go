@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"holdfast/cmd/config"
@@ -70,6 +71,9 @@ func (c *Client) Call(ctx context.Context, method, path string) (io.ReadCloser, 
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("%w you on %s: %w; run the command as root, or as the user that runs holdfast", ErrUnreachable,
 			c.At, errors.Unwrap(err))
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+		return nil, fmt.Errorf("%w on %s: it ended before it had answered; it may have done what was asked of it",
+			ErrUnreachable, c.At)
 	case err != nil:
 		return nil, fmt.Errorf("%w on %s: %w; %s", ErrUnreachable, c.At, errors.Unwrap(err), c.hint)
 	}

@@ -500,6 +500,23 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// A node that ends while it works on a command was there, and may have carried the command out.
+func TestEndsBeforeItAnswers(t *testing.T) {
+	socket, l := listening(t)
+	go func() {
+		if conn, err := l.Accept(); err == nil {
+			http.ReadRequest(bufio.NewReader(conn))
+			conn.Close()
+		}
+	}()
+	c := Local(socket)
+	c.wakes = 0
+	if err := c.Do(t.Context(), "POST", "/resume"); !errors.Is(err, ErrUnreachable) ||
+		!strings.Contains(err.Error(), "it may have done what was asked of it") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A user who may not use the socket is not sent to look for a node that runs.
 func TestDenied(t *testing.T) {
 	c := Local("/run/holdfast.sock")
