@@ -20,6 +20,10 @@ import (
 	"holdfast/embedded/settings"
 )
 
+// receiveWindow is how many bytes a client may send on a connection, or in a call, before gRPC has taken them. gRPC
+// itself begins with 64 KiB, and goes up to 16 MiB.
+const receiveWindow = 1 << 20
+
 // checkSpec returns an error if no member can be started by this configuration and spec.
 func checkSpec(cfg Config, s plan.Spec) error {
 	var errs []error
@@ -75,7 +79,9 @@ func etcdConfig(cfg Config, spec plan.Spec, lg *zap.Logger, opts []grpc.ServerOp
 
 	// LogLevel stays unset: etcd would use "debug" only to open pprof on the client URLs.
 	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lg)
-	ec.GRPCAdditionalServerOptions = opts
+	// gRPC would ping a client for each request that it reads, to find out how large the windows should be.
+	opts = append(opts, grpc.StaticStreamWindowSize(receiveWindow), grpc.StaticConnWindowSize(receiveWindow))
+	ec.GRPCAdditionalServerOptions = append(opts, codecOptions()...)
 	ec.ClientTLSInfo = transport.TLSInfo{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, TrustedCAFile: cfg.TrustedCAFile,
 		ClientCertAuth: cfg.ClientCertAuth}
 	ec.PeerTLSInfo = peerTLS(cfg.PeerTLS, cfg.Names)

@@ -6,6 +6,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/grpc"
 )
 
 // etcd 3.6 generates its messages with gogo/protobuf: fields, and messages in a list, are values. See wire_37.go.
@@ -42,3 +43,6 @@ func commit(s raft.Status) uint64 { return s.Commit }
 
 // replaysV2: this etcd can replay entries that 3.4 and 3.5 wrote in the format of the v2 store.
 const replaysV2 = true
+
+// codecOptions leaves the codec to etcd: gRPC's is made for other messages.
+func codecOptions() []grpc.ServerOption { return nil }
