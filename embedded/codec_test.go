@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// etcd's metrics count the bytes of requests and answers, whoever encodes them.
+// etcd's metrics count the bytes of requests and answers, with its own codec and with ours.
 func TestCountsBytesOfClients(t *testing.T) {
 	counted := func(name string) float64 {
 		t.Helper()

@@ -171,7 +171,7 @@ func (h *handover) killWhileGivingBack(turn int, prepare func()) {
 			if s.etcd != "" {
 				args = append(args, "--to-etcd", s.etcd)
 			}
-			h.t.Logf("the release of slot %s to end at %s: %+v", s.slot, step, s.node.Holdfast(args...))
+			h.t.Logf("the release of slot %s that is killed at %s says %+v", s.slot, step, s.node.Holdfast(args...))
 			if code := s.node.Exit(time.Minute); code != -1 {
 				h.t.Fatalf("slot %s ended with code %d, and not at %s: %s", s.slot, code, step, s.node.Report())
 			}

@@ -72,8 +72,8 @@ func (c *Client) Call(ctx context.Context, method, path string) (io.ReadCloser, 
 		return nil, fmt.Errorf("%w you on %s: %w; run the command as root, or as the user that runs holdfast", ErrUnreachable,
 			c.At, errors.Unwrap(err))
 	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
-		return nil, fmt.Errorf("%w on %s: it ended before it had answered; it may have done what was asked of it",
-			ErrUnreachable, c.At)
+		return nil, fmt.Errorf("%w on %s: the connection ended before an answer came; it may have done what was asked of "+
+			"it; %s", ErrUnreachable, c.At, c.hint)
 	case err != nil:
 		return nil, fmt.Errorf("%w on %s: %w; %s", ErrUnreachable, c.At, errors.Unwrap(err), c.hint)
 	}

@@ -192,7 +192,8 @@ func TestWarmInstanceClaimsNothing(t *testing.T) {
 func TestGoingInstanceGivesTheRestBack(t *testing.T) {
 	of := func(instance string) map[string]string {
 		return map[string]string{TagClaim: claimTag{Epoch: 3, Instance: instance, Node: "x", Nonce: rand.Text(),
-			Phase: volume.PhaseHeld, Since: time.Unix(1700000000, 0), Address: netip.MustParseAddrPort("10.0.0.1:7946")}.String()}
+			Phase: volume.PhaseHeld, Since: time.Unix(1700000000, 0),
+			Address: netip.MustParseAddrPort("10.0.0.1:7946")}.String()}
 	}
 	for name, c := range map[string]struct {
 		journal Journal
