@@ -10,19 +10,10 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// examinedLeader returns the status of the node that leads and has been examined, nil if there is none.
-func (s judged) examinedLeader() *NodeStatus {
-	i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return n.Checkup != nil && n.leads() && n.Stall == nil })
-	if i < 0 {
-		return nil
-	}
-	return &s.Nodes[i]
-}
-
 // judgeMembers compares the leader's member list with the cluster's slots. It offers no repair. The leader itself
 // removes what can be removed without risk, and says why it leaves the rest alone.
 func (s judged) judgeMembers(out *findings) {
-	leader := s.examinedLeader()
+	leader := s.first(func(n NodeStatus) bool { return n.Checkup != nil && n.leads() && n.Stall == nil })
 	if leader == nil || s.Record == nil {
 		return
 	}
@@ -291,11 +282,6 @@ func (h *Holdings) judge(out *findings, elsewhere string, doubted bool) {
 }
 
 func judgeEndpoints(out *findings, l *plan.Unleased) {
-	if l.Err != "" {
-		out.unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).
-			then("Run it on a node whose member serves.")
-		return
-	}
 	for _, k := range l.Keys {
 		name := strings.TrimPrefix(k.Key, l.Prefix)
 		why := "bound to no lease"
@@ -318,11 +304,7 @@ func judgeEndpoints(out *findings, l *plan.Unleased) {
 
 // judgeEvents only counts. Events are many and do no harm, and Kubernetes lets them expire.
 func judgeEvents(out *findings, l *plan.Unleased) {
-	switch {
-	case l.Err != "":
-		out.unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).
-			then("Run it on a node whose member serves.")
-	case len(l.Keys) > 0:
+	if len(l.Keys) > 0 {
 		out.add(EventsStale, "", "of the first %d of %d events %d are bound to no living lease, and will never expire",
 			l.Read, l.Total, len(l.Keys))
 	}

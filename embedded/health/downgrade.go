@@ -113,14 +113,18 @@ func runners(s ClusterStatus, members []plan.MemberInfo,
 			nodes = append(nodes, s.Nodes[i])
 		}
 	}
-	slices.SortFunc(nodes, func(a, b NodeStatus) int {
-		if a.Etcd.Leader != b.Etcd.Leader {
-			return boolCount(a.Etcd.Leader) - boolCount(b.Etcd.Leader)
-		}
-		return strings.Compare(a.Node, b.Node)
-	})
-	return nodes, missing
+	slices.SortFunc(nodes, func(a, b NodeStatus) int { return strings.Compare(a.Node, b.Node) })
+	return leaderLast(nodes, NodeStatus.runsLeader), missing
 }
+
+// leaderLast moves the leader to the end, because to stop it causes an election.
+func leaderLast[T any](all []T, leads func(T) bool) []T {
+	slices.SortStableFunc(all, func(a, b T) int { return boolCount(leads(a)) - boolCount(leads(b)) })
+	return all
+}
+
+// runsLeader reports whether the node's member leads by raft's last report.
+func (n NodeStatus) runsLeader() bool { return n.Etcd != nil && n.Etcd.Leader }
 
 func boolCount(b bool) int {
 	if b {

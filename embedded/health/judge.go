@@ -79,12 +79,18 @@ func (f *Facts) kubernetes(out *findings) {
 			return
 		}
 	}
-	if f.Endpoints != nil {
-		judgeEndpoints(out, f.Endpoints)
+	examine := func(l *plan.Unleased, judge func(*findings, *plan.Unleased)) {
+		switch {
+		case l == nil:
+		case l.Err != "":
+			out.unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).
+				then("Run it on a node whose member serves.")
+		default:
+			judge(out, l)
+		}
 	}
-	if f.Events != nil {
-		judgeEvents(out, f.Events)
-	}
+	examine(f.Endpoints, judgeEndpoints)
+	examine(f.Events, judgeEvents)
 }
 
 // elsewhere names the nodes that have backups in other stores than the asked node, or "" if there is none.
@@ -409,10 +415,9 @@ func (s judged) judgeSlots(out *findings) {
 
 // lastHeard says since when a slot's last holder has been lost, if that is known.
 func (s judged) lastHeard(slot string) string {
-	i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return !n.Live && n.Volume != nil && n.Volume.Slot == slot })
-	if i < 0 {
+	n := s.first(func(n NodeStatus) bool { return !n.Live && n.Volume != nil && n.Volume.Slot == slot })
+	if n == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (%s, which did, has not been heard of since %s)", s.Nodes[i].Node,
-		s.Nodes[i].Since.UTC().Format(timeFormat))
+	return fmt.Sprintf(" (%s, which did, has not been heard of since %s)", n.Node, n.Since.UTC().Format(timeFormat))
 }

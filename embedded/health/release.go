@@ -97,11 +97,9 @@ func AssessRelease(s ClusterStatus, in Releasing) Release {
 		r.refuse("the member is still a learner, which etcd does not start without a leader's consent: wait until " +
 			"it is a voter")
 	}
-	for _, leads := range []bool{false, true} { // the leader last
-		for _, n := range s.Nodes {
-			if n.Reached && n.Etcd != nil && n.Node != s.Asked && n.Etcd.Leader == leads {
-				r.Rest = append(r.Rest, n.Node)
-			}
+	for _, n := range leaderLast(slices.Clone(s.Nodes), NodeStatus.runsLeader) {
+		if n.Reached && n.Etcd != nil && n.Node != s.Asked {
+			r.Rest = append(r.Rest, n.Node)
 		}
 	}
 	r.Unknown = s.unheard()

@@ -269,11 +269,15 @@ func (s *ClusterStatus) Slots() []string {
 
 // Self returns the asked node, nil if it is not among the nodes.
 func (s *ClusterStatus) Self() *NodeStatus {
-	i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return n.Node == s.Asked })
-	if i < 0 {
-		return nil
+	return s.first(func(n NodeStatus) bool { return n.Node == s.Asked })
+}
+
+// first returns the first node for which is is true, nil if there is none.
+func (s *ClusterStatus) first(is func(NodeStatus) bool) *NodeStatus {
+	if i := slices.IndexFunc(s.Nodes, is); i >= 0 {
+		return &s.Nodes[i]
 	}
-	return &s.Nodes[i]
+	return nil
 }
 
 // leads reports whether the node leads, and a quorum has just confirmed that.

@@ -107,13 +107,11 @@ func takingOver(members []TakeoverMember, foreign []string) string {
 	if len(foreign) == 0 {
 		return "wait until every member has been seen running here"
 	}
-	next := slices.Clone(foreign)
-	leads := func(slot string) int { // the leader comes last, because stopping it causes an election
-		return boolCount(slices.ContainsFunc(members, func(m TakeoverMember) bool { return m.Slot == slot && m.Leader }))
+	leads := func(slot string) bool {
+		return slices.ContainsFunc(members, func(m TakeoverMember) bool { return m.Slot == slot && m.Leader })
 	}
-	slices.SortStableFunc(next, func(a, b string) int { return leads(a) - leads(b) })
 	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there",
-		next[0])
+		leaderLast(slices.Clone(foreign), leads)[0])
 }
 
 // leaderID returns the member that leads, 0 if no node knows one.
@@ -146,11 +144,9 @@ func inTurn(nodes []string) string {
 
 // restOf names the nodes that run members, in the order of release, the leader last.
 func restOf(members []TakeoverMember) (rest []string) {
-	for _, leads := range []bool{false, true} {
-		for _, m := range members {
-			if m.Ours && m.Leader == leads {
-				rest = append(rest, m.Node)
-			}
+	for _, m := range leaderLast(slices.Clone(members), func(m TakeoverMember) bool { return m.Leader }) {
+		if m.Ours {
+			rest = append(rest, m.Node)
 		}
 	}
 	return rest
