@@ -1,6 +1,9 @@
 package generations
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"time"
 
 	"holdfast/embedded/health"
@@ -93,13 +96,14 @@ func (c *clockwork) listed(l listing, ours bool) {
 	}
 }
 
-// timed calls put and records when it did so.
-func timed(name string, put func() error) (*sent, error) {
+// overwrite puts an object that arbitrates nothing, and records when it did so.
+func (r *objects) overwrite(ctx context.Context, name string, v any) (*sent, error) {
+	data, err := json.Marshal(v)
 	began := time.Now()
-	if err := put(); err != nil {
-		return nil, err
+	if err == nil {
+		err = r.Store.Put(ctx, name, bytes.NewReader(data))
 	}
-	return &sent{name, began, time.Since(began)}, nil
+	return &sent{name, began, time.Since(began)}, err
 }
 
 // ClockFinding returns a finding if this node's clock differs from the store's, otherwise nil.

@@ -59,17 +59,13 @@ func (r *objects) list(ctx context.Context) (l listing, err error) {
 		if o.Modified.After(l.newest) {
 			l.newest = o.Modified
 		}
-		if strings.HasPrefix(o.Name, r.prefix()+hereDir) {
+		switch {
+		case strings.HasPrefix(o.Name, r.prefix()+hereDir):
 			l.here = append(l.here, o)
-			continue
-		}
-		if o.Name == r.BeaconName() {
+		case o.Name == r.BeaconName():
 			l.beacon = o
-			continue
-		}
-		if strings.HasPrefix(o.Name, r.prefix()+returnedPrefix) {
+		case strings.HasPrefix(o.Name, r.prefix()+returnedPrefix):
 			l.returned = append(l.returned, o)
-			continue
 		}
 		l.beside = l.beside || o.Name == r.besideName()
 		m := objectName.FindStringSubmatch(strings.TrimPrefix(o.Name, r.prefix()))

@@ -1,7 +1,6 @@
 package generations
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -36,14 +35,9 @@ func (r *Records) Meet(ctx context.Context, who, nonce string) error {
 	if r.isPut(nonce) {
 		return nil
 	}
-	data, err := json.Marshal(presence{who, nonce})
+	s, err := r.overwrite(ctx, r.HereName(who), presence{who, nonce})
 	if err != nil {
-		return err
-	}
-	name := r.HereName(who)
-	s, err := timed(name, func() error { return r.Store.Put(ctx, name, bytes.NewReader(data)) })
-	if err != nil {
-		return fmt.Errorf("put %s into the store: %w", name, err)
+		return fmt.Errorf("put %s into the store: %w", r.HereName(who), err)
 	}
 	r.noncePut(nonce, s)
 	return nil
@@ -131,11 +125,7 @@ func (e *encounters) listed(l listing, nonces map[string]string) {
 
 // Shine writes the beacon.
 func (r *Records) Shine(ctx context.Context, b coordinator.Beacon) error {
-	data, err := json.Marshal(b)
-	if err != nil {
-		return err
-	}
-	s, err := timed(r.BeaconName(), func() error { return r.Store.Put(ctx, r.BeaconName(), bytes.NewReader(data)) })
+	s, err := r.overwrite(ctx, r.BeaconName(), b)
 	if err != nil {
 		return err
 	}
