@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -120,10 +121,7 @@ func (c *Issued) Look(ctx context.Context) (told []Client, err error) {
 			last[r.Of()] = r
 		}
 	}
-	told = make([]Client, 0, len(last))
-	for _, r := range last {
-		told = append(told, r)
-	}
+	told = slices.AppendSeq([]Client{}, maps.Values(last))
 	slices.SortFunc(told, func(a, b Client) int {
 		return cmp.Or(a.NotAfter.Compare(b.NotAfter), cmp.Compare(a.Name, b.Name))
 	})

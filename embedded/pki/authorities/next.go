@@ -155,7 +155,7 @@ func (e Edition) nextSettled(order Order, now time.Time) (rotationStep, string) 
 	expired := slices.ContainsFunc(retired, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
 	switch {
 	case order.DropOld && len(retired) > 0:
-		return stepDrop, "an operator says that no client needs " + fingerprints(retired)
+		return stepDrop, "an operator says that no client needs " + strings.Join(pki.Fingerprints(retired), ", ")
 	case order.DropOld:
 		return stepNone, "there is no old authority to drop"
 	case len(e.Clients.Trusted) >= maxTrusted-1 && order.Begin:
@@ -225,19 +225,14 @@ func (v View) waiting(e Edition, now time.Time) string {
 
 // ends returns when the first of the signing authorities expires.
 func (e Edition) ends() time.Time {
-	c, p := e.Clients.primary().NotAfter, e.Peers.primary().NotAfter
-	if c.Before(p) {
-		return c
-	}
-	return p
+	return earlier(e.Clients.primary().NotAfter, e.Peers.primary().NotAfter)
 }
+
+func earlier(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // due returns when the authorities must be replaced: at two thirds of the life of the one that expires first.
 func (e Edition) due() time.Time {
-	first := e.Peers.Keys[0].Made
-	if c := e.Clients.Keys[0].Made; c.Before(first) {
-		first = c
-	}
+	first := earlier(e.Clients.Keys[0].Made, e.Peers.Keys[0].Made)
 	return first.Add(e.ends().Sub(first) / 3 * 2)
 }
 
@@ -284,14 +279,6 @@ func (a keyed) trusting(keep func(*x509.Certificate) bool) keyed {
 		return slices.Contains(retired, c.Certificate) && !keep(c.Certificate)
 	})
 	return keyed{Trusted: trusted, Keys: a.Keys}
-}
-
-func fingerprints(all []*x509.Certificate) string {
-	var names []string
-	for _, c := range all {
-		names = append(names, pki.Fingerprint(c))
-	}
-	return strings.Join(names, ", ")
 }
 
 // Around returns what the members of the cluster trust and present, as far as this node knows. complete means that

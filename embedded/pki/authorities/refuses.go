@@ -63,7 +63,7 @@ func (a *Keeper) refusesNow(e Edition, v View, status health.ClusterStatus, now 
 func (e Edition) refusesOld(v View, status health.ClusterStatus, now time.Time, every time.Duration) []string {
 	last := now.Add(every + time.Duration(len(v.Members))*restartTime)
 	all := []string{fmt.Sprintf("servers refuse clients' certificates of %s: each member from its next restart on, "+
-		"one at a time, from now on, every one by about %s", fingerprints(e.Clients.retired()),
+		"one at a time, from now on, every one by about %s", strings.Join(pki.Fingerprints(e.Clients.retired()), ", "),
 		last.UTC().Format(time.RFC3339))}
 	if r := status.Rotation; r != nil {
 		all = append(all, whom(*r, status, now))
