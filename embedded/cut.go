@@ -118,18 +118,16 @@ func waits(method string) bool {
 func (l *life) waitingCall(ctx context.Context, req any, handler grpc.UnaryHandler) (any, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type answer struct {
-		resp any
-		err  error
-	}
-	ended := make(chan answer, 1)
+	var resp any
+	var err error
+	ended := make(chan struct{})
 	go func() {
-		resp, err := handler(ctx, req)
-		ended <- answer{resp, err}
+		defer close(ended)
+		resp, err = handler(ctx, req)
 	}()
 	select {
-	case a := <-ended:
-		return a.resp, a.err
+	case <-ended:
+		return resp, err
 	case <-l.cutStreams.C():
 		return nil, errCut
 	}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -130,10 +131,11 @@ func readLog(walDir string, from uint64) (l log, err error) {
 			continue
 		}
 		r, ok := replayable(e.Data)
-		if !ok {
+		switch {
+		case !ok:
 			l.old, l.last = l.old+1, plan.LogEnd{Term: value(e.Term), Index: value(e.Index)}
-		} else if err := requestNewer(r); err != nil {
-			l.newer = err
+		case r.ClusterVersionSet != nil: // the database may not contain that version yet
+			l.newer = cmp.Or(newer(r.ClusterVersionSet.Ver), l.newer)
 		}
 	}
 	return l, nil
@@ -194,13 +196,4 @@ func databaseNewer(tx *bolt.Tx) error {
 		}
 	}
 	return nil
-}
-
-// requestNewer returns an errNewer if a request in the log raises the cluster version above ours. The database may not
-// contain that version yet.
-func requestNewer(r *pb.InternalRaftRequest) error {
-	if r.ClusterVersionSet == nil {
-		return nil
-	}
-	return newer(r.ClusterVersionSet.Ver)
 }

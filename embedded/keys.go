@@ -35,15 +35,13 @@ type Keys struct{ *present }
 // was created, 0 if it does not exist. It asks no other member. It repeats its last answer while the database is
 // defragmented or its disk stalls.
 func (k Keys) Key(name string) (value []byte, version int64, err error) {
+	defer during(&err, "read key %s", name)
 	l, err := k.running()
 	if err != nil {
-		return nil, 0, fmt.Errorf("read key %s: %w", name, err)
+		return nil, 0, err
 	}
 	s, err := l.key(name)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read key %s: %w", name, err)
-	}
-	return s.value, s.version, nil
+	return s.value, s.version, err
 }
 
 // storedKey is a key as last read.

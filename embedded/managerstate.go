@@ -72,15 +72,13 @@ var errManagerState = errors.New("the file is not a state file of etcd-manager")
 
 // Write replaces etcd-manager's file state on a volume atomically. etcd-manager itself writes it in place, and can
 // never start again on a half-written one.
-func (s *ManagerState) Write(volume string) error {
+func (s *ManagerState) Write(volume string) (err error) {
+	defer during(&err, "write etcd-manager's state")
 	if err := s.check(); err != nil {
-		return fmt.Errorf("write etcd-manager's state: %w", err)
+		return err
 	}
 	path := filepath.Join(volume, managerStateFile)
-	if err := (durable.File{Temp: path + ".tmp", Keep: 0o600}).Write(path, s.wire().encode()); err != nil {
-		return fmt.Errorf("write etcd-manager's state: %w", err)
-	}
-	return nil
+	return durable.File{Temp: path + ".tmp", Keep: 0o600}.Write(path, s.wire().encode())
 }
 
 // check returns an error if etcd-manager could not start etcd by this state.
