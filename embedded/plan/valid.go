@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,7 +35,7 @@ func (r Record) Valid() error {
 	default:
 		return fmt.Errorf("cause: got %q: %w", r.Cause, ErrUnsupported)
 	}
-	if err := first(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID),
+	if err := cmp.Or(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID),
 		within("charter", r.Charter.Valid())); err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (r Record) followed() error {
 // Valid returns an error if the charter is incomplete or inconsistent. Only in the record of a later generation may a
 // seat have no disk.
 func (c Charter) Valid() error {
-	if err := first(named("cluster", c.Cluster), bounded("peer_url", len(c.PeerURL), 1, maxName),
+	if err := cmp.Or(named("cluster", c.Cluster), bounded("peer_url", len(c.PeerURL), 1, maxName),
 		printable("peer_url", c.PeerURL), bounded("seats", len(c.Seats), 1, maxSlots)); err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func (c Charter) complete() error {
 
 // promised returns an error if no disk can have promised the charter.
 func (c Charter) promised() error {
-	if err := first(c.Valid(), c.complete()); err != nil {
+	if err := cmp.Or(c.Valid(), c.complete()); err != nil {
 		return err
 	}
 	if c.Generation != 1 {
@@ -189,12 +190,12 @@ func (c Charter) promised() error {
 
 // Valid returns an error if the seat is incomplete or inconsistent.
 func (s Seat) Valid() error {
-	return first(slotName("slot", s.Slot), optional("disk", s.Disk), limited("epoch", s.Epoch))
+	return cmp.Or(slotName("slot", s.Slot), optional("disk", s.Disk), limited("epoch", s.Epoch))
 }
 
 // Valid returns an error if the proposal is incomplete or inconsistent.
 func (r Restore) Valid() error {
-	err := first(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID),
+	err := cmp.Or(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID),
 		bounded("attempt", r.Attempt, 1, maxAttempts),
 		revision("revision", r.Revision), revision("bump", r.Bump), text("by", r.By), text("command", r.Command),
 		optional("peer_url", r.PeerURL),
@@ -212,30 +213,30 @@ func (r Restore) Valid() error {
 	case r.Origin != "" && (r.Survivor == "" || !slices.Contains(r.Line[:len(r.Line)-1], r.Origin)):
 		return bad("origin", r.Origin, "must be absent, or an ancestor before the parent that the survivor's data is of")
 	case r.Survivor != "":
-		return first(slotName("survivor", r.Survivor), named("disk", r.Disk))
+		return cmp.Or(slotName("survivor", r.Survivor), named("disk", r.Disk))
 	}
-	return first(named("backup", r.Backup), hexadecimal("digest", r.Digest, 64))
+	return cmp.Or(named("backup", r.Backup), hexadecimal("digest", r.Digest, 64))
 }
 
 // Valid returns an error if a field is missing or malformed.
 func (s Stand) Valid() error {
-	return first(named("node", s.Node), optional("slot", s.Slot), optional("disk", s.Disk), optional("address", s.Address),
+	return cmp.Or(named("node", s.Node), optional("slot", s.Slot), optional("disk", s.Disk), optional("address", s.Address),
 		revision("revision", s.Revision))
 }
 
 // Valid returns an error if it does not say which proposal was aborted.
 func (a Abort) Valid() error {
-	return first(id("id", a.ID), text("why", a.Why), part("by", a.By))
+	return cmp.Or(id("id", a.ID), text("why", a.Why), part("by", a.By))
 }
 
 // Valid returns an error if the consent names no generation or no proposal.
 func (c Consent) Valid() error {
-	return first(id("record", c.Record), id("proposal", c.Proposal), text("by", c.By))
+	return cmp.Or(id("record", c.Record), id("proposal", c.Proposal), text("by", c.By))
 }
 
 // Valid returns an error if the set is incomplete or inconsistent.
 func (s SlotSet) Valid() error {
-	err := first(id("record", s.Record), limited("serial", s.Serial), bounded("slots", len(s.Slots), 1, maxSlots),
+	err := cmp.Or(id("record", s.Record), limited("serial", s.Serial), bounded("slots", len(s.Slots), 1, maxSlots),
 		slotSet("slots", s.Slots), listOf("from", s.From, maxSlots, optional))
 	switch {
 	case err != nil:
@@ -254,7 +255,7 @@ func (s Store) Valid() error {
 	if s.Unknown != "" {
 		return nil
 	}
-	if err := first(optional("id", s.ID), optional("nonce", s.Nonce), bounded("attempts", s.Attempts, 0, maxAttempts),
+	if err := cmp.Or(optional("id", s.ID), optional("nonce", s.Nonce), bounded("attempts", s.Attempts, 0, maxAttempts),
 		listOf("met", s.Met, maxList, optional), part("record", s.Record), each("concluded", s.Concluded, concluded),
 		each("aborted", s.Aborted, whole), part("restore", s.Restore)); err != nil {
 		return err

@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Valid returns an error if the ledger is incomplete or inconsistent: a disk that has started, but forgot in which
 // cluster, must not look blank.
@@ -11,7 +14,7 @@ func (l Ledger) Valid() error {
 		return fmt.Errorf("role: got %q: %w", l.Role, ErrUnsupported)
 	}
 	promised := func(field string, c Charter) error { return within(field, c.promised()) }
-	if err := first(bounded("promises", len(l.Promises), 0, maxList), each("promises", l.Promises, promised),
+	if err := cmp.Or(bounded("promises", len(l.Promises), 0, maxList), each("promises", l.Promises, promised),
 		optional("started", l.Started), listOf("aborted", l.Aborted, maxList, id), optionalID("taken", l.Taken),
 		part("record", l.Record), part("prepared", l.Prepared), part("set", l.Set), part("left", l.Left)); err != nil {
 		return err
@@ -32,7 +35,7 @@ func (l Ledger) Valid() error {
 
 // Valid returns an error if the proposal is missing, or the member list is invalid.
 func (l Left) Valid() error {
-	return first(id("proposal", l.Proposal), revision("revision", l.Revision), memberList("members", l.Members))
+	return cmp.Or(id("proposal", l.Proposal), revision("revision", l.Revision), memberList("members", l.Members))
 }
 
 // Valid returns an error if the entry has no ID, or has started and has no slot. A member that was added by hand and
@@ -44,7 +47,7 @@ func (m MemberInfo) Valid() error {
 	case m.Started && m.Slot == "":
 		return bad("slot", m.Slot, "must not be empty of a member that has started")
 	}
-	return first(optional("slot", m.Slot), optional("peer_url", m.PeerURL))
+	return cmp.Or(optional("slot", m.Slot), optional("peer_url", m.PeerURL))
 }
 
 func memberList(field string, all []MemberInfo) error {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -16,7 +17,7 @@ func (f Facts) Valid() error {
 	case f.Version < factsVersion:
 		return bad("version", f.Version, "must be %d or more", factsVersion)
 	}
-	return first(f.held(), f.words(), f.clustered(), f.counted())
+	return cmp.Or(f.held(), f.words(), f.clustered(), f.counted())
 }
 
 // held checks the facts about the held disk.
@@ -29,7 +30,7 @@ func (f Facts) held() error {
 		}
 		return nil
 	case PhaseWaiting:
-		return first(optional("slot", f.Slot), optional("disk", f.Disk), limited("epoch", f.Epoch))
+		return cmp.Or(optional("slot", f.Slot), optional("disk", f.Disk), limited("epoch", f.Epoch))
 	case PhaseBlank:
 	case PhaseFounder, PhaseJoiner, PhaseVacant, PhaseData:
 		record = true
@@ -42,12 +43,12 @@ func (f Facts) held() error {
 	case !record && (f.Record != nil || f.Left != nil):
 		return bad("phase", f.Phase, "must not be that of a disk with a record")
 	}
-	return first(slotName("slot", f.Slot), named("disk", f.Disk), limited("epoch", f.Epoch))
+	return cmp.Or(slotName("slot", f.Slot), named("disk", f.Disk), limited("epoch", f.Epoch))
 }
 
 // words checks texts and IDs.
 func (f Facts) words() error {
-	err := first(slotSet("slots", f.Slots), optional("peer_url", f.PeerURL), optional("store", f.Store),
+	err := cmp.Or(slotSet("slots", f.Slots), optional("peer_url", f.PeerURL), optional("store", f.Store),
 		optional("nonce", f.Nonce), optional("lock", f.Lock),
 		optional("etcd", f.Etcd), optional("agreed", f.Agreed), optional("issuer", f.Issuer), optional("control", f.Control),
 		optional("secured", f.Secured), text("unable", f.Unable),
@@ -58,7 +59,7 @@ func (f Facts) words() error {
 		return err
 	}
 	for slot, node := range f.Holders {
-		if err := first(slotName("holders", slot), named("holders."+slot, node)); err != nil {
+		if err := cmp.Or(slotName("holders", slot), named("holders."+slot, node)); err != nil {
 			return err
 		}
 	}
@@ -72,7 +73,7 @@ func (f Facts) clustered() error {
 			return err
 		}
 	}
-	if err := first(part("record", f.Record), part("set", f.Set), part("left", f.Left)); err != nil {
+	if err := cmp.Or(part("record", f.Record), part("set", f.Set), part("left", f.Left)); err != nil {
 		return err
 	}
 	if f.Left != nil && f.Record == nil {
@@ -83,7 +84,7 @@ func (f Facts) clustered() error {
 
 // counted checks member IDs.
 func (f Facts) counted() error {
-	if err := first(memberList("members", f.Members), bounded("removed", len(f.Removed), 0, maxList),
+	if err := cmp.Or(memberList("members", f.Members), bounded("removed", len(f.Removed), 0, maxList),
 		bounded("admitted", len(f.Admitted), 0, maxSlots)); err != nil {
 		return err
 	}
@@ -98,5 +99,5 @@ func (a Admission) Valid() error {
 	if a.ID == 0 {
 		return bad("id", a.ID, "must not be 0")
 	}
-	return first(slotName("slot", a.Slot), named("disk", a.Disk))
+	return cmp.Or(slotName("slot", a.Slot), named("disk", a.Disk))
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,16 +29,6 @@ func within(field string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s.%w", field, err)
-}
-
-// first returns the first error.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // whole checks a value that has its own Valid.
@@ -127,7 +118,7 @@ func text(field, s string) error { return bounded(field, len(s), 0, maxText) }
 
 // listOf checks the number of entries, and each.
 func listOf(field string, all []string, most int, check func(field, s string) error) error {
-	return first(bounded(field, len(all), 0, most), each(field, all, check))
+	return cmp.Or(bounded(field, len(all), 0, most), each(field, all, check))
 }
 
 // slotName checks the name of a slot, which is part of host names. For a member that was added by hand, it is the
