@@ -272,9 +272,9 @@ func (s *ClusterStatus) Self() *NodeStatus {
 	return s.first(func(n NodeStatus) bool { return n.Node == s.Asked })
 }
 
-// first returns the first node for which is is true, nil if there is none.
-func (s *ClusterStatus) first(is func(NodeStatus) bool) *NodeStatus {
-	if i := slices.IndexFunc(s.Nodes, is); i >= 0 {
+// first returns the first node that fits, nil if none does.
+func (s *ClusterStatus) first(fits func(NodeStatus) bool) *NodeStatus {
+	if i := slices.IndexFunc(s.Nodes, fits); i >= 0 {
 		return &s.Nodes[i]
 	}
 	return nil

@@ -220,8 +220,8 @@ func (r Restore) Valid() error {
 
 // Valid returns an error if a field is missing or malformed.
 func (s Stand) Valid() error {
-	return cmp.Or(named("node", s.Node), optional("slot", s.Slot), optional("disk", s.Disk), optional("address", s.Address),
-		revision("revision", s.Revision))
+	return cmp.Or(named("node", s.Node), optional("slot", s.Slot), optional("disk", s.Disk),
+		optional("address", s.Address), revision("revision", s.Revision))
 }
 
 // Valid returns an error if it does not say which proposal was aborted.
