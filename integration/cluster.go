@@ -162,7 +162,7 @@ func (c *Cluster) Endpoints(nodes ...*Node) []string {
 }
 
 const (
-	poll     = 50 * time.Millisecond // how often a condition is checked, unless the check takes more than a fifth of that
+	poll     = 50 * time.Millisecond // how often a condition is checked, unless the check takes more than a tenth of that
 	patience = 30 * time.Second      // the limit, on a busy machine, for what should take seconds
 	slow     = 3 * time.Second       // a longer wait is logged, even if it succeeds
 )
@@ -187,7 +187,8 @@ func (c *Cluster) Until(within time.Duration, what string, check func() error) {
 			c.t.Fatalf("not within %s: %s: %v", within, what, err)
 		}
 		last = err
-		time.Sleep(min(max(poll, 4*cost), time.Second)) // expensive checks must leave the processor to the nodes
+		// A check costs the nodes more than this process: for a status, each node that is asked asks all others.
+		time.Sleep(min(max(poll, 9*cost), time.Second))
 	}
 }
 
