@@ -29,7 +29,8 @@
 //   - To kill a process at a line of the protocol, set HOLDFAST_TEST_KILL_AT to a step of embedded/coordinator or
 //     volume/ebs (before-promise, after-attach, ...). The process kills itself at that step.
 //   - go test -short runs no stories, but checks the imports.
-//   - CI runs only a share of the kills at many steps, and leaves a few stories to make prove (package tier).
+//   - Of similar stories, such as the kills at many steps, CI runs a share that changes every day, and it leaves a few
+//     stories to make prove (package tier).
 //
 // # The stories
 //
