@@ -134,7 +134,7 @@ model: deps ## check the models of claims and of the end of a generation with sp
 # govulncheck checks a small package first: without the network, it fails only after it has loaded everything.
 lint: ## gofmt, go vet, staticcheck, and govulncheck where the network allows
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt: $$files"; exit 1; fi
-	$(GO) vet $(PACKAGES)
+	VET=$$($(GO) tool -n vet) $(GO) vet -vettool=$(CURDIR)/.ci/vet $(PACKAGES)
 ifeq ($(ETCD),3.7)
 	$(EAGER) $(GO) tool staticcheck ./...
 	@out=$$({ $(GO) tool govulncheck ./invalid && $(GO) tool govulncheck ./...; } 2>&1); code=$$?; \
