@@ -221,6 +221,7 @@ func TestRecoverOfIsland(t *testing.T) {
 // it with production. The drill's records prove nothing, so production continues to serve, reports the conflict, and
 // survives restarts.
 func TestDrillOnCopyMeetsProduction(t *testing.T) {
+	tier.Long(t, "TestForgedGeneration proves that an unproven later generation stops nobody, and TestForgetStray forgets")
 	story(t)
 	c := cluster(t, integration.Options{})
 	key := filepath.Join(c.Dir, "gossip.key")
