@@ -170,6 +170,12 @@ const (
 // Until waits until check returns nil. If that takes longer than within, it fails the test with the last error.
 func (c *Cluster) Until(within time.Duration, what string, check func() error) {
 	c.t.Helper()
+	Until(c.t, within, what, check)
+}
+
+// Until is Cluster.Until for what is no cluster of this package.
+func Until(t testing.TB, within time.Duration, what string, check func() error) {
+	t.Helper()
 	begin := time.Now()
 	last := errors.New("nothing")
 	for {
@@ -179,12 +185,12 @@ func (c *Cluster) Until(within time.Duration, what string, check func() error) {
 		took := time.Since(begin).Round(10 * time.Millisecond)
 		switch {
 		case err == nil && took > slow:
-			c.t.Logf("after %s: %s; the last obstacle was: %v", took, what, last)
+			t.Logf("after %s: %s; the last obstacle was: %v", took, what, last)
 			return
 		case err == nil:
 			return
 		case took > within:
-			c.t.Fatalf("not within %s: %s: %v", within, what, err)
+			t.Fatalf("not within %s: %s: %v", within, what, err)
 		}
 		last = err
 		// A check costs the nodes more than this process: for a status, each node that is asked asks all others.

@@ -176,11 +176,11 @@
 //	  Doctor               a stale endpoint, an expired certificate, a drained node: every node finds them, and --fix
 //	                       repairs what it can
 //	takeover_test.go
-//	  TakeoverOfPlainEtcd  machine by machine, the leader last, under writes, a watch and a lease; and back
+//	  TakeoverOfPlainEtcd  with its operator's certificates, machine by machine, the leader last, under writes, a watch
+//	                       and a lease; and back
 //	  TakeoverOfPlainEtcdFenced  both programs on one machine, in both orders
 //	  KillWhileTakingPlainEtcdOver  at each step; the other program finds its data
 //	takeover_plain_test.go
-//	  TakeoverOfPlainEtcdWithTLS  with its operator's certificates; and back
 //	  ReleaseOfTheLastLink  the last release waits while members that were given back do not reach each other
 //	takeover_manager_test.go, with the programs in HOLDFAST_TEST_ETCD_MANAGER
 //	  TakeoverOfEtcdManager, TakeoverOfEtcdManagerWithStore  hosts with kops' names, ports, flags and authorities; and
