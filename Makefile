@@ -16,7 +16,7 @@ FUZZTIME    ?= 10s
 DECISIONS   := ./embedded/plan ./embedded/plan/model ./volume/ebs/model
 # Packages that are not run under the race detector, which needs a build of its own: those without goroutines (the pure
 # decisions, what prints and parses), and the stories, whose processes are built without it.
-UNRACED     := ^holdfast/(cmd|cmd/(holdfast|config|show|certificates)|invalid|embedded/(plan|plan/model|health)|integration.*|volume/ebs/model)$$
+UNRACED     := ^holdfast/(cmd|cmd/(holdfast|config|show|certificates|proposal|backups|etcdmanager)|invalid|layout|embedded/(plan|plan/model|health|settings)|integration.*|volume/ebs/model)$$
 RACED        = $$($(GO) list $(PACKAGES) | grep -vE '$(UNRACED)')
 # The client of EC2 takes a quarter of the whole compile time, and less than half of that without optimisation. With the
 # race detector, it is instrumented all the same.
