@@ -40,9 +40,8 @@
 //	  FoundLate            a founding node is late: the others name the slot that they wait for
 //	  WipeTwo              two of three disks wiped: all wait, before and after the third is back
 //	life_test.go
-//	  FoundThree           one record, names in the member list, all slots healthy
-//	  KillLeader           writes continue; it comes back
-//	  KillAll              all killed at once, all started again
+//	  Life                 one record, names in the member list, all slots healthy; then the followers are killed one after
+//	                       the other, the leader, a majority, and all: the member list does not change
 //	  MoveAll              all start on other addresses: the member list does not change
 //	  WipeOne              comes back as a learner; the old member is gone
 //	disks_test.go
@@ -166,8 +165,6 @@
 //	storm_test.go
 //	  Storm                random kills, stops, restarts and pauses under load (-seed, -blows)
 //	scenarios_test.go, with the table in docs/scenarios.md
-//	  KillFollower         one after the other
-//	  KillMajority         the survivor waits; the member list does not change
 //	  KillAlone            the only node
 //	  CorruptOne           a damaged database: the node says so, and comes back as a learner
 //	  CorruptOneWhileTwoAreDown
