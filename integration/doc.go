@@ -166,8 +166,8 @@
 //	  Storm                random kills, stops, restarts and pauses under load (-seed, -blows)
 //	scenarios_test.go, with the table in docs/scenarios.md
 //	  KillAlone            the only node
-//	  CorruptOne           a damaged database: the node says so, and comes back as a learner
-//	  CorruptOneWhileTwoAreDown
+//	  CorruptOne           a damaged database: the node says so, and comes back as a
+//	                       learner, also while the other two are down
 //	  CorruptAlone         of the only node: no founding, the newest backup is restored
 //	doctor_test.go
 //	  Doctor               a stale endpoint, an expired certificate, a drained node: every node finds them, and --fix
