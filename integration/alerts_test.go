@@ -23,10 +23,15 @@ func TestAlertRules(t *testing.T) {
 		t.Skip("promtool is missing (.ci/deps installs it)")
 	}
 	must(t, promtool("check", "rules", files(t)...))
-	must(t, promtool("test", "rules", filepath.Join(ruleDir, "test.yml")))
-
-	text, err := os.ReadFile(filepath.Join(ruleDir, "test.yml"))
+	tests, err := filepath.Glob(filepath.Join(ruleDir, "test*.yml"))
 	must(t, err)
+	must(t, promtool("test", "rules", tests...))
+	var text strings.Builder
+	for _, file := range tests {
+		one, err := os.ReadFile(file)
+		must(t, err)
+		text.Write(one)
+	}
 	for _, file := range files(t) {
 		var all struct {
 			Groups []struct{ Rules []struct{ Alert string } }
@@ -36,7 +41,7 @@ func TestAlertRules(t *testing.T) {
 		must(t, yaml.Unmarshal(rule, &all))
 		for _, g := range all.Groups {
 			for _, r := range g.Rules {
-				if !strings.Contains(string(text), fmt.Sprintf("{labels: '{alertname=%q, job", r.Alert)) {
+				if !strings.Contains(text.String(), fmt.Sprintf("{labels: '{alertname=%q, job", r.Alert)) {
 					t.Errorf("%s: no test has %s fire", file, r.Alert)
 				}
 			}
@@ -87,7 +92,7 @@ func alerts(t *testing.T, c *integration.Cluster, want ...string) {
 	file := filepath.Join(t.TempDir(), "alerts.json") // JSON is YAML
 	c.Until(patience, "these alerts fire, and no others", func() error {
 		text, err := json.Marshal(map[string]any{
-			"rule_files": absolute,
+			"rule_files": absolute, "evaluation_interval": "5m",
 			"tests": []any{map[string]any{
 				"interval":     "1m",
 				"input_series": shown(t, c),

@@ -66,7 +66,7 @@ func strain(b *testing.B, rivals []*rival, disks map[server]string) (pulses []*p
 		for _, s := range r.servers {
 			urls = append(urls, s.ClientURL())
 		}
-		client, p := mustDial(b, urls...), newPulse()
+		client, p := mustDial(b, urls...), newPulse(beatEvery)
 		defer client.Close()
 		all.Go(func() { p.beat(ctx, client) })
 		pulses = append(pulses, p)

@@ -67,7 +67,7 @@ func loseLeader(b *testing.B, r *rival, befall func(leader server) (mend func())
 	}
 	client := mustDial(b, others...)
 	defer client.Close()
-	p := newPulse()
+	p := newPulse(beatEvery)
 	beating, rest := context.WithCancel(ctx)
 	defer rest()
 	ended := make(chan struct{})
@@ -93,6 +93,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / 1e6 }
 
 // pulse writes at a steady pace. Each write is independent, so that one that hangs delays no other.
 type pulse struct {
+	every  time.Duration // from one write to the next, whatever its result
 	mu     sync.Mutex
 	writes []write
 	acked  *sync.Cond
@@ -103,15 +104,15 @@ type write struct {
 	failed       bool
 }
 
-func newPulse() *pulse {
-	p := &pulse{}
+func newPulse(every time.Duration) *pulse {
+	p := &pulse{every: every}
 	p.acked = sync.NewCond(&p.mu)
 	return p
 }
 
 // beat writes until ctx ends, and returns when the result of every write is known.
 func (p *pulse) beat(ctx context.Context, client *clientv3.Client) {
-	pace := time.NewTicker(beatEvery)
+	pace := time.NewTicker(p.every)
 	defer pace.Stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()

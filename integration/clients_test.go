@@ -232,7 +232,7 @@ func watchPair(t *testing.T, dir, name string) *pairWatch {
 	t.Helper()
 	w := &pairWatch{dir, name, make(chan struct{}), make(chan error, 1)}
 	go func() {
-		tick := time.NewTicker(5 * time.Millisecond)
+		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {

@@ -162,7 +162,7 @@ func (c *Cluster) Endpoints(nodes ...*Node) []string {
 }
 
 const (
-	poll     = 50 * time.Millisecond // how often a condition is checked, unless the check takes more than a fifth of that
+	poll     = 50 * time.Millisecond // how often a condition is checked, unless the check takes more than a tenth of that
 	patience = 30 * time.Second      // the limit, on a busy machine, for what should take seconds
 	slow     = 3 * time.Second       // a longer wait is logged, even if it succeeds
 )
@@ -170,6 +170,12 @@ const (
 // Until waits until check returns nil. If that takes longer than within, it fails the test with the last error.
 func (c *Cluster) Until(within time.Duration, what string, check func() error) {
 	c.t.Helper()
+	Until(c.t, within, what, check)
+}
+
+// Until is Cluster.Until for what is no cluster of this package.
+func Until(t testing.TB, within time.Duration, what string, check func() error) {
+	t.Helper()
 	begin := time.Now()
 	last := errors.New("nothing")
 	for {
@@ -179,15 +185,16 @@ func (c *Cluster) Until(within time.Duration, what string, check func() error) {
 		took := time.Since(begin).Round(10 * time.Millisecond)
 		switch {
 		case err == nil && took > slow:
-			c.t.Logf("after %s: %s; the last obstacle was: %v", took, what, last)
+			t.Logf("after %s: %s; the last obstacle was: %v", took, what, last)
 			return
 		case err == nil:
 			return
 		case took > within:
-			c.t.Fatalf("not within %s: %s: %v", within, what, err)
+			t.Fatalf("not within %s: %s: %v", within, what, err)
 		}
 		last = err
-		time.Sleep(min(max(poll, 4*cost), time.Second)) // expensive checks must leave the processor to the nodes
+		// A check costs the nodes more than this process: for a status, each node that is asked asks all others.
+		time.Sleep(min(max(poll, 9*cost), time.Second))
 	}
 }
 

@@ -5,13 +5,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast/integration"
+	"holdfast/integration/tier"
 )
 
 // hash returns a digest of the names and contents of all files below dir.
@@ -72,11 +75,12 @@ func foreign(t *testing.T) string {
 // it set aside, the founding continues.
 func TestForeignData(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for name, says := range map[string]string{
+	cases := map[string]string{
 		"without identity": "holds data but no identity.json",
 		"with identity":    "holds etcd data of a cluster that nobody here knows",
 		"etcd-manager's":   "holds data but no identity.json",
-	} {
+	}
+	for _, name := range tier.Share(t, len(cases), slices.Sorted(maps.Keys(cases))) {
 		t.Run(name, func(t *testing.T) {
 			story(t)
 			data := foreign(t)
@@ -98,7 +102,7 @@ func TestForeignData(t *testing.T) {
 			}
 			before := hash(t, etcd)
 			c.Start()
-			victim.Says(says, "holdfast volume set-aside")
+			victim.Says(cases[name], "holdfast volume set-aside")
 			c.Nodes[0].Says("the disk of slot b on node n2 is not blank")
 			if got := hash(t, etcd); got != before {
 				t.Errorf("the foreign data was touched")

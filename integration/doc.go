@@ -29,7 +29,8 @@
 //   - To kill a process at a line of the protocol, set HOLDFAST_TEST_KILL_AT to a step of embedded/coordinator or
 //     volume/ebs (before-promise, after-attach, ...). The process kills itself at that step.
 //   - go test -short runs no stories, but checks the imports.
-//   - CI runs only a share of the kills at many steps, and leaves a few stories to make prove (package tier).
+//   - Of similar stories, such as the kills at many steps, CI runs a share that changes every day, and it leaves a few
+//     stories to make prove (package tier).
 //
 // # The stories
 //
@@ -39,9 +40,8 @@
 //	  FoundLate            a founding node is late: the others name the slot that they wait for
 //	  WipeTwo              two of three disks wiped: all wait, before and after the third is back
 //	life_test.go
-//	  FoundThree           one record, names in the member list, all slots healthy
-//	  KillLeader           writes continue; it comes back
-//	  KillAll              all killed at once, all started again
+//	  Life                 one record, names in the member list, all slots healthy; then the followers are killed one after
+//	                       the other, the leader, a majority, and all: the member list does not change
 //	  MoveAll              all start on other addresses: the member list does not change
 //	  WipeOne              comes back as a learner; the old member is gone
 //	disks_test.go
@@ -165,21 +165,19 @@
 //	storm_test.go
 //	  Storm                random kills, stops, restarts and pauses under load (-seed, -blows)
 //	scenarios_test.go, with the table in docs/scenarios.md
-//	  KillFollower         one after the other
-//	  KillMajority         the survivor waits; the member list does not change
 //	  KillAlone            the only node
-//	  CorruptOne           a damaged database: the node says so, and comes back as a learner
-//	  CorruptOneWhileTwoAreDown
+//	  CorruptOne           a damaged database: the node says so, and comes back as a
+//	                       learner, also while the other two are down
 //	  CorruptAlone         of the only node: no founding, the newest backup is restored
 //	doctor_test.go
 //	  Doctor               a stale endpoint, an expired certificate, a drained node: every node finds them, and --fix
 //	                       repairs what it can
 //	takeover_test.go
-//	  TakeoverOfPlainEtcd  machine by machine, the leader last, under writes, a watch and a lease; and back
+//	  TakeoverOfPlainEtcd  with its operator's certificates, machine by machine, the leader last, under writes, a watch
+//	                       and a lease; and back
 //	  TakeoverOfPlainEtcdFenced  both programs on one machine, in both orders
 //	  KillWhileTakingPlainEtcdOver  at each step; the other program finds its data
 //	takeover_plain_test.go
-//	  TakeoverOfPlainEtcdWithTLS  with its operator's certificates; and back
 //	  ReleaseOfTheLastLink  the last release waits while members that were given back do not reach each other
 //	takeover_manager_test.go, with the programs in HOLDFAST_TEST_ETCD_MANAGER
 //	  TakeoverOfEtcdManager, TakeoverOfEtcdManagerWithStore  hosts with kops' names, ports, flags and authorities; and

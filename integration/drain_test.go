@@ -28,7 +28,7 @@ func beating(t *testing.T, c *integration.Cluster) (p *pulse, rest func()) {
 	t.Helper()
 	client, err := dialOver(c.TLS, c.Endpoints()...)
 	must(t, err)
-	p = newPulse()
+	p = newPulse(longestGap / 50) // a tenth of the benchmarks' pace: writing is what such a story costs
 	ended := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { p.beat(ctx, client); close(ended) }()

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/embedded/health"
 	"holdfast/integration"
+	"holdfast/integration/tier"
 	"holdfast/volume/volumetest/ec2test"
 )
 
@@ -78,16 +79,17 @@ func (r region) attachments(t *testing.T, n int) {
 // later, even so late that the node no longer waits for the device.
 func TestEBSAttachAnswersLost(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for _, story := range []struct {
+	type lost struct {
 		name   string
 		faults [3]ec2test.Fault
-	}{
+	}
+	for _, story := range tier.Share(t, 3, []lost{
 		{"executed", [3]ec2test.Fault{{Kind: ec2test.LoseResponse}, {Kind: ec2test.LoseResponse}, {Kind: ec2test.LoseResponse}}},
 		{"not executed", [3]ec2test.Fault{{Kind: ec2test.LoseRequest}, {Kind: ec2test.LoseRequest}, {Kind: ec2test.LoseRequest}}},
 		{"executed late", [3]ec2test.Fault{
 			{Kind: ec2test.Late, Delay: 3 * time.Second}, {Kind: ec2test.Late, Delay: 8 * time.Second}, {Kind: ec2test.Late, Delay: 18 * time.Second},
 		}},
-	} {
+	}) {
 		t.Run(story.name, func(t *testing.T) {
 			r := masters(t)
 			for i, f := range story.faults {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/integration/tier"
 	"holdfast/volume/volumetest/ec2test"
 )
 
@@ -17,7 +18,7 @@ import (
 // the others without mounting them, and the other nodes of the zone take them.
 func TestEBSSeveralVolumesOnOneInstance(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for _, count := range []int{2, 3} {
+	for _, count := range tier.Share(t, 2, []int{2, 3}) {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			s := site(t)
 			in := []string{zones[0], zones[0], zones[0]}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ import (
 	"holdfast/gossip"
 	"holdfast/integration"
 	"holdfast/integration/hosts"
+	"holdfast/integration/tier"
 	"holdfast/snapshot"
 )
 
@@ -124,8 +126,9 @@ func denied(t *testing.T, n *integration.Node, args []string, texts ...string) {
 // ordered there, the serving cluster continues, and the operator is told so.
 func TestDrillOnStoreOfServingCluster(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for what, names := range map[string]string{"other names": "d", "the same names": "n"} {
-		t.Run(what, func(t *testing.T) {
+	// Either with other names, or with those of production's nodes.
+	for _, names := range tier.Share(t, 2, []string{"d", "n"}) {
+		t.Run(names, func(t *testing.T) {
 			story(t)
 			p := produce(t, founded(t, integration.Options{}))
 			d := drill(t, p.Cluster, p.Store, names, nil)
@@ -218,6 +221,7 @@ func TestRecoverOfIsland(t *testing.T) {
 // it with production. The drill's records prove nothing, so production continues to serve, reports the conflict, and
 // survives restarts.
 func TestDrillOnCopyMeetsProduction(t *testing.T) {
+	tier.Long(t, "TestForgedGeneration proves that an unproven later generation stops nobody, and TestForgetStray forgets")
 	story(t)
 	c := cluster(t, integration.Options{})
 	key := filepath.Join(c.Dir, "gossip.key")
@@ -253,10 +257,15 @@ func TestDrillOnCopyMeetsProduction(t *testing.T) {
 		}
 		return nil
 	})
-	for begin := time.Now(); time.Since(begin) < time.Minute; {
-		p.w.More(100)
+	begin := time.Now()
+	c.Until(2*time.Minute, "a minute passes", func() error { // longer than a voter waits without a leader (R16)
+		p.w.More(1)
 		p.still()
-	}
+		if time.Since(begin) < time.Minute {
+			return errors.New("not yet")
+		}
+		return nil
+	})
 	p.untouched()
 	m := c.Nodes[1]
 	m.Stop()
@@ -418,15 +427,16 @@ func TestStrayKeepsNobodyFromStarting(t *testing.T) {
 // no node, and keeps a member from starting only for a moment.
 func TestUnreadableRecordInStore(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for what, content := range map[string]string{
+	contents := map[string]string{
 		"not whole":          `{"id":"x","generation":2,"cause":"recover"}`,
 		"of a newer version": `{"id":"0123456789abcdef","generation":2,"cause":"merge","merged":["x"]}`,
-	} {
+	}
+	for _, what := range tier.Share(t, len(contents), slices.Sorted(maps.Keys(contents))) {
 		t.Run(what, func(t *testing.T) {
 			story(t)
 			p := produce(t, founded(t, integration.Options{}))
 			bad := filepath.Join(p.Store, "holdfast", "story", "record-000002.json")
-			must(t, os.WriteFile(bad, []byte(content), 0o600))
+			must(t, os.WriteFile(bad, []byte(contents[what]), 0o600))
 			shown := func() {
 				t.Helper()
 				word := map[bool]string{true: "is unsupported here", false: "is damaged"}[what == "of a newer version"]

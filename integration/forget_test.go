@@ -34,10 +34,7 @@ func listed(c *integration.Cluster, stray, want string) {
 }
 
 func TestForgetStray(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
-	t.Parallel()
+	story(t)
 	c := cluster(t, integration.Options{})
 	key := filepath.Join(c.Dir, "gossip.key")
 	must(t, os.WriteFile(key, []byte(c.Nodes[0].Holdfast("gossip", "keygen").Out), 0o600))

@@ -37,10 +37,7 @@ func met(c *integration.Cluster, nodes ...*integration.Node) {
 // The gossip uses TLS with the peers' authority alone. A node of another authority stays outside and says so, an
 // observer needs a certificate, and while the authority is replaced no node is ever lost.
 func TestGossipOverTLS(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes minutes")
-	}
-	t.Parallel()
+	story(t)
 	c := cluster(t, integration.Options{Nodes: 4})
 	authorities, foreign := filepath.Join(c.Dir, "ca"), filepath.Join(c.Dir, "foreign")
 	for _, dir := range []string{authorities, foreign} {

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"holdfast/embedded/health"
 	"holdfast/integration"
+	"holdfast/integration/tier"
 )
 
 // A stray process with the name of the leading node runs for 8 s and is killed. The leader continues to lead, the
@@ -16,7 +18,7 @@ import (
 // stray for the leader. Another node can be drained all the time, and the finding ends with the stray.
 func TestImpostor(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for name, disguise := range map[string]func(t *testing.T, impostor, innocent *integration.Node){
+	disguises := map[string]func(t *testing.T, impostor, innocent *integration.Node){
 		"a standby": func(*testing.T, *integration.Node, *integration.Node) {},
 		"of another slot": func(_ *testing.T, impostor, _ *integration.Node) {
 			impostor.Keys["cluster.slots"], impostor.Keys["volume.local.slot"] = []string{"x"}, "x"
@@ -25,7 +27,8 @@ func TestImpostor(t *testing.T) {
 			impostor.Keys["volume.local.slot"] = innocent.Keys["volume.local.slot"]
 			place(t, innocent.Volume(), filepath.Join(impostor.Root, filepath.Base(innocent.Volume())))
 		},
-	} {
+	}
+	for _, name := range tier.Share(t, len(disguises), slices.Sorted(maps.Keys(disguises))) {
 		t.Run(name, func(t *testing.T) {
 			story(t)
 			c := founded(t, integration.Options{})
@@ -44,7 +47,7 @@ func TestImpostor(t *testing.T) {
 			impostor := stray.Nodes[0]
 			impostor.Name, impostor.Address = innocent.Name, c.Address(9)
 			delete(impostor.Keys, "volume.local.slot")
-			disguise(t, impostor, innocent)
+			disguises[name](t, impostor, innocent)
 			impostor.Start()
 			began := time.Now()
 			impostor.Says("another live process calls itself "+innocent.Name, innocent.Address)

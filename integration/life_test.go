@@ -3,25 +3,66 @@ package integration_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"holdfast/integration"
 )
 
-// Three nodes found one cluster. All know the same record, and the member list has names, not addresses.
-func TestFoundThree(t *testing.T) {
+// Three nodes found one cluster. All know the same record, and the member list has names, not addresses. Then the
+// followers are killed one after the other, the leader, a majority with the leader, and all at once. As long as there is
+// a quorum, the others continue; without one, the survivor waits. All come back by themselves.
+func TestLife(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
 	w := c.Write()
 	w.More(50)
-	oneCluster(t, c)
+	before, members := oneCluster(t, c), c.Members()
 	c.Healthy()
-	for slot, m := range c.Members() {
+	for slot, m := range members {
 		if got, want := m.PeerURL, "http://"+slot+".story.holdfast.internal:2380"; got != want {
 			t.Errorf("peer URL of %s: got %s, want %s", slot, got, want)
 		}
 	}
+	but := func(node *integration.Node) []*integration.Node {
+		return slices.DeleteFunc(slices.Clone(c.Nodes), func(n *integration.Node) bool { return n == node })
+	}
+
+	for _, n := range but(c.Leader()) {
+		n.Kill()
+		w.More(50)
+		n.Start()
+		c.Serving()
+	}
+
+	leader := c.Leader()
+	w.Gap()
+	leader.Kill()
+	w.More(50)
+	t.Logf("the leader was killed; longest time without a write: %s", w.Gap().Round(time.Millisecond))
+	leader.Start()
+	c.Serving()
+
+	survivor := but(c.Leader())[0]
+	for _, n := range but(survivor) {
+		n.Kill()
+	}
+	survivor.Says("waits for a quorum")
+	for _, n := range but(survivor) {
+		n.Start()
+	}
+	c.Serving()
+	w.More(20)
+
+	c.Kill()
+	c.Start()
+	c.Serving()
+	w.More(20)
+	if got := oneCluster(t, c); got != before {
+		t.Errorf("cluster ID: got %s, want %s", got, before)
+	}
+	sameMembers(t, c, members)
 	w.Verify()
 }
 
@@ -47,40 +88,6 @@ func oneCluster(t *testing.T, c *integration.Cluster) string {
 		return id
 	}
 	return ""
-}
-
-// The leader is killed. The others continue within two elections, and the killed one comes back by itself.
-func TestKillLeader(t *testing.T) {
-	story(t)
-	c := founded(t, integration.Options{})
-	w := c.Write()
-	w.More(50)
-	w.Gap()
-	leader := c.Leader()
-	leader.Kill()
-	w.More(50)
-	t.Logf("longest time without a write: %s", w.Gap().Round(time.Millisecond))
-	leader.Start()
-	c.Serving()
-	w.More(20)
-	w.Verify()
-}
-
-// All nodes are killed at once and started again.
-func TestKillAll(t *testing.T) {
-	story(t)
-	c := founded(t, integration.Options{})
-	before := oneCluster(t, c)
-	w := c.Write()
-	w.More(50)
-	c.Kill()
-	c.Start()
-	c.Serving()
-	w.More(20)
-	if got := oneCluster(t, c); got != before {
-		t.Errorf("cluster ID: got %s, want %s", got, before)
-	}
-	w.Verify()
 }
 
 // All nodes stop, and start on other addresses with their disks. Nothing in the cluster changes.

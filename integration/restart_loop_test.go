@@ -14,21 +14,23 @@ import (
 	"time"
 
 	"holdfast/integration"
+	"holdfast/integration/tier"
 )
 
 // The loop of docs/operating.md restarts a healthy cluster, and stops at the first node that does not come back. The
 // others continue without it.
 func TestRestartLoop(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for _, one := range []struct {
+	type loop struct {
 		name  string
 		spoil func(t *testing.T, n *integration.Node) // before the loop
 		want  []string                                // the nodes that may be restarted
-	}{
+	}
+	for _, one := range tier.Share(t, 3, []loop{
 		{"all is well", func(*testing.T, *integration.Node) {}, []string{"n1", "n2", "n3"}},
 		{"a binary that does not start", func(_ *testing.T, n *integration.Node) { n.Binary = "/bin/false" }, []string{"n1", "n2"}},
 		{"a directory that holdfast refuses", func(t *testing.T, n *integration.Node) { must(t, os.Chmod(n.Data, 0o755)) }, []string{"n1"}}, // by the check before
-	} {
+	}) {
 		t.Run(one.name, func(t *testing.T) {
 			story(t)
 			c := founded(t, integration.Options{})

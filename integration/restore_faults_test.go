@@ -18,6 +18,7 @@ import (
 
 	"holdfast/embedded/plan"
 	"holdfast/integration"
+	"holdfast/integration/tier"
 	"holdfast/snapshot"
 )
 
@@ -35,11 +36,20 @@ var (
 func TestKillWhileRestoring(t *testing.T) {
 	t.Parallel() // its parts are stories
 	all := slices.Concat(preparing, entering)
-	one := integration.Options{Nodes: 1, Slots: []string{"a"}, Keys: map[string]any{"gossip.seeds": []string{}}}
-	t.Run("alone", func(t *testing.T) { killWhileRestoring(t, one, all, 1) })
-	t.Run("one-entering", func(t *testing.T) { killWhileRestoring(t, integration.Options{}, entering, 1) })
-	t.Run("all-preparing", func(t *testing.T) { killWhileRestoring(t, integration.Options{}, preparing, 3) })
-	t.Run("all-entering", func(t *testing.T) { killWhileRestoring(t, integration.Options{}, entering, 3) })
+	type kill struct {
+		name    string
+		steps   []string
+		victims int
+		o       integration.Options
+	}
+	for _, k := range tier.Share(t, 2, []kill{
+		{"alone", all, 1, integration.Options{Nodes: 1, Slots: []string{"a"}, Keys: map[string]any{"gossip.seeds": []string{}}}},
+		{"one-entering", entering, 1, integration.Options{}},
+		{"all-entering", entering, 3, integration.Options{}},
+		{"all-preparing", preparing, 3, integration.Options{}},
+	}) {
+		t.Run(k.name, func(t *testing.T) { killWhileRestoring(t, k.o, k.steps, k.victims) })
+	}
 }
 
 func killWhileRestoring(t *testing.T, o integration.Options, steps []string, victims int) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/integration"
+	"holdfast/integration/tier"
 	"holdfast/volume"
 )
 
@@ -24,10 +26,11 @@ import (
 // leaves the slot to it: a blank disk must not replace one that comes back.
 func TestStandbyHostLeavesRestartingMember(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for name, comeBack := range map[string]func(*testing.T, *integration.Cluster, *integration.Node, func() error){
+	returns := map[string]func(*testing.T, *integration.Cluster, *integration.Node, func() error){
 		"with its disk":        func(_ *testing.T, _ *integration.Cluster, n *integration.Node, _ func() error) { n.Start() },
 		"disk busy for a time": startWithBusyDisk,
-	} {
+	}
+	for _, name := range tier.Share(t, len(returns), slices.Sorted(maps.Keys(returns))) {
 		t.Run(name, func(t *testing.T) {
 			story(t)
 			c := cluster(t, integration.Options{Nodes: 4})
@@ -51,7 +54,7 @@ func TestStandbyHostLeavesRestartingMember(t *testing.T) {
 			for _, away := range []time.Duration{6 * time.Second, 0, 0} {
 				victim.Stop()
 				during(t, c, away, "every node misses "+victim.Name, still, func() error { return missed(c, victim) })
-				comeBack(t, c, victim, still)
+				returns[name](t, c, victim, still)
 				c.Healthy()
 				must(t, still())
 			}
@@ -249,8 +252,9 @@ func finds(n *integration.Node, texts ...string) error {
 // its data and its name, and both report the problem.
 func TestTwoClustersInOneGossip(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for name, slot := range map[string]string{"same slot": "a", "other slot": "b"} {
-		t.Run(name, func(t *testing.T) {
+	// The slot of the second cluster; the first one has a.
+	for _, slot := range tier.Share(t, 2, []string{"a", "b"}) {
+		t.Run(slot, func(t *testing.T) {
 			story(t)
 			mine := apart(t, "n1", "a")
 			yours := apart(t, "m1", slot)

@@ -82,7 +82,7 @@ func watchCommandLines(binary string) (end func() string) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(5 * time.Millisecond):
+			case <-time.After(25 * time.Millisecond): // a command takes longer
 			}
 		}
 	}()

@@ -246,7 +246,7 @@ func (n *Node) keysOnSite() map[string]any {
 
 // watch checks, until ctx ends, that no volume is mounted by two machines at the same time.
 func (s *Site) watch(ctx context.Context) {
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {

@@ -112,8 +112,11 @@ func (n *Node) Space() uint64 {
 	return fs.Blocks * uint64(fs.Bsize)
 }
 
-// backing returns the path of the file behind a loop device.
+// backing returns the path of the file behind a loop device, and "" for another device.
 func backing(major, minor int) string {
+	if major != 7 { // of loop devices (admin-guide/devices.txt of Linux)
+		return ""
+	}
 	data, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/loop/backing_file", major, minor))
 	if err != nil {
 		return ""

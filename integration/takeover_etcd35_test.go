@@ -50,7 +50,7 @@ func TestShortestStopFromEtcd35(t *testing.T) {
 	w.urls = c.Endpoints()
 	ours := w.dial(w.urls...)
 	defer ours.Close()
-	until(t, time.Minute, "clients write to holdfast", func() error {
+	integration.Until(t, time.Minute, "clients write to holdfast", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		_, err := ours.Put(ctx, "first", "write")

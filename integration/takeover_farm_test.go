@@ -169,7 +169,7 @@ func (f *farm) begin() {
 // answer waits until all of these members answer.
 func (f *farm) answer(within time.Duration, urls ...string) {
 	f.t.Helper()
-	until(f.t, within, "etcd-manager's cluster serves", func() error {
+	integration.Until(f.t, within, "etcd-manager's cluster serves", func() error {
 		for _, url := range urls {
 			if err := answers(f.user, url); err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/integration"
 	"holdfast/integration/tier"
 )
 
@@ -60,7 +61,8 @@ func (h *handover) older() {
 	h.t.Helper()
 	h.agreed("3.7")
 	n := h.seats[0].node
-	until(h.t, time.Minute, "the data is brought down to etcd 3.6", func() error { // a busy node may not answer at once
+	// A busy node may not answer at once.
+	integration.Until(h.t, time.Minute, "the data is brought down to etcd 3.6", func() error {
 		if out := n.Holdfast("downgrade", "--to", "3.6", "--yes", "--control.socket", n.Socket()); out.Code != 0 {
 			return fmt.Errorf("downgrade: %+v", out)
 		}
@@ -75,7 +77,7 @@ func (h *handover) fenced(i int) {
 	h.t.Helper()
 	s := h.seats[i]
 	s.node.Start()
-	until(h.t, time.Minute, "holdfast waits for the end of the other program", func() error {
+	integration.Until(h.t, time.Minute, "holdfast waits for the end of the other program", func() error {
 		if log := s.node.Log(); !s.node.Running() {
 			if !strings.Contains(log, "address already in use") {
 				h.t.Fatalf("holdfast has ended: %s", s.node.Report())

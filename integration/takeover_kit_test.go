@@ -83,7 +83,7 @@ func (h *handover) take(i int) {
 func (h *handover) taken(i int) {
 	h.t.Helper()
 	s := h.seats[i]
-	until(h.t, 2*time.Minute, "holdfast runs the member of slot "+s.slot, func() error {
+	integration.Until(h.t, 2*time.Minute, "holdfast runs the member of slot "+s.slot, func() error {
 		if !s.node.Running() {
 			h.t.Fatalf("holdfast of slot %s has ended", s.slot)
 		}
@@ -135,7 +135,7 @@ func (h *handover) letGo(i int) {
 // healthy waits until all nodes say that the cluster is healthy: holdfast runs every voter, and nothing is frozen.
 func (h *handover) healthy() {
 	h.t.Helper()
-	until(h.t, time.Minute, "all say that the cluster is healthy", func() error {
+	integration.Until(h.t, time.Minute, "all say that the cluster is healthy", func() error {
 		for _, s := range h.seats {
 			status, err := s.node.Status()
 			if err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/integration"
 )
 
 // These stories are about mistakes of someone who runs kops.
@@ -37,7 +39,7 @@ func TestEtcdManagerComesBack(t *testing.T) {
 		t.Helper()
 		f.seats[i].end()
 		f.seats[i].start()
-		until(t, 3*time.Minute, "an etcd-manager says: "+sign, func() error {
+		integration.Until(t, 3*time.Minute, "an etcd-manager says: "+sign, func() error {
 			for _, s := range f.seats {
 				if s.elder.running() && strings.Contains(s.elder.said(), sign) {
 					return nil
@@ -108,7 +110,7 @@ func TestTakeoverWithoutTheMark(t *testing.T) {
 	first.end()
 	f.ctl("restore-backup", backup) // a running etcd-manager looks for commands only when it begins to lead
 	first.node.Start()
-	until(t, time.Minute, "no takeover beside a queued command", func() error {
+	integration.Until(t, time.Minute, "no takeover beside a queued command", func() error {
 		self, err := first.node.Self()
 		if err == nil && !strings.Contains(self.Why, "is queued in the backup store") {
 			err = fmt.Errorf("it says %s: %s", self.Action, self.Why)
@@ -122,7 +124,7 @@ func TestTakeoverWithoutTheMark(t *testing.T) {
 		s.end()
 	}
 	must(t, os.Remove(mark))
-	until(t, time.Minute, "holdfast writes the mark again", func() error {
+	integration.Until(t, time.Minute, "holdfast writes the mark again", func() error {
 		_, err := os.Stat(mark)
 		return err
 	})
@@ -159,7 +161,7 @@ func TestReturnAfterRestore(t *testing.T) {
 	f.verify()
 	first := f.born.cluster
 	f.ctl("restore-backup", backup)
-	until(t, 2*time.Minute, "holdfast restores it", func() error {
+	integration.Until(t, 2*time.Minute, "holdfast restores it", func() error {
 		for _, s := range f.seats {
 			self, err := s.node.Self()
 			if err != nil || self.Record == nil || self.Record.Generation != 2 || self.Etcd == nil || !self.Etcd.Confirmed {

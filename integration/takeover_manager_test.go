@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/integration"
 )
 
 // A cluster of etcd-manager moves to holdfast, host by host and the leader last, while clients write, and back.
@@ -92,7 +94,7 @@ func TestRestoreWhileTakingOver(t *testing.T) {
 	backup := f.newest()
 	f.take(0)
 	f.ctl("restore-backup", backup)
-	until(t, time.Minute, "the restore is refused, and shown", func() error {
+	integration.Until(t, time.Minute, "the restore is refused, and shown", func() error {
 		self, err := f.seats[0].node.Self()
 		if err == nil && !strings.Contains(self.Why, "is not carried out") {
 			err = fmt.Errorf("it says %s: %s", self.Action, self.Why)
@@ -110,7 +112,7 @@ func TestRestoreWhileTakingOver(t *testing.T) {
 // newest waits for a backup that etcd-manager-ctl lists, and returns the newest.
 func (f *farm) newest() (backup string) {
 	f.t.Helper()
-	until(f.t, time.Minute, "etcd-manager-ctl lists a backup", func() error {
+	integration.Until(f.t, time.Minute, "etcd-manager-ctl lists a backup", func() error {
 		for line := range strings.Lines(f.ctl("list-backups")) {
 			if line = strings.TrimSpace(line); strings.HasPrefix(line, "20") {
 				backup = max(backup, line) // names begin with the time
@@ -147,7 +149,7 @@ func TestTakeoverAfterRestoreOfEtcdManager(t *testing.T) {
 		s.start()
 	}
 	t.Logf("etcd-manager restores %s", backup)
-	until(t, 10*time.Minute, "etcd-manager has made another cluster", func() error {
+	integration.Until(t, 10*time.Minute, "etcd-manager has made another cluster", func() error {
 		for _, url := range f.urls {
 			if err := answers(f.over, url); err != nil {
 				return err
@@ -173,7 +175,7 @@ func TestTakeoverAfterRestoreOfEtcdManager(t *testing.T) {
 		s := f.seats[i]
 		s.end()
 		s.node.Start()
-		until(t, time.Minute, "the data of the first cluster is in the way", func() error {
+		integration.Until(t, time.Minute, "the data of the first cluster is in the way", func() error {
 			self, err := s.node.Self()
 			if err == nil && !strings.Contains(self.Why, "move etcd, origin.json and founding.json away") {
 				err = fmt.Errorf("it says %s: %s", self.Action, self.Why)

@@ -71,7 +71,7 @@ func (e elders) run(version string, members []*plain, env ...string) {
 func (e elders) writes(p *plain) {
 	e.t.Helper()
 	c := dialed(e.t, p.ClientURL())
-	until(e.t, 2*time.Minute, p.name+" takes writes", func() error {
+	integration.Until(e.t, 2*time.Minute, p.name+" takes writes", func() error {
 		ctx, cancel := context.WithTimeout(e.t.Context(), time.Second)
 		defer cancel()
 		_, err := c.Put(ctx, "any", p.name)
@@ -92,7 +92,7 @@ func (e elders) stop(with syscall.Signal, members []*plain) {
 func (e elders) ask(p *plain, what string, call func(context.Context, *clientv3.Client) error) {
 	e.t.Helper()
 	c := dialed(e.t, p.ClientURL())
-	until(e.t, time.Minute, what, func() error {
+	integration.Until(e.t, time.Minute, what, func() error {
 		ctx, cancel := context.WithTimeout(e.t.Context(), 5*time.Second)
 		defer cancel()
 		return call(ctx, c)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast/embedded/health"
+	"holdfast/integration"
 )
 
 // planned are the fields of `holdfast takeover plan` that the story reads.
@@ -95,7 +96,7 @@ func TestPlanOfPlainEtcd(t *testing.T) {
 		t.Errorf("%s was made: %v", s.node.Data, err)
 	}
 	h.take(0)
-	until(t, time.Minute, "the takeover has what the plan said", func() error {
+	integration.Until(t, time.Minute, "the takeover has what the plan said", func() error {
 		var is health.Takeover
 		out := s.node.Command("takeover", "status", "-o", "json")
 		if err := json.Unmarshal([]byte(out.Out), &is); err != nil {

@@ -171,7 +171,7 @@ func TestTakeoverWithALostMachine(t *testing.T) {
 	id := member()
 	lost.cut()
 	must(t, os.RemoveAll(lost.data))
-	until(t, time.Minute, "takeover status says what to do about the lost machine", func() error {
+	integration.Until(t, time.Minute, "takeover status says what to do about the lost machine", func() error {
 		out := here.node.Holdfast("takeover", "status", "--control.socket", here.node.Socket())
 		if out.Code != 1 || !strings.Contains(out.Out, "`holdfast etcdctl member remove "+id+"`") {
 			return fmt.Errorf("it says %+v", out)
@@ -184,7 +184,7 @@ func TestTakeoverWithALostMachine(t *testing.T) {
 	if now := member(); now != id {
 		t.Fatalf("the lost member %s was replaced by %q although nobody has removed it", id, now)
 	}
-	until(t, time.Minute, "the lost member is removed", func() error {
+	integration.Until(t, time.Minute, "the lost member is removed", func() error {
 		out := here.node.Holdfast("etcdctl", "--endpoints", here.url, "member", "remove", id)
 		if out.Code != 0 && !strings.Contains(out.Err, "member not found") {
 			return fmt.Errorf("it says %+v", out)
@@ -203,11 +203,11 @@ func TestTakeoverWithALostMachine(t *testing.T) {
 	h.verify()
 }
 
-// A cluster of plain etcd moves to holdfast, machine by machine and the leader last, while clients write, and back in
-// the same way. One of its founders was replaced before, so neither the cluster's ID nor the new member's ID follow
+// A cluster of plain etcd with its operator's certificates moves to holdfast, machine by machine and the leader last,
+// while clients write, and back in the same way. One of its founders was replaced before, so neither the cluster's ID nor the new member's ID follow
 // from the names and the token.
 func TestTakeoverOfPlainEtcd(t *testing.T) {
-	h := plainHandover(t, nil)
+	h := plainHandover(t, newPlainTLS(t))
 	i := h.leaderLast()[0]
 	s := h.seats[i]
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -217,7 +217,7 @@ func TestTakeoverOfPlainEtcd(t *testing.T) {
 	name := fmt.Sprintf("infra%d", i)
 	at := slices.IndexFunc(list.Members, func(m *etcdserverpb.Member) bool { return m.Name == name })
 	// etcd requires that all members were connected for 5 s, here and below. Without a leader, it may never answer.
-	until(t, time.Minute, "the member is removed", func() error {
+	integration.Until(t, time.Minute, "the member is removed", func() error {
 		call, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		if _, err := h.client.MemberRemove(call, list.Members[at].ID); !errors.Is(err, rpctypes.ErrMemberNotFound) {
@@ -227,7 +227,7 @@ func TestTakeoverOfPlainEtcd(t *testing.T) {
 	})
 	s.cut()
 	must(t, os.RemoveAll(s.data))
-	until(t, time.Minute, "the member is added again", func() error {
+	integration.Until(t, time.Minute, "the member is added again", func() error {
 		call, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		_, err := h.client.MemberAdd(call, list.Members[at].PeerURLs)

@@ -16,11 +16,13 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"holdfast/integration"
 )
 
 const (
 	trafficWriters = 4                     // goroutines that write at the same time
-	trafficPause   = 10 * time.Millisecond // of each, from one write to the next
+	trafficPause   = 40 * time.Millisecond // of each, from one write to the next
 	trafficPrefix  = "traffic/"
 	trafficLease   = 60 // the seconds of the lease's TTL: longer than any outage here
 )
@@ -177,7 +179,7 @@ func (w *traffic) longest() time.Duration {
 func (w *traffic) more(count int) {
 	w.t.Helper()
 	want := w.count() + count
-	until(w.t, time.Minute, fmt.Sprintf("%d more writes are acknowledged", count), func() error {
+	integration.Until(w.t, time.Minute, fmt.Sprintf("%d more writes are acknowledged", count), func() error {
 		if missing := want - w.count(); missing > 0 {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -218,7 +220,7 @@ func (w *traffic) serves(url string) {
 	w.t.Helper()
 	c := w.dial(url)
 	defer c.Close()
-	until(w.t, 2*time.Minute, url+" serves", func() error {
+	integration.Until(w.t, 2*time.Minute, url+" serves", func() error {
 		ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Second)
 		defer cancel()
 		_, err := c.Get(ctx, trafficPrefix+"leased")
@@ -243,7 +245,7 @@ func (w *traffic) version(url string) (string, error) {
 // agreed waits until all members say that the cluster has this minor version.
 func (w *traffic) agreed(minor string) {
 	w.t.Helper()
-	until(w.t, time.Minute, "the cluster is at etcd "+minor, func() error {
+	integration.Until(w.t, time.Minute, "the cluster is at etcd "+minor, func() error {
 		for _, url := range w.urls {
 			if is, err := w.version(url); err != nil || is != minor+".0" {
 				return fmt.Errorf("%s says %q: %v", url, is, err)
@@ -256,7 +258,7 @@ func (w *traffic) agreed(minor string) {
 // leader returns the index of the member that leads.
 func (w *traffic) leader() (leader int) {
 	w.t.Helper()
-	until(w.t, patience, "a member leads", func() (err error) {
+	integration.Until(w.t, patience, "a member leads", func() (err error) {
 		for i, url := range w.urls {
 			ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
 			status, say := w.client.Status(ctx, url)
@@ -289,7 +291,7 @@ func (w *traffic) leaderLast() []int {
 func (w *traffic) verify() {
 	w.t.Helper()
 	w.more(20)
-	until(w.t, patience, "the watch is told of every acknowledged write", func() error {
+	integration.Until(w.t, patience, "the watch is told of every acknowledged write", func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.watched != nil {
@@ -368,21 +370,5 @@ func (w *traffic) compare(ctx context.Context) {
 	}
 	if all := slices.Compact(slices.Sorted(maps.Values(hashes))); len(all) != 1 {
 		w.t.Errorf("the members differ at revision %d: %v", revision, hashes)
-	}
-}
-
-// until waits until check returns nil, and fails the test with its last error when that takes longer.
-func until(t *testing.T, within time.Duration, what string, check func() error) {
-	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(within); ; <-tick.C {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s: %v", within, what, err)
-		}
 	}
 }

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	writers    = 2                     // goroutines that write at the same time
-	writePause = 50 * time.Millisecond // from one write to the next; most of a story's cost is writing
-	writeSoon  = 20 * time.Millisecond // the same, while a story waits for more writes
-	writeTime  = 2 * time.Second       // the limit of a write, after which its outcome is unknown
+	writers    = 2                      // goroutines that write at the same time
+	writePause = 100 * time.Millisecond // from one write to the next; much of a story's cost is writing
+	writeSoon  = 20 * time.Millisecond  // the same, while a story waits for more writes
+	writeTime  = 2 * time.Second        // the limit of a write, after which its outcome is unknown
 )
 
 // Writer writes in the background and remembers every acknowledged write. Each write is a transaction of two puts: a
