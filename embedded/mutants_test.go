@@ -108,6 +108,8 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestElected", Says: "elected: 1 leads in term 5"},
 	{Name: "an election that brings no leader", File: "campaign.go", Old: `if lead != 0 && term != p.term {`, New: `if term != p.term {`,
 		Test: "TestElected", Says: "elected: "},
+	{Name: "a client that connects after the end is served", File: "native.go", Old: `n.end.dropped() {`,
+		New: `n.end == nil {`, Test: "TestHandshakeAfterTheEnd", Says: "it is served|got "},
 	{Name: "each leader's disk hangs", File: "campaign.go", Old: `if p.Match > mine {`, New: `if p.Match >= mine {`,
 		Test: "TestHanging", Says: "hanging: 5 of 5"},
 }

@@ -81,7 +81,7 @@ func (l *life) serveNatively(ec *embed.Config) error {
 		forHTTP.Scheme = "unixs"
 		err = n.secure(ec)
 	} else {
-		n.TransportCredentials, n.speaksGRPC = plain{insecure.NewCredentials()}, (*clientConn).startsHTTP2
+		n.TransportCredentials, n.speaksGRPC = insecure.NewCredentials(), (*clientConn).startsHTTP2
 	}
 	ec.ListenClientHttpUrls = []url.URL{forHTTP}
 	return err
@@ -102,13 +102,6 @@ func (n *native) secure(ec *embed.Config) error {
 	}
 	return nil
 }
-
-// plain serves clients without TLS. etcd takes any AuthInfo for that of a TLS client.
-type plain struct {
-	credentials.TransportCredentials
-}
-
-func (plain) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) { return c, nil, nil }
 
 // register keeps a gRPC server of etcd, and stops it when the grace of a stop is over. etcd would wait 5 s for each
 // client that no longer reads, 7 s for an HTTP request that is not complete, and gRPC 10 s for one that does not begin.

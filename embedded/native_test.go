@@ -373,6 +373,20 @@ func TestNoHandshake(t *testing.T) {
 	}
 }
 
+// A client that connects when all others have been cut off is cut off as well, though its handshake may be faster than
+// the word that streams are cut.
+func TestHandshakeAfterTheEnd(t *testing.T) {
+	n := &native{speaksGRPC: (*clientConn).startsHTTP2, streams: newLatch(), files: semaphore.NewWeighted(9),
+		end: newLatch(), refused: func(*tls.Conn, error) {}, other: func(c net.Conn) { t.Error("it is served") }}
+	n.end.drop()
+	client, server := net.Pipe()
+	defer client.Close()
+	go func() { _, _ = client.Write([]byte("GET / HTTP/1.1\r\n")) }()
+	if _, _, err := n.ServerHandshake(server); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Clients leave etcd the files that it needs itself: one is refused rather than served with the last ones.
 func TestFilesOfClients(t *testing.T) {
 	for protocol, need := range map[string]int64{"h2": 1, "http/1.1": 3} {

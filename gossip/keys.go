@@ -94,7 +94,7 @@ func (r *keyring) now() (derived, error) {
 	if err == nil && !(known && slices.EqualFunc(keys, r.last.keys, bytes.Equal)) {
 		if known {
 			r.lg.Info("gossip keys changed", zap.Int("keys", len(keys)))
-			r.settleAll(reasonKey + "/")
+			r.warnOnly(reasonKey+"/", nil)
 		}
 		r.last, err = derive(keys)
 	}

@@ -247,13 +247,7 @@ func (m *Mesh) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 			poke(m.behind) // our certificate may have been renewed
-			twins := m.twins()
-			for process, text := range twins {
-				m.warn("twin/"+process, text)
-			}
-			if len(twins) == 0 {
-				m.settleAll("twin/")
-			}
+			m.warnOnly(ProblemTwin+"/", m.twins())
 		}
 	}
 }

@@ -103,11 +103,17 @@ func (n *notices) settle(key string) {
 	delete(n.known, key)
 }
 
-// settleAll ends the problems whose keys begin with prefix.
-func (n *notices) settleAll(prefix string) {
+// warnOnly warns of the problems in still, each under prefix and its own key, and ends all others under prefix.
+func (n *notices) warnOnly(prefix string, still map[string]string) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	maps.DeleteFunc(n.known, func(key string, _ *notice) bool { return strings.HasPrefix(key, prefix) })
+	maps.DeleteFunc(n.known, func(key string, _ *notice) bool {
+		key, has := strings.CutPrefix(key, prefix)
+		return has && still[key] == ""
+	})
+	n.mu.Unlock()
+	for key, text := range still {
+		n.warn(prefix+key, text)
+	}
 }
 
 // Problems returns, sorted, what is wrong in the mesh right now, in sentences for an operator. Each

@@ -67,3 +67,21 @@ func noticesAreBounded(t *testing.T) {
 		t.Errorf("after a minute: got %q, want the new one", got)
 	}
 }
+
+// Of several twins, the one that is gone disappears at once, though others are still there.
+func TestTwinsThatAreGone(t *testing.T) { synctest.Test(t, twinsThatAreGone) }
+
+func twinsThatAreGone(t *testing.T) {
+	core, logs := observer.New(zapcore.WarnLevel)
+	n := newNotices(zap.New(core), nil)
+	n.show(ProblemSeed, "a seed")
+	n.warnOnly(ProblemTwin+"/", map[string]string{"b.1": "one", "b.2": "two"})
+	time.Sleep(twinInterval)
+	n.warnOnly(ProblemTwin+"/", map[string]string{"b.2": "two"})
+	if got, want := noticed(n), []string{"a seed", "two"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := logs.Len(); got != 2 {
+		t.Errorf("log lines: got %d, want one for each", got)
+	}
+}

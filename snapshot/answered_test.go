@@ -3,6 +3,8 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -123,3 +125,31 @@ func TestScratchThatHangs(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// So does one whose disk hangs in mid-write. Nothing is said against the backup.
+func TestScratchThatHangsInAWrite(t *testing.T) {
+	for _, size := range []int64{chunkSize / 2, 2 * fanChunks * chunkSize} { // hangs in Close, and in Write
+		synctest.Test(t, func(t *testing.T) {
+			f, err := os.CreateTemp(t.TempDir(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			disk, hung := io.Pipe() // nobody reads
+			defer synctest.Wait()
+			defer disk.Close()
+			meta := Meta{Trailer: "00", Content: Content{Size: size}}
+			err = receive(t.Context(), io.LimitReader(zeros{}, size+trailerSize), &target{File: f, path: "scratch file", to: hung},
+				&meta, "verifying", Options{})
+			if err == nil || !strings.Contains(err.Error(), "write scratch file: the disk does not answer: no answer within 1m") ||
+				reasonOf(t.Context(), err) != reasonScratch || Damaged(err) {
+				t.Errorf("%d bytes: got %v", size, err)
+			}
+		})
+	}
+}
+
+// zeros is a stream of zeros.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

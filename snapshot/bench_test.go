@@ -67,6 +67,7 @@ type bench struct {
 type switched struct {
 	snapshot.Store
 	off, locked atomic.Bool
+	slow        atomic.Int64 // how long each Get takes
 	full        atomic.Bool
 	hangs       atomic.Pointer[chan struct{}] // until it is closed or the context ends
 	placed      func()                        // if it is not nil, it is called after each Put
@@ -100,6 +101,11 @@ func (s *switched) List(ctx context.Context, prefix string) ([]snapshot.Object, 
 func (s *switched) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err := s.fault(ctx); err != nil {
 		return nil, err
+	}
+	select {
+	case <-time.After(time.Duration(s.slow.Load())):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	return s.Store.Get(ctx, name)
 }

@@ -106,10 +106,11 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 	}
 
 	d, err := k.restore(ctx, name)
-	slow := (err != nil || d.Error != "") && context.Cause(ctx) == late
+	hangs := errors.Is(err, ErrNotExamined)
+	slow := (err != nil || d.Error != "") && context.Cause(ctx) == late && !hangs
 	if cause := context.Cause(ctx); slow { // a finding
 		d.Error, err = cause.Error(), nil
-	} else if cause != nil && (err != nil || d.Error != "") { // not a finding
+	} else if cause != nil && (err != nil || d.Error != "") && !(hangs && cause == late) { // not a finding
 		k.series.drill.total.WithLabelValues(resultInterrupted).Inc()
 		return Drill{}, fmt.Errorf("drill backup %s: %w", name, cause)
 	}

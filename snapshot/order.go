@@ -203,9 +203,14 @@ type Holdings struct {
 	made Meta
 }
 
+// holdTime limits hold: a store that answers each request, but slowly, would otherwise keep backups from the spool.
+const holdTime = 5 * time.Minute
+
 // hold returns the holdings of a store at the time now, with empty names if there are none. A legacy backup does not
 // count, because the schedule did not make it.
 func hold(ctx context.Context, store Store, id Identity, now time.Time) (Holdings, error) {
+	ctx, cancel := Within(ctx, holdTime)
+	defer cancel()
 	backups, err := List(ctx, store, id)
 	if err != nil {
 		return Holdings{}, err

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,11 +21,12 @@ import (
 // target is a file that a database is written to and checked in.
 type target struct {
 	*os.File
-	path   string    // for errors
-	advice string    // what to do if there is no room
-	keep   bool      // it has a name and must stay
-	to     io.Writer // the file, written in the way that suits its size
-	size   int64     // of the database, once known
+	path   string          // for errors
+	advice string          // what to do if there is no room
+	keep   bool            // it has a name and must stay
+	to     io.Writer       // the file, written in the way that suits its size
+	size   int64           // of the database, once known
+	hangs  func(err error) // is called if the disk hangs in a write
 }
 
 // newScratch makes a temporary file without a name, so that nothing is left of it when this process ends.
@@ -48,8 +50,10 @@ func newScratch(ctx context.Context, dir string) (*target, error) {
 }
 
 // newTarget makes a new file at path.
-func newTarget(path string) (*target, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func newTarget(ctx context.Context, path string) (*target, error) {
+	f, err := answeredSoon(ctx, &patience{what: "disk of", path: path}, func() (*os.File, error) {
+		return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	})
 	if err != nil {
 		return nil, fail(reasonScratch, fmt.Errorf("create database: %w", err))
 	}
@@ -82,8 +86,12 @@ func (t *target) reserve(size int64) error {
 	return nil
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer. A disk that hangs cannot be interrupted: then hangs is called beside it.
 func (t *target) Write(p []byte) (int, error) {
+	late := time.AfterFunc(answerTime, func() {
+		t.hangs(t.explain(fmt.Errorf("the disk does not answer: %w", unanswered(answerTime))))
+	})
+	defer late.Stop()
 	n, err := t.to.Write(p)
 	if err != nil {
 		return n, t.explain(err)
@@ -100,14 +108,18 @@ func (t *target) explain(err error) error {
 }
 
 // durable makes a file that must stay durable, including its name.
-func (t *target) durable() error {
+func (t *target) durable(ctx context.Context) error {
 	if !t.keep {
 		return nil
 	}
-	err := t.Sync()
-	if err == nil {
-		err = durable.SyncDir(filepath.Dir(t.path))
-	}
+	ctx, cancel := Within(ctx, unmoved)
+	defer cancel()
+	_, err := answered(ctx, &patience{what: "disk of", path: t.path}, func() (none struct{}, err error) {
+		if err = t.Sync(); err == nil {
+			err = durable.SyncDir(filepath.Dir(t.path))
+		}
+		return none, err
+	})
 	if err != nil {
 		return t.explain(err)
 	}

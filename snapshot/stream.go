@@ -23,8 +23,8 @@ const (
 // fan writes to several writers at once, to each from a goroutine of its own, so that reading, hashing, compressing and
 // writing share the cores there are. It copies what it is given into chunks that it recycles; each but the last is one
 // Write of chunkSize bytes. When one writer fails the others get nothing more, and Write and Close return its error. A
-// writer that waits for another one of its fan must not wait for one that failed: that one gets nothing more. After
-// Close, a Write blocks for good.
+// writer that waits for another one of its fan must not wait for one that failed: that one gets nothing more. A writer
+// that hangs can be left behind, with the chunk that it is at. After Close, a Write blocks for good.
 type fan struct {
 	lanes []chan *chunk
 	free  chan *chunk
@@ -32,6 +32,7 @@ type fan struct {
 	wg    sync.WaitGroup
 
 	failed atomic.Pointer[error] // of the first writer that failed
+	behind chan struct{}         // closed when a writer is left behind
 }
 
 type chunk struct {
@@ -44,7 +45,7 @@ var chunks = sync.Pool{New: func() any { return &chunk{data: make([]byte, 0, chu
 
 // newFan starts the goroutines, which end with Close and give way to all others meanwhile.
 func newFan(writers ...io.Writer) *fan {
-	f := &fan{free: make(chan *chunk, fanChunks)}
+	f := &fan{free: make(chan *chunk, fanChunks), behind: make(chan struct{})}
 	for range fanChunks {
 		f.free <- nil
 	}
@@ -71,6 +72,12 @@ func (f *fan) drain(lane <-chan *chunk, w io.Writer) {
 			f.free <- c
 		}
 	}
+}
+
+// leave leaves behind a writer that hangs. From now on Write and Close return err. It is called once.
+func (f *fan) leave(err error) {
+	f.failed.CompareAndSwap(nil, &err)
+	close(f.behind)
 }
 
 // Err is the error of the first writer that failed.
@@ -117,7 +124,12 @@ func (f *fan) room() ([]byte, error) {
 		return nil, err
 	}
 	if f.part == nil {
-		if f.part = <-f.free; f.part == nil {
+		select {
+		case f.part = <-f.free:
+		case <-f.behind:
+			return nil, f.Err()
+		}
+		if f.part == nil {
 			f.part = chunks.Get().(*chunk)
 		}
 		f.part.data = f.part.data[:0]
@@ -142,7 +154,8 @@ func (f *fan) send() {
 	f.part = nil
 }
 
-// Close waits until every writer has all that was written, or one of them has failed. A second Close does nothing.
+// Close waits until every writer has all that was written, or one of them has failed or was left behind. A second Close
+// does nothing.
 func (f *fan) Close() error {
 	if f.part != nil {
 		f.send()
@@ -151,7 +164,16 @@ func (f *fan) Close() error {
 		close(lane)
 	}
 	f.lanes = nil
-	f.wg.Wait()
+	ended := make(chan struct{})
+	go func() {
+		f.wg.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-f.behind: // its chunks may still be in use
+		return f.Err()
+	}
 	for len(f.free) > 0 {
 		if c := <-f.free; c != nil {
 			chunks.Put(c)

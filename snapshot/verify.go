@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"go.etcd.io/bbolt"
+
+	"holdfast/durable"
 )
 
 // Verification is what Verify has found out.
@@ -69,7 +71,7 @@ func prove(ctx context.Context, store Store, meta Meta, file *target, opt Option
 	if err := unpack(ctx, store, &found, file, opt); err != nil {
 		return meta, err
 	}
-	if err := file.durable(); err != nil {
+	if err := file.durable(ctx); err != nil {
 		return meta, err
 	}
 	got, err := opt.examine(ctx, file.File, found.Content.Size)
@@ -90,7 +92,8 @@ func prove(ctx context.Context, store Store, meta Meta, file *target, opt Option
 	return meta, nil
 }
 
-// ErrNotExamined is the error of an [Options].Examine that could not do its work: it says nothing of the database.
+// ErrNotExamined is the error of an [Options].Examine, or of a drill, that could not do its work: it says nothing of
+// the database.
 var ErrNotExamined = errors.New("the database was not examined")
 
 // examine does what Examine does, where opt wants it done, and closes f.
@@ -205,7 +208,9 @@ func receive(ctx context.Context, r io.Reader, file *target, meta *Meta, phase s
 	}
 
 	raw := newDigest()
-	out := newFan(file, io.MultiWriter(raw, newMeter(phase, size, opt.Progress)))
+	var out *fan
+	file.hangs = func(err error) { out.leave(err) }
+	out = newFan(file, io.MultiWriter(raw, newMeter(phase, size, opt.Progress)))
 	_, err = io.CopyN(out, limited(ctx, data, opt.Rate), size)
 	if closeErr := out.Close(); closeErr != nil { // the file's, which explains itself
 		return closeErr
@@ -292,14 +297,15 @@ func Fetch(ctx context.Context, store Store, name, path string, opt Options) (me
 	if err != nil {
 		return Meta{}, err
 	}
-	file, err := newTarget(path)
+	file, err := newTarget(ctx, path)
 	if err != nil {
 		return Meta{}, fmt.Errorf("fetch backup %s: %w", name, err)
 	}
 	defer func() {
 		file.Close()
 		if err != nil {
-			err = errors.Join(fmt.Errorf("fetch backup %s: %w", name, err), os.Remove(path))
+			left, _ := durable.Soon(answerTime, func() error { return os.Remove(path) }) // its disk may hang
+			err = errors.Join(fmt.Errorf("fetch backup %s: %w", name, err), left)
 			meta = Meta{}
 		}
 	}()

@@ -119,14 +119,14 @@ func (m *memory) list(ctx context.Context, store Store, id Identity) ([]Backup, 
 		backups = append(backups, known.backup)
 	}
 	read, err := readAll(ctx, store, id, changed, clock)
-	if err != nil {
-		return nil, err
-	}
-	for i, b := range read {
-		if e := changed[i]; b.Problem == "" && clock.Sub(e.written()) > settled {
+	for i, b := range read { // after an error as well, so that the next look has less to read
+		if e := changed[i]; b.Name != "" && b.Problem == "" && clock.Sub(e.written()) > settled {
 			now[b.Name] = remembered{e.files, b}
 		}
 	}
 	*m = now
+	if err != nil {
+		return nil, err
+	}
 	return withNewest(ctx, store, id, append(backups, read...))
 }

@@ -2,6 +2,9 @@ package snapshot_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,6 +66,34 @@ func TestStoreThatHangs(t *testing.T) {
 		synctest.Wait()
 		if s := b.Status(); s.StoreError != "" || s.Overdue || s.Failures != 0 || !s.Saving.IsZero() || s.Count != 2 {
 			t.Errorf("of one that answers again: got %+v", s)
+		}
+	})
+}
+
+// A store may take long for each sidecar. Each look reads some more of them. The leader does not wait for hours.
+func TestSlowStore(t *testing.T) {
+	_, _, meta := saved(t, smallDB(t))
+	keeper(t, func(t *testing.T, b *bench) {
+		for i := range 200 {
+			forgeAt(t, b.store, meta, time.Now().Add(time.Duration(i-300)*time.Hour))
+		}
+		old := time.Now().Add(-time.Hour)
+		must(t, filepath.WalkDir(b.dir, func(path string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, os.Chtimes(path, old, old))
+		}))
+		forgeAt(t, b.store, meta, time.Now().Add(-99*time.Hour)) // the store's clock is that of its newest object
+		b.store.slow.Store(int64(9 * time.Second))
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if s := b.Status(); s.Count != 201 || s.StoreError != "" {
+			t.Errorf("want the 201 backups there are, got %+v", s)
+		}
+		b.store.slow.Store(int64(29 * time.Second))
+		b.member.leader.Store(true)
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+		if s := b.Status(); s.Failures == 0 || !strings.HasSuffix(s.LastError, "no answer within 5m0s") {
+			t.Errorf("the leader: got %+v", s)
 		}
 	})
 }

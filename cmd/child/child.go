@@ -110,8 +110,12 @@ type replayOrder struct {
 // errNoRoom means that the disk was too small for a drill. It says nothing about the backup.
 var errNoRoom = errors.New("no room: set snapshot.scratch to a disk with room for the database and some MiB more")
 
-// childGrace limits the wait for the pipes of a child that was killed.
-const childGrace = 5 * time.Second
+const (
+	// childGrace limits the wait for the pipes of a child that was killed.
+	childGrace = 5 * time.Second
+	// childEnd is how long a child that was killed may take to end. One that waits for a disk that hangs does not end.
+	childEnd = 2 * childGrace
+)
 
 // isolatedGrace is how long an isolated child may take to end its own children.
 const isolatedGrace = 20 * time.Second
@@ -124,14 +128,27 @@ func runChild(ctx context.Context, command, dir string, order, answer any, files
 	if err != nil {
 		return err
 	}
-	// The kernel kills the child (Pdeathsig) when the thread that started it ends, so this thread must live as long.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	words := &firstWords{}
 	cmd.Dir, cmd.ExtraFiles, cmd.Stderr = dir, files, words
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = childGrace
-	err = cmd.Run()
+	ended := make(chan error, 1)
+	go func() {
+		// The kernel kills the child (Pdeathsig) when the thread that started it ends, so this thread must live as long.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		ended <- cmd.Run()
+	}()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		select {
+		case err = <-ended:
+		case <-time.After(childEnd):
+			return fmt.Errorf("%w: the child in %s was killed and does not end: its disk hangs: %w",
+				snapshot.ErrNotExamined, dir, context.Cause(ctx))
+		}
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,15 +27,16 @@ const drillPrefix = "holdfast-drill-"
 func Drill(ctx context.Context, store snapshot.Store, name string, opt snapshot.Options) (d snapshot.Drill, err error) {
 	d = snapshot.Drill{Name: name, Time: time.Now().UTC()}
 	defer func() { d.Took = time.Since(d.Time) }()
-	dir, err := newDrillDir(opt.Scratch)
+	var dir drillDir
+	err = soon(cmp.Or(opt.Scratch, os.TempDir()), func() (err error) {
+		dir, err = newDrillDir(opt.Scratch)
+		return err
+	})
 	if err != nil {
 		return d, err
 	}
-	defer func() { err = errors.Join(err, dir.remove()) }()
+	defer func() { err = errors.Join(err, soon(dir.path, dir.remove)) }()
 	path := embedded.DatabasePath(dir.data())
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return d, fmt.Errorf("make scratch directory: %w", err)
-	}
 	meta, err := snapshot.Fetch(ctx, store, name, path, opt)
 	switch {
 	case snapshot.Damaged(err):
@@ -45,16 +47,28 @@ func Drill(ctx context.Context, store snapshot.Store, name string, opt snapshot.
 	}
 	d.Unrecorded = !meta.Recorded()
 	if err := rehearse(ctx, dir.data(), meta.Content, &d); err != nil {
-		// Neither says anything about the backup.
+		// None of these says anything about the backup.
+		if errors.Is(err, errNoRoom) || errors.Is(err, snapshot.ErrNotExamined) {
+			return d, err
+		}
 		if ctx.Err() != nil {
 			return d, context.Cause(ctx)
-		}
-		if errors.Is(err, errNoRoom) {
-			return d, err
 		}
 		d.Error = err.Error()
 	}
 	return d, nil
+}
+
+// diskTime is how long the disk of a drill may take to make or remove its directory.
+const diskTime = time.Minute
+
+// soon does something on the disk of a drill, which may hang. What is late is left behind.
+func soon(dir string, do func() error) error {
+	err, ok := durable.Soon(diskTime, do)
+	if !ok {
+		return fmt.Errorf("%w: the disk of %s does not answer within %s", snapshot.ErrNotExamined, dir, diskTime)
+	}
+	return err
 }
 
 // rehearse restores and starts the database in a data directory, in a child, and compares its answer with want.
@@ -114,11 +128,14 @@ func newDrillDir(scratch string) (drillDir, error) {
 	if err != nil {
 		return drillDir{}, fmt.Errorf("make scratch directory: %w", err)
 	}
-	lock, err := lockDrill(path)
-	if err != nil {
+	d := drillDir{path: path}
+	if d.lock, err = lockDrill(path); err != nil {
 		return drillDir{}, errors.Join(err, os.Remove(path))
 	}
-	return drillDir{path, lock}, nil
+	if err := os.MkdirAll(filepath.Dir(embedded.DatabasePath(d.data())), 0o700); err != nil {
+		return drillDir{}, errors.Join(fmt.Errorf("make scratch directory: %w", err), d.remove())
+	}
+	return d, nil
 }
 
 func (d drillDir) data() string { return filepath.Join(d.path, "etcd") }

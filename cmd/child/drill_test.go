@@ -17,6 +17,7 @@ import (
 	"holdfast/embedded"
 	"holdfast/snapshot"
 	"holdfast/snapshot/snapshottest"
+	"holdfast/volume/device/devicetest"
 )
 
 // TestMain lets the test be the child of the drills it makes.
@@ -138,6 +139,53 @@ func TestDrillChildKilled(t *testing.T) {
 	if err := runChild(ctx, drillCommand, dir, order, &embedded.Trial{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want DeadlineExceeded", err)
 	}
+}
+
+// A child on a disk that hangs cannot be killed. The drill ends without it, and says nothing against the backup.
+func TestDrillDiskHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	from, content := drillData(t)
+	dir := filepath.Join(devicetest.New(t, devicetest.Small).Mount(t), "etcd")
+	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	thaw := devicetest.Freeze(t, filepath.Dir(dir))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		var d snapshot.Drill
+		ended <- rehearse(ctx, dir, content, &d)
+	}()
+	for !waitsForDisk(dir) {
+		select {
+		case err := <-ended:
+			t.Fatalf("it does not wait for the disk: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	late := errors.New("late")
+	cancel(late)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, snapshot.ErrNotExamined) || !errors.Is(err, late) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(10 * childEnd):
+		t.Error("it waits for a child that does not end")
+	}
+	thaw()
+}
+
+// waitsForDisk reports whether a process that works in a directory is in uninterruptible sleep.
+func waitsForDisk(dir string) bool {
+	all, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*/stat")
+	return slices.ContainsFunc(all, func(stat string) bool {
+		at, _ := os.Readlink(filepath.Join(filepath.Dir(stat), "cwd"))
+		text, _ := os.ReadFile(stat)
+		return at == dir && strings.Contains(string(text), ") D ")
+	})
 }
 
 // What killed drills have left is removed; a drill under way, and what is not a drill's, is not.

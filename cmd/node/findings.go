@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast/cmd/config"
+	"holdfast/embedded"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -22,7 +23,7 @@ func (n *node) found() []health.Finding {
 	all := slices.Concat(GossipFindings(n.mesh.Problems()), now.Findings(),
 		each(health.CertificateFails, n.certificates.Problems()),
 		each(health.VolumeTrouble, n.volumes.Problems()), generations.ClockFinding(n.records.Clock()),
-		each(health.AuthFails, n.auth.Problems()))
+		each(health.AuthFails, n.auth.Problems()), each(health.FilesUsedUp, embedded.Crowded()))
 	if n.editions != nil {
 		all = append(all, n.editions.Findings()...)
 	}

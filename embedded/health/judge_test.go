@@ -444,6 +444,10 @@ func TestSituations(t *testing.T) {
 			b := f.node(0).Backup
 			b.Overdue, b.Saving = true, new(now.Add(-10*time.Minute))
 		}, BackupOverdue, Degrading, "and n1 has been saving one for 10m", Degraded},
+		{"a drill that hangs", func(f *Facts) {
+			b := f.node(0).Backup
+			b.Overdue, b.Drill = true, &DrillStatus{Running: "b1"}
+		}, BackupOverdue, Degrading, "and n1 still drills b1", Degraded},
 		{"unplanned", func(f *Facts) { f.node(0).Backup.Due = nil }, BackupUnwanted, Warning, "no backup is planned", Healthy},
 		{"nobody makes them", func(f *Facts) { f.node(0).Backup.Leading = false }, BackupUnknown, Warning, "no node reports that it does", Healthy},
 		{"a drill failed", func(f *Facts) { f.node(0).Backup.Drill = &DrillStatus{Name: "b1", Error: "the hash differs"} }, DrillFails, Degrading, "backup b1 could not be restored by a drill: the hash differs", Degraded},

@@ -175,7 +175,12 @@ func (n *NodeStatus) backups(out *findings, now time.Time) {
 	case b.Overdue && b.Saving != nil:
 		out.add(BackupOverdue, "", "the newest verified backup is older than the schedule allows, and %s has been saving "+
 			"one for %s", n.Node, Age(now, *b.Saving)).
-			then("If that takes too long, the store hangs: check snapshot.store, and the log of %s.", n.Node)
+			then("If that takes too long, the store or a disk hangs: check snapshot.store, snapshot.spool, snapshot.scratch, "+
+				"and the log of %s.", n.Node)
+	case b.Overdue && b.Drill != nil && b.Drill.Running != "":
+		out.add(BackupOverdue, "", "the newest verified backup is older than the schedule allows, and %s still drills %s",
+			n.Node, b.Drill.Running).
+			then("If that takes too long, the disk of snapshot.scratch hangs: see the log of %s.", n.Node)
 	case b.Overdue:
 		out.add(BackupOverdue, "", "the newest verified backup is older than the schedule allows")
 	case b.Due == nil:

@@ -38,8 +38,11 @@ var (
 		"Bring its disk back, or `holdfast gossip forget NODE` if it is gone for good.")
 	ActionFails = local("action-fails", areaNodes, Degrading,
 		"Fix what the text names; `holdfast history` shows since when it fails.")
-	Bug          = local("bug", areaNodes, Degrading, "Report it with the text and the log. The member keeps serving.")
-	LoopStuck    = local("loop-stuck", areaNodes, Critical, "Restart the process; report it with the log.")
+	Bug         = local("bug", areaNodes, Degrading, "Report it with the text and the log. The member keeps serving.")
+	LoopStuck   = local("loop-stuck", areaNodes, Critical, "Restart the process; report it with the log.")
+	FilesUsedUp = local("files-used-up", areaNodes, Degrading,
+		"Find out which clients have so many connections (`ss -tnp`), or raise the limit (LimitNOFILE= of the unit, "+
+			"`ulimit -n`) and restart the node.")
 	NamesUnknown = local("names-unresolved", areaNodes, Degrading, "Remove what the text names.")
 	NamesStale   = local("names-stale", areaNodes, Degrading,
 		"Remove the line, or etcd-manager's whole block: it writes it again when it starts (docs/migrate.md).")
@@ -47,7 +50,8 @@ var (
 	SlotDown = wide("slot-down", areaSlots, Degrading,
 		"Start its node, or give the slot to another machine: a blank disk there is filled by the others.")
 	SlotUnseen = wide("slot-unseen", areaSlots, Warning,
-		"Open the gossip port (TCP) between the nodes; give each node its own node.name.")
+		"Mend what findings about certificates or gossip name, if there are any. If not: open the gossip port (TCP) between "+
+			"the nodes; give each node its own node.name.")
 	SlotForeign = wide("slot-foreign", areaSlots, Warning,
 		"Take the machine of that member over next, or give the others back (docs/migrate.md).")
 	SlotReleased = local("slot-released", areaSlots, Warning,

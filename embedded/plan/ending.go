@@ -250,8 +250,7 @@ func (o succession) awaitOutcome() Action {
 	case next != nil:
 		return o.moveOn(next)
 	case s.Unknown == "" && o.otherStore() != "":
-		return wait("slot %s has left %s and does not start, because node %s uses another backup store: set snapshot.store "+
-			"to the same place everywhere", o.Claim.Slot, mine.Token(), o.otherStore())
+		return wait("slot %s has left %s and does not start, because %s", o.Claim.Slot, mine.Token(), o.otherStore())
 	case aborted != nil && s.Unknown == "":
 		return Action{Kind: Stay, Aborted: l.Proposal,
 			Why: fmt.Sprintf("the proposal for which slot %s left %s was aborted (%s): it stays", o.Claim.Slot, mine.Token(),
@@ -374,8 +373,8 @@ func (obs Observation) Conflicts() []string {
 		all = append(all, fmt.Sprintf("node %s %s: %s", p.Node, what, hint))
 	}
 	for _, p := range o.otherStores() {
-		if p.Facts.Store == o.Store.ID && slices.Contains(o.Store.Late, p.Node) {
-			continue // a process that has just started, until the store is read again
+		if o.late(p) {
+			continue
 		}
 		all = append(all,
 			fmt.Sprintf("node %s uses another backup store, or a copy: what the store says about generations is ignored; "+

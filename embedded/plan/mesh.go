@@ -117,12 +117,21 @@ func (o mesh) otherGeneration(f *Facts) bool {
 	return mine != nil && f.Record != nil && f.Record.ID != mine.ID && (o.Disk.WAL || f.Record.Lineage() != mine.Lineage())
 }
 
-// otherStore returns one of otherStores, "" if there are none.
-func (o mesh) otherStore() string {
-	if all := o.otherStores(); len(all) > 0 {
-		return all[0].Node
+// otherStore says why what our store says does not count for all, "" if it does.
+func (o mesh) otherStore() (why string) {
+	for _, p := range o.otherStores() {
+		if !o.late(p) {
+			return fmt.Sprintf("node %s uses another backup store: set snapshot.store to the same place everywhere", p.Node)
+		}
+		why = fmt.Sprintf("it is not known yet whether node %s uses the same backup store: wait a moment", p.Node)
 	}
-	return ""
+	return why
+}
+
+// late reports whether a node's nonce may be in our store by now: the node has just started, and our store was not read
+// again since.
+func (o mesh) late(p Peer) bool {
+	return p.Facts.Store == o.Store.ID && slices.Contains(o.Store.Late, p.Node)
 }
 
 // otherStores returns the live nodes of our cluster that use another backup store, so that the contents of ours do not

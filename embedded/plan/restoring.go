@@ -21,7 +21,7 @@ func (o proposals) beside(a Action) Action {
 		return d
 	}
 	if n := o.otherStore(); p == nil && n != "" && o.Store.Unknown == "" && o.Store.Restore != nil {
-		return a.but(say("a %s is proposed, and waits because node %s uses another backup store", o.Store.Restore.Title(), n))
+		return a.but(say("a %s is proposed, and waits because %s", o.Store.Restore.Title(), n))
 	}
 	switch {
 	case p == nil:

@@ -58,8 +58,7 @@ func (o surveying) survey() Survey {
 			Command("status").String() + " says what each node waits for"
 	}
 	if n := o.otherStore(); n != "" {
-		s.Obstacle = fmt.Sprintf("node %s uses another backup store, so not all nodes would see the recovery: stop the "+
-			"others and name their slots in --lost, or configure one store for all", n)
+		s.Obstacle = n + "; or stop the nodes with another store, and name their slots in --lost"
 	}
 	for _, slot := range s.slots(o.slots(known)) {
 		v := o.survivor(known, slot, s.lists)
