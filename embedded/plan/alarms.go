@@ -6,9 +6,9 @@ const (
 	// verdictBeats after the last heartbeat, raft's own timers have elected a leader in any case: two election timeouts.
 	verdictBeats = 17
 	// Up to mostAlarms, each false alarm in a row multiplies the calm time by alarmFactor.
-	alarmFactor = 4
-	mostAlarms  = 4
-	longestCalm = calmBeats * alarmFactor * alarmFactor * alarmFactor * alarmFactor
+	alarmFactor = 16
+	mostAlarms  = 2
+	longestCalm = calmBeats * alarmFactor * alarmFactor
 )
 
 // Alarms counts false alarms: leaders that were replaced because they were silent, and were back before raft's own

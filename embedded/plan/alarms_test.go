@@ -60,7 +60,7 @@ func TestAlarmsOfAnHour(t *testing.T) {
 			t.Errorf("alarms: after %s: deposed %t, want %t; %+v", calm, got, want, w.voters)
 		}
 	}
-	const calm, longer = 84 * time.Second / 10, 4 * 84 * time.Second / 10
+	const calm, longer = 84 * time.Second / 10, 16 * 84 * time.Second / 10
 	deposes(calm, true, true)
 	deposes(calm, true, false)
 	deposes(longer-calm, false, true)
@@ -71,8 +71,8 @@ func TestAlarmsOfAnHour(t *testing.T) {
 			count++
 		}
 	}
-	if count != 4 {
-		t.Errorf("alarms: an hour of pauses deposed %d leaders, want 4", count)
+	if count != 2 {
+		t.Errorf("alarms: an hour of pauses deposed %d leaders, want 2", count)
 	}
 	deposes(2*time.Hour, true, true)
 	deposes(longer, true, true)

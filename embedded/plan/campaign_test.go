@@ -108,11 +108,11 @@ func TestBallot(t *testing.T) {
 		{"paused, soon after an election", func(c *Candidacy) { paused(c); c.Elected = 8399 * time.Millisecond }, ""},
 		{"paused, long after an election", func(c *Candidacy) { paused(c); c.Elected = 8400 * time.Millisecond }, LeaderGone},
 		{"paused, soon after an election that another saw", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Elected = time.Second }, ""},
-		{"paused, soon after a false alarm", func(c *Candidacy) { paused(c); c.Alarms, c.Elected = 1, 33599*time.Millisecond }, ""},
-		{"paused, long after a false alarm", func(c *Candidacy) { paused(c); c.Alarms, c.Elected = 1, 33600*time.Millisecond }, LeaderGone},
+		{"paused, soon after a false alarm", func(c *Candidacy) { paused(c); c.Alarms, c.Elected = 1, 134399*time.Millisecond }, ""},
+		{"paused, long after a false alarm", func(c *Candidacy) { paused(c); c.Alarms, c.Elected = 1, 134400*time.Millisecond }, LeaderGone},
 		{"paused, soon after a false alarm that another saw", func(c *Candidacy) {
 			paused(c)
-			c.Rivals[0].Said.Alarms, c.Rivals[0].Said.Elected = 1, 33599*time.Millisecond
+			c.Rivals[0].Said.Alarms, c.Rivals[0].Said.Elected = 1, 134399*time.Millisecond
 		}, ""},
 		{"paused, after many false alarms", func(c *Candidacy) { paused(c); c.Alarms, c.Elected = 5, 2150400*time.Millisecond }, LeaderGone},
 		{"paused, on a senseless count", func(c *Candidacy) { paused(c); c.Alarms, c.Elected = -1, 8399*time.Millisecond }, ""},

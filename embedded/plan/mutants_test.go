@@ -50,7 +50,7 @@ var (
 	bySeen       = test{"TestReturning|TestAdoptedSeen|TestAdoptedAlike|TestForbidden", `adopt_test[^\n]*`}
 	byHolders    = test{"TestHoldersNameFounders", `holders: [^\n]*`}
 	byBallot     = test{"TestBallot", `ballot: [^\n]*`}
-	byAlarms     = test{"TestAlarms", `alarms: [^\n]*`}
+	byAlarms     = test{"TestAlarms|TestAlarmsOfAnHour", `alarms: [^\n]*`}
 	byValid      = test{"Test(Record|Ledger|Facts|Adopted)Valid", `want an error with[^\n]*`}
 	bySecures    = test{"TestSecureSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
 	bySchemes    = test{"TestJoinBetweenSchemes|TestSecuredEnds", `secure_test.go:\d+: [^\n]*`}
