@@ -84,7 +84,10 @@ func deprive(b *testing.B, rivals []*rival, befall func(leader server) (mend fun
 		d := newDuel(b, "gap-ms", "gap-before-ms", "failed")
 		d.fight(rounds(15), rivals, func(r *rival) []float64 {
 			time.Sleep(calm)
-			return loseLeader(b, r, befall, 0)[:3]
+			return loseLeader(b, r, func(leader server) func() {
+				begin, mend := time.Now(), befall(leader)
+				return func() { time.Sleep(time.Until(begin.Add(lasting))); mend() }
+			}, 0)[:3]
 		})
 		d.report()
 	}

@@ -15,6 +15,10 @@ import (
 // its end.
 const calm = 11 * time.Second
 
+// lasting is how long a leader is away. One that is back within some two election timeouts was only pausing, and the
+// next is not deposed as early.
+const lasting = 4 * time.Second
+
 // A leader is lost without any signal: its machine vanishes, and nothing resets its connections; or its process is
 // suspended, and the kernel accepts connections for it. The others elect early, once, and give the reason. Requests to
 // the old leader meanwhile are not lost, and it follows later.
@@ -29,6 +33,7 @@ func TestLeaderLost(t *testing.T) {
 		w := c.Write(others...)
 		w.More(50)
 		w.Gap()
+		begin := time.Now()
 		befall(old)
 		c.Until(patience, how+": the others have campaigned, and one leads", func() error {
 			if campaigns(t, others) == before {
@@ -54,6 +59,9 @@ func TestLeaderLost(t *testing.T) {
 			return contains(past(t, n), "campaign", "done", string(plan.LeaderGone))
 		}) {
 			t.Errorf("%s: no history names the reason %s", how, plan.LeaderGone)
+		}
+		for time.Since(begin) < lasting {
+			w.More(20)
 		}
 		mend(old)
 		c.Healthy()

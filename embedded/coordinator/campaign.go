@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,6 +27,8 @@ const (
 	restEvery = 500 * time.Millisecond
 	// standingWait is how long another voter, or the leader, may take to answer.
 	standingWait = 100 * time.Millisecond
+	// verdictWait is how long a deposed leader may take to answer. Nothing waits for it, and it may have just come back.
+	verdictWait = time.Second
 	// againAfter is the pause before a silent leader is asked again: a question to a dead machine occupies one of the
 	// mesh's few senders.
 	againAfter = time.Second
@@ -44,6 +47,7 @@ type campaigner struct {
 	bugs     *bugs
 	status   *status
 	observer *observer
+	alarms   atomic.Int64 // the count that other voters are told
 }
 
 // suspicion is what the campaigner remembers between looks, during one run of etcd.
@@ -57,6 +61,7 @@ type suspicion struct {
 	campaigned uint64    // the term of this member's last campaign
 	at         time.Time // when it was
 	fruitless  int       // campaigns in a row that brought no leader
+	alarms     plan.Alarms
 }
 
 // schedule says when to look.
@@ -114,7 +119,7 @@ func (c *campaigner) run(ctx context.Context) {
 			pause = now
 			ticker.Reset(pause)
 		}
-		if v.due(g) && !looking {
+		if due := v.due(g); !looking && (due || s.alarms.Due(time.Now()) != 0) {
 			looking, v.seen = true, g
 			go func() { c.look(ctx, &s); looked <- struct{}{} }()
 		}
@@ -126,8 +131,10 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 	now := c.candidacy()
 	if !now.Running {
 		*s = suspicion{}
+		c.alarms.Store(0)
 		return
 	}
+	c.judge(ctx, &now, s)
 	if now.Lead != 0 {
 		if now.Lead != s.suspect || now.Term > s.campaigned {
 			s.fruitless = 0
@@ -142,6 +149,7 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 		return
 	}
 	c.inquire(ctx, &now, s)
+	c.alarms.Store(int64(s.alarms.Count))
 	if fresh := c.world.Etcd.Standing(); fresh.Term == now.Term && fresh.Lead == now.Lead {
 		now.Silence = fresh.Silence
 	} else {
@@ -159,6 +167,17 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 	c.campaign(ctx, now, reason)
 }
 
+// judge asks a leader that was replaced because it was silent, and finds out whether that was a false alarm.
+func (c *campaigner) judge(ctx context.Context, now *plan.Candidacy, s *suspicion) {
+	s.alarms.Watch(now.Standing, time.Now())
+	if id := s.alarms.Due(time.Now()); id != 0 {
+		live, _ := c.nodes()
+		s.alarms.Judge(c.ask(ctx, live[id], id, verdictWait), time.Now())
+	}
+	now.Alarms = s.alarms.Count
+	c.alarms.Store(int64(now.Alarms))
+}
+
 // candidacy is what is known here without asking anyone. What the disk has left or entered is in the ledger already.
 func (c *campaigner) candidacy() plan.Candidacy {
 	o, held := c.status.last().Observation, c.holding.now()
@@ -168,6 +187,7 @@ func (c *campaigner) candidacy() plan.Candidacy {
 	now := plan.Candidacy{Ending: true} // unless the plan can tell
 	c.bugs.guard(theCampaign, func() { now = o.Candidate() })
 	now.Standing = c.world.Etcd.Standing()
+	now.Alarms = int(c.alarms.Load())
 	now.Able = c.cfg.EarlyCampaign && !now.Departing && !now.Ending && held.usable()
 	return now
 }
@@ -176,16 +196,7 @@ func (c *campaigner) candidacy() plan.Candidacy {
 // leader's peer port, and asks the other voters and the leader itself. It takes as long as the slowest answer, which is
 // bounded.
 func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy, s *suspicion) {
-	nodes, lost := map[uint64]string{}, map[uint64]bool{}
-	for _, p := range c.status.last().Observation.Peers {
-		switch f := p.Facts; {
-		case f == nil || f.Member == 0:
-		case p.Live:
-			nodes[f.Member] = p.Node
-		default:
-			lost[f.Member] = true
-		}
-	}
+	nodes, lost := c.nodes()
 	for _, id := range now.Voters {
 		if _, live := nodes[id]; id != now.ID && id != now.Suspect {
 			now.Rivals = append(now.Rivals, plan.Rival{ID: id, Live: live})
@@ -201,13 +212,33 @@ func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy, s *suspic
 	}
 	for i := range now.Rivals {
 		if r := &now.Rivals[i]; r.Live {
-			asking.Go(func() { r.Said = c.ask(ctx, nodes[r.ID], r.ID) })
+			asking.Go(func() { r.Said = c.ask(ctx, nodes[r.ID], r.ID, standingWait) })
 		}
 	}
 	if now.Late() {
 		c.askSuspect(ctx, now, s, nodes[now.Suspect], lost[now.Suspect])
 	}
 	asking.Wait()
+	for _, r := range now.Rivals {
+		if r.Said != nil {
+			s.alarms.Hear(r.Said.Alarms, time.Now())
+		}
+	}
+}
+
+// nodes returns the live node of each member, and the members whose node the mesh has lost.
+func (c *campaigner) nodes() (live map[uint64]string, lost map[uint64]bool) {
+	live, lost = map[uint64]string{}, map[uint64]bool{}
+	for _, p := range c.status.last().Observation.Peers {
+		switch f := p.Facts; {
+		case f == nil || f.Member == 0:
+		case p.Live:
+			live[f.Member] = p.Node
+		default:
+			lost[f.Member] = true
+		}
+	}
+	return live, lost
 }
 
 // askSuspect asks a leader whose heartbeats are late for its standing. A leader that the mesh has lost was asked
@@ -216,7 +247,7 @@ func (c *campaigner) askSuspect(ctx context.Context, now *plan.Candidacy, s *sus
 	switch {
 	case node != "" && (!now.Unanswered() || time.Since(s.asked) >= againAfter):
 		s.asked = time.Now()
-		now.Answer = c.ask(ctx, node, now.Suspect)
+		now.Answer = c.ask(ctx, node, now.Suspect, standingWait)
 		// A quick error is no silence, and a much later one is a delay in this process.
 		if took := time.Since(s.asked); took >= standingWait && took < 3*standingWait/2 {
 			s.mute++
@@ -230,9 +261,12 @@ func (c *campaigner) askSuspect(ctx context.Context, now *plan.Candidacy, s *sus
 	now.Mute = s.mute
 }
 
-// ask returns the standing of the voter on a node, nil if it does not answer in time.
-func (c *campaigner) ask(ctx context.Context, node string, id uint64) *plan.Standing {
-	ctx, cancel := context.WithTimeout(ctx, standingWait)
+// ask returns the standing of the voter on a node, nil if there is no such node or it does not answer in time.
+func (c *campaigner) ask(ctx context.Context, node string, id uint64, wait time.Duration) *plan.Standing {
+	if node == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	data, err := c.world.Mesh.Ask(ctx, node, []byte(askForStanding))
 	said := new(plan.Standing)

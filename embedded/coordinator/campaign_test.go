@@ -21,7 +21,7 @@ func TestInquireOfTheLeader(t *testing.T) {
 			return plan.Peer{Node: node, Live: live, Facts: &plan.Facts{Member: id}}
 		}
 		sees := func(peers ...plan.Peer) { c.status.looked(plan.Observation{Peers: peers}) }
-		voter, err := json.Marshal(plan.Standing{ID: 3})
+		voter, err := json.Marshal(plan.Standing{ID: 3, Alarms: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,6 +48,9 @@ func TestInquireOfTheLeader(t *testing.T) {
 		if now := inquire(1, 2); !now.Refused { // its port is dialed meanwhile
 			t.Errorf("no stream, and it refuses: got %+v", now)
 		}
+		if s.alarms.Count != 3 {
+			t.Errorf("another voter counts 3 false alarms, this one counts %d", s.alarms.Count)
+		}
 		near = []uint64{2, 3}
 		w.asking = nil
 		inquire(1, 2) // it could not be asked
@@ -70,6 +73,53 @@ func TestInquireOfTheLeader(t *testing.T) {
 		inquire(1, 1) // the mesh has lost it
 		sees(peer("n3", true, 3))
 		inquire(1, 1) // another program runs it
+	})
+}
+
+// A leader that was replaced while it was silent is asked, once, whether it is back. A member that is started again has
+// forgotten its false alarms.
+func TestFalseAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a").campaigner
+		peer := func(node string, id uint64) plan.Peer {
+			return plan.Peer{Node: node, Live: true, Facts: &plan.Facts{Member: id}}
+		}
+		c.status.looked(plan.Observation{Peers: []plan.Peer{peer("n2", 2), peer("n3", 3)}})
+		back, err := json.Marshal(plan.Standing{ID: 2, End: plan.LogEnd{Term: 6}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.says = map[string][]byte{"n2": back}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.run(ctx) })
+		shows := func(s plan.Standing, wait time.Duration, want int) {
+			t.Helper()
+			w.mu.Lock()
+			w.standing, w.asked = s, nil
+			w.mu.Unlock()
+			time.Sleep(wait)
+			synctest.Wait()
+			if got := c.candidacy().Alarms; got != want {
+				t.Errorf("in term %d: counts %d false alarms, want %d", s.Term, got, want)
+			}
+		}
+		follows := plan.Standing{Running: true, Voter: true, ID: 1, Term: 5, Lead: 2, Voters: []uint64{1, 2, 3}, Near: []uint64{2, 3},
+			Beat: 100 * time.Millisecond}
+		silent, next := follows, follows
+		silent.Near, silent.Silence = []uint64{3}, 600*time.Millisecond
+		next.Term, next.Lead = 6, 3
+		shows(follows, time.Second, 0)
+		shows(silent, 100*time.Millisecond, 0)
+		shows(next, 900*time.Millisecond, 0)
+		shows(next, 10*time.Second, 1)
+		if len(w.asked) != 1 {
+			t.Errorf("asked %q, want one question", w.asked)
+		}
+		shows(plan.Standing{}, time.Second, 0)
+		cancel()
+		running.Wait()
 	})
 }
 

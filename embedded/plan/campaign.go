@@ -39,7 +39,7 @@ const (
 	lateBeats   = 2
 	stuckBeats  = 3
 	// For calmBeats after an election, some ten election timeouts, no leader is deposed for what may be a pause. If all
-	// disks are slow, each needless election makes the next leader pause.
+	// disks are slow, each needless election makes the next leader pause. False alarms make this time longer.
 	calmBeats = 84
 	// muteTries is the number of questions in a row that a node must leave unanswered to count as gone.
 	muteTries = 3
@@ -76,6 +76,8 @@ type Standing struct {
 	Beat    time.Duration `json:"beat,omitempty"`
 	// Elected is how long ago one leader replaced another, 0 if that has not happened since the member started.
 	Elected time.Duration `json:"elected,omitempty"`
+	// Alarms is the number of false alarms in a row ([Alarms]) that it knows of.
+	Alarms int `json:"alarms,omitempty"`
 	// Settled: all committed entries are applied. Raft refuses to campaign before a committed member change is applied.
 	Settled bool `json:"-"`
 }
@@ -273,7 +275,7 @@ func (c Candidacy) majority() bool {
 // unsettling reports whether a campaign against a leader that may only be pausing would follow an election too soon.
 // The election counts if this member or another voter has seen it.
 func (c Candidacy) unsettling(reason Reason) bool {
-	lately := func(s *Standing) bool { return s != nil && s.Elected > 0 && s.Elected < calmBeats*c.Beat }
+	lately := func(s *Standing) bool { return s != nil && s.Elected > 0 && s.Elected < s.calm()*c.Beat }
 	return (reason == LeaderGone || reason == LeaderStalled) &&
 		(lately(&c.Standing) || slices.ContainsFunc(c.Rivals, func(r Rival) bool { return lately(r.Said) }))
 }
