@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -56,7 +55,7 @@ func newAuthPlanCommand() *cobra.Command {
 		Short: "Show what holdfast would change in etcd to match auth.file",
 		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			r, err := askAuth(c, client, http.MethodGet)
+			r, err := askAuth(c, client, "GET /auth")
 			if err != nil {
 				return err
 			}
@@ -83,7 +82,7 @@ func newAuthApplyCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if dryRun || !yes {
-				r, err := askAuth(c, client, http.MethodGet)
+				r, err := askAuth(c, client, "GET /auth")
 				if err == nil && r.Obstacle != "" {
 					err = fmt.Errorf("change users and roles: %s", r.Obstacle)
 				}
@@ -107,7 +106,7 @@ func newAuthApplyCommand() *cobra.Command {
 					return err
 				}
 			}
-			r, err := askAuth(c, client, http.MethodPost)
+			r, err := askAuth(c, client, "POST /auth")
 			if err != nil {
 				return err
 			}
@@ -122,8 +121,8 @@ func newAuthApplyCommand() *cobra.Command {
 }
 
 // askAuth asks the node on this machine for the steps (GET), or to make them (POST).
-func askAuth(c *cobra.Command, client *control.Client, method string) (r auth.Report, err error) {
-	if err := client.Get(c.Context(), method, "/auth", &r); err != nil {
+func askAuth(c *cobra.Command, client *control.Client, route string) (r auth.Report, err error) {
+	if err := client.Get(c.Context(), route, &r); err != nil {
 		return r, fmt.Errorf("users and roles: %w", err)
 	}
 	return r, nil

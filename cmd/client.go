@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -58,7 +57,7 @@ func configured(run func(c *cobra.Command, l *config.Loaded, args []string) erro
 // selfOf returns the status of the node itself.
 func selfOf(ctx context.Context, c *control.Client) (health.NodeStatus, error) {
 	var s health.ClusterStatus
-	if err := c.Get(ctx, http.MethodGet, "/status", &s); err != nil {
+	if err := c.Get(ctx, "GET /status", &s); err != nil {
 		return health.NodeStatus{}, err
 	}
 	if self := s.Self(); self != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -79,7 +77,7 @@ func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Cl
 
 // askDoctor gets the node's report. If no node answers, it judges the files and the store itself.
 func askDoctor(ctx context.Context, cfg config.Config, client *control.Client) (r health.Report, err error) {
-	err = client.Get(ctx, http.MethodGet, "/doctor", &r)
+	err = client.Get(ctx, "GET /doctor", &r)
 	if errors.Is(err, control.ErrUnreachable) {
 		return node.FactsAlone(ctx, cfg, err).Report(cfg.Cluster.Slots), nil
 	}
@@ -118,7 +116,7 @@ func (f doctorFlags) repair(c *cobra.Command, client *control.Client, r health.R
 				continue
 			}
 		}
-		if err := client.Do(c.Context(), http.MethodPost, "/doctor?fix="+url.QueryEscape(found.Fix.ID)); err != nil {
+		if err := client.Do(c.Context(), "POST /doctor", control.Args{"fix": found.Fix.ID}); err != nil {
 			return fixed, fmt.Errorf("%s: %w", found.Fix.ID, err)
 		}
 		say("done: %s", found.Fix.ID)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -62,9 +60,9 @@ func newDowngradeCommand() *cobra.Command {
 
 func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 	ctx, out := c.Context(), c.OutOrStdout()
-	path := "/downgrade?to=" + url.QueryEscape(f.to)
+	to := control.Args{"to": f.to}
 	var d health.Downgrade
-	if err := client.Get(ctx, http.MethodGet, path, &d); err != nil {
+	if err := client.Get(ctx, "GET /downgrade", &d, to); err != nil {
 		return err
 	}
 	if d.Phase == health.DowngradeRefused {
@@ -80,12 +78,12 @@ func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 		if err := confirmUnless(f.yes, c, "Downgrade?"); err != nil {
 			return err
 		}
-		if err := client.Do(ctx, http.MethodPost, path); err != nil {
+		if err := client.Do(ctx, "POST /downgrade", to); err != nil {
 			return err
 		}
 		fmt.Fprintln(out, "there is a backup, and etcd was told")
 	}
-	d, err := f.await(ctx, client, path, out)
+	d, err := f.await(ctx, client, to, out)
 	if err != nil {
 		return err
 	}
@@ -93,13 +91,13 @@ func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 }
 
 // await waits until every member has the older version.
-func (f downgradeFlags) await(ctx context.Context, client *control.Client, path string,
+func (f downgradeFlags) await(ctx context.Context, client *control.Client, to control.Args,
 	out io.Writer) (d health.Downgrade, err error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	var said []string
 	for {
-		err := client.Get(ctx, http.MethodGet, path, &d)
+		err := client.Get(ctx, "GET /downgrade", &d, to)
 		switch {
 		case err == nil && d.Phase == health.DowngradeRefused:
 			return d, fmt.Errorf("the downgrade to etcd %s was given up meanwhile: %s", d.To, strings.Join(d.Why, "; "))
@@ -138,7 +136,7 @@ func (f downgradeFlags) giveUp(c *cobra.Command, client *control.Client) error {
 	if err := confirmUnless(f.yes, c, "Give up the downgrade to etcd "+e.Downgrade+"?"); err != nil {
 		return err
 	}
-	if err := client.Do(ctx, http.MethodDelete, "/downgrade"); err != nil {
+	if err := client.Do(ctx, "DELETE /downgrade"); err != nil {
 		return err
 	}
 	return say(c, "the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a "+

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,7 @@ func drain(ctx context.Context, client *control.Client, how coordinator.DrainOpt
 	var r coordinator.DrainReport
 	err := whileRefused(ctx, wait, progress, func() (string, error) {
 		r = coordinator.DrainReport{}
-		err := client.Get(ctx, http.MethodPost, fmt.Sprintf("/drain?force=%t&dry=%t", how.Force, how.Dry), &r)
+		err := client.Get(ctx, "POST /drain", &r, control.Args{"force": how.Force, "dry": how.Dry})
 		if r.Drained {
 			return "", err
 		}
@@ -103,7 +102,7 @@ func newUndrainCommand() *cobra.Command {
 		Short: "Start this machine's member again after a drain",
 		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			if err := client.Do(c.Context(), http.MethodPost, fmt.Sprintf("/undrain?dry=%t", dryRun)); err != nil {
+			if err := client.Do(c.Context(), "POST /undrain", control.Args{"dry": dryRun}); err != nil {
 				return err
 			}
 			if dryRun {

@@ -2,8 +2,6 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +27,8 @@ func newFoundCommand() *cobra.Command {
 					return err
 				}
 			}
-			if err := client.Do(c.Context(), http.MethodPost,
-				fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun)); err != nil {
+			args := control.Args{"abandon": abandon, "new": anew, "dry": dryRun}
+			if err := client.Do(c.Context(), "POST /found", args); err != nil {
 				return err
 			}
 			if dryRun {

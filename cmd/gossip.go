@@ -3,8 +3,6 @@ package cmd
 import (
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -41,8 +39,8 @@ func newGossipForgetCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: asking(func(c *cobra.Command, client *control.Client, args []string) error {
 			var r gossip.Forgetting
-			q := url.Values{"node": {args[0]}, "dry": {fmt.Sprint(dryRun)}}
-			if err := client.Get(c.Context(), http.MethodPost, "/gossip/forget?"+q.Encode(), &r); err != nil {
+			lost := control.Args{"node": args[0], "dry": dryRun}
+			if err := client.Get(c.Context(), "POST /gossip/forget", &r, lost); err != nil {
 				return fmt.Errorf("forget %s: %w", args[0], err)
 			}
 			err := format.write(c, r, forgottenText(r))

@@ -2,8 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,8 +23,8 @@ func newPauseCommand() *cobra.Command {
 			if err := snapshot.CheckReason(reason); err != nil {
 				return fmt.Errorf("--reason: %w", err)
 			}
-			q := url.Values{"why": {reason}, "by": {operator()}, "dry": {fmt.Sprint(dryRun)}}
-			if err := client.Do(c.Context(), http.MethodPost, "/pause?"+q.Encode()); err != nil {
+			args := control.Args{"why": reason, "by": operator(), "dry": dryRun}
+			if err := client.Do(c.Context(), "POST /pause", args); err != nil {
 				return fmt.Errorf("pause the cluster: %w", err)
 			}
 			if dryRun {
@@ -50,7 +48,7 @@ func newResumeCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var p plan.Pause
-			if err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/resume?dry=%t", dryRun), &p); err != nil {
+			if err := client.Get(c.Context(), "POST /resume", &p, control.Args{"dry": dryRun}); err != nil {
 				return fmt.Errorf("resume: %w", err)
 			}
 			was := fmt.Sprintf("the pause by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(time.RFC3339),

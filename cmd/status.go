@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +23,7 @@ func newStatusCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			var s health.ClusterStatus
-			if err := client.Get(c.Context(), http.MethodGet, "/status", &s); err != nil {
+			if err := client.Get(c.Context(), "GET /status", &s); err != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
 				if !errors.Is(err, control.ErrUnreachable) {
 					return exitCode(1)

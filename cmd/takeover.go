@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,7 +65,7 @@ func newTakeoverStatusCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var t health.Takeover
-			if err := client.Get(c.Context(), http.MethodGet, "/takeover", &t); err != nil {
+			if err := client.Get(c.Context(), "GET /takeover", &t); err != nil {
 				if errors.Is(err, control.ErrUnreachable) {
 					fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
 					return exitCode(3)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -60,12 +58,11 @@ func newTakeoverReleaseCommand() *cobra.Command {
 
 // release asks the node to release its member, and asks again for as long as f.wait while the member cannot go down.
 func (f releaseFlags) release(ctx context.Context, client *control.Client, progress io.Writer) (health.Release, error) {
-	path := "/takeover/release?" + url.Values{"to": {f.to}, "by": {operator()}, "force": {fmt.Sprint(f.force)},
-		"dry": {fmt.Sprint(f.dryRun)}}.Encode()
+	args := control.Args{"to": f.to, "by": operator(), "force": f.force, "dry": f.dryRun}
 	var r health.Release
 	err := whileRefused(ctx, f.wait, progress, func() (string, error) {
 		r = health.Release{}
-		err := client.Get(ctx, http.MethodPost, path, &r)
+		err := client.Get(ctx, "POST /takeover/release", &r, args)
 		if r.Released || len(r.Why) > 0 || f.dryRun {
 			return "", err
 		}

@@ -3,8 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -26,8 +24,7 @@ func newTLSRotateCommand() *cobra.Command {
 			"the old authorities can be dropped only after the new ones sign and every node has renewed its certificates"),
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			rotate := func(dry bool) (a node.Rotated, err error) {
-				q := url.Values{"now": {fmt.Sprint(now)}, "drop-old": {fmt.Sprint(dropOld)}, "dry": {fmt.Sprint(dry)}}
-				err = client.Get(c.Context(), http.MethodPost, "/tls/rotate?"+q.Encode(), &a)
+				err = client.Get(c.Context(), "POST /tls/rotate", &a, control.Args{"now": now, "drop-old": dropOld, "dry": dry})
 				return a, err
 			}
 			would, err := rotate(true)

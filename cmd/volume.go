@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -78,7 +77,7 @@ func newVolumeReleaseCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 			var released node.Released
-			err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/release?dry=%t", dryRun), &released)
+			err := client.Get(c.Context(), "POST /release", &released, control.Args{"dry": dryRun})
 			switch {
 			case err == nil && dryRun:
 				return sayDry(c, "would hand the leadership over, stop etcd and release %s (slot %s)", released.Volume,
@@ -130,7 +129,7 @@ func newVolumeSetAsideCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var found node.Aside
-			if err := client.Get(c.Context(), http.MethodPost, "/volume/set-aside?dry=true", &found); err != nil {
+			if err := client.Get(c.Context(), "POST /volume/set-aside", &found, control.Args{"dry": true}); err != nil {
 				return err
 			}
 			fmt.Fprint(c.OutOrStdout(), show.Contents(found.Slot, found.Path, found.Contents))
@@ -140,7 +139,7 @@ func newVolumeSetAsideCommand() *cobra.Command {
 			if err := confirmUnless(yes, c, "Set everything on it aside, and begin with a blank disk?"); err != nil {
 				return err
 			}
-			if err := client.Do(c.Context(), http.MethodPost, "/volume/set-aside"); err != nil {
+			if err := client.Do(c.Context(), "POST /volume/set-aside"); err != nil {
 				return err
 			}
 			return say(c, "set aside: what was on the volume lies in %s/aside; `holdfast status` shows what the node does "+

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"time"
 
@@ -146,7 +145,7 @@ func told(ctx context.Context, c config.Control) (pki.Authority, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	var fresh node.Fresh
-	if err := client.Get(ctx, http.MethodGet, "/tls/client", &fresh); err != nil {
+	if err := client.Get(ctx, "GET /tls/client", &fresh); err != nil {
 		return pki.Authority{}, err
 	}
 	return pki.ParseAuthority([]byte(fresh.Authorities), nil)
