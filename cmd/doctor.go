@@ -23,18 +23,16 @@ type doctorFlags struct {
 
 func newDoctorCommand() *cobra.Command {
 	var f doctorFlags
-	c := &cobra.Command{
+	c := having(&cobra.Command{
 		Use:   "doctor",
 		Short: "Show what is wrong with the cluster, what it means, and what to do",
 		Args:  cobra.NoArgs,
-		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
-			if f.yes && !f.fix {
-				return usage(errors.New("--yes: says yes to the questions of --fix, which is missing"))
-			}
-			return f.run(c, cfg, client)
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
+		if f.yes && !f.fix {
+			return usage(errors.New("--yes: says yes to the questions of --fix, which is missing"))
+		}
+		return f.run(c, cfg, client)
+	})
 	c.Flags().BoolVar(&f.fix, "fix", false, "repair what can be repaired, after asking for each repair")
 	c.Flags().BoolVar(&f.yes, "yes", false, "with --fix: do not ask")
 	f.format.add(c.Flags())

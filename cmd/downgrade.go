@@ -31,24 +31,22 @@ type downgradeFlags struct {
 
 func newDowngradeCommand() *cobra.Command {
 	var f downgradeFlags
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "downgrade {--to MINOR | --cancel}",
 		Short: "Prepare the cluster for a holdfast that embeds an older etcd",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			if f.cancel == (f.to != "") {
-				return usage(errors.New("say either --to MINOR, as 3.6, or --cancel"))
-			}
-			if err := atLeast("timeout", time.Second, f.timeout); err != nil {
-				return err
-			}
-			if f.cancel {
-				return f.giveUp(c, client)
-			}
-			return f.run(c, client)
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		if f.cancel == (f.to != "") {
+			return usage(errors.New("say either --to MINOR, as 3.6, or --cancel"))
+		}
+		if err := atLeast("timeout", time.Second, f.timeout); err != nil {
+			return err
+		}
+		if f.cancel {
+			return f.giveUp(c, client)
+		}
+		return f.run(c, client)
+	})
 	fs := c.Flags()
 	fs.StringVar(&f.to, "to", "", "the `minor` of etcd to go down to, such as 3.6")
 	fs.BoolVar(&f.cancel, "cancel", false, "cancel the downgrade that is under way")

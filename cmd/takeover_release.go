@@ -24,26 +24,24 @@ type releaseFlags struct {
 func newTakeoverReleaseCommand() *cobra.Command {
 	var f releaseFlags
 	var format output
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "release [--to-etcd VERSION]",
 		Short: "Give this machine's member back to etcd-manager or to plain etcd, with its data in place",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			if err := atLeast("wait", 0, f.wait); err != nil {
-				return err
-			}
-			r, err := f.release(c.Context(), client, c.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			refusal := f.refusal(r)
-			if err := format.write(c, r, show.Release(r, f.dryRun && refusal == nil)); err != nil {
-				return err
-			}
-			return refusal
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		if err := atLeast("wait", 0, f.wait); err != nil {
+			return err
+		}
+		r, err := f.release(c.Context(), client, c.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		refusal := f.refusal(r)
+		if err := format.write(c, r, show.Release(r, f.dryRun && refusal == nil)); err != nil {
+			return err
+		}
+		return refusal
+	})
 	fs := c.Flags()
 	fs.StringVar(&f.to, "to-etcd", "",
 		"`version` of the etcd that is to run here, as 3.6.12, for which etcd-manager must have the binary (default that "+
