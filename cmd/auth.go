@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -51,25 +50,23 @@ func newAuthCheckCommand() *cobra.Command {
 
 func newAuthPlanCommand() *cobra.Command {
 	var format output
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "plan",
 		Short: "Show what holdfast would change in etcd to match auth.file",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			r, err := askAuth(c, client, http.MethodGet)
-			if err != nil {
-				return err
-			}
-			if err := format.write(c, r, show.Auth(r, "has to be done")); err != nil {
-				return err
-			}
-			if len(r.Steps)+len(r.Problems) > 0 {
-				return authDiffers
-			}
-			return nil
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		r, err := askAuth(c, client, "GET /auth")
+		if err != nil {
+			return err
+		}
+		if err := format.write(c, r, show.Auth(r, "has to be done")); err != nil {
+			return err
+		}
+		if len(r.Steps)+len(r.Problems) > 0 {
+			return authDiffers
+		}
+		return nil
+	})
 	format.add(c.Flags())
 	return c
 }
@@ -77,44 +74,42 @@ func newAuthPlanCommand() *cobra.Command {
 func newAuthApplyCommand() *cobra.Command {
 	var dryRun, yes bool
 	var format output
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "apply",
 		Short: "Change etcd's users and roles to match auth.file, now",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			if dryRun || !yes {
-				r, err := askAuth(c, client, http.MethodGet)
-				if err == nil && r.Obstacle != "" {
-					err = fmt.Errorf("change users and roles: %s", r.Obstacle)
-				}
-				if err != nil {
-					return err
-				}
-				if !format.json() || dryRun {
-					if err := format.write(c, r, show.Auth(r, "would be done")); err != nil {
-						return err
-					}
-				}
-				switch {
-				case dryRun && format.json():
-					return nil
-				case dryRun:
-					return say(c, "nothing was changed (--dry-run)\n")
-				case len(r.Steps) == 0:
-					return nil
-				}
-				if err := confirm(c.Context(), c, "Change etcd's users and roles?"); err != nil {
-					return err
-				}
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		if dryRun || !yes {
+			r, err := askAuth(c, client, "GET /auth")
+			if err == nil && r.Obstacle != "" {
+				err = fmt.Errorf("change users and roles: %s", r.Obstacle)
 			}
-			r, err := askAuth(c, client, http.MethodPost)
 			if err != nil {
 				return err
 			}
-			return format.write(c, r, show.Auth(r, "done"))
-		}),
-	}
-	readsConfig(c)
+			if !format.json() || dryRun {
+				if err := format.write(c, r, show.Auth(r, "would be done")); err != nil {
+					return err
+				}
+			}
+			switch {
+			case dryRun && format.json():
+				return nil
+			case dryRun:
+				return say(c, "nothing was changed (--dry-run)\n")
+			case len(r.Steps) == 0:
+				return nil
+			}
+			if err := confirm(c.Context(), c, "Change etcd's users and roles?"); err != nil {
+				return err
+			}
+		}
+		r, err := askAuth(c, client, "POST /auth")
+		if err != nil {
+			return err
+		}
+		return format.write(c, r, show.Auth(r, "done"))
+	})
 	addDryRun(c.Flags(), &dryRun)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	format.add(c.Flags())
@@ -122,8 +117,8 @@ func newAuthApplyCommand() *cobra.Command {
 }
 
 // askAuth asks the node on this machine for the steps (GET), or to make them (POST).
-func askAuth(c *cobra.Command, client *control.Client, method string) (r auth.Report, err error) {
-	if err := client.Get(c.Context(), method, "/auth", &r); err != nil {
+func askAuth(c *cobra.Command, client *control.Client, route string) (r auth.Report, err error) {
+	if err := client.Get(c.Context(), route, &r); err != nil {
 		return r, fmt.Errorf("users and roles: %w", err)
 	}
 	return r, nil

@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -23,42 +22,46 @@ func loadClient(c *cobra.Command) (config.Config, *control.Client, error) {
 	return l.Config, client, err
 }
 
-// runE is the type of cobra.Command.RunE.
-type runE = func(c *cobra.Command, args []string) error
-
-// having returns the RunE of a command that needs the configuration and a node.
-func having(run func(c *cobra.Command, cfg config.Config, node *control.Client, args []string) error) runE {
-	return func(c *cobra.Command, args []string) error {
+// having gives a command that needs the configuration and a node what it does.
+func having(c *cobra.Command,
+	run func(c *cobra.Command, cfg config.Config, node *control.Client, args []string) error) *cobra.Command {
+	readsConfig(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, client, err := loadClient(c)
 		if err != nil {
 			return err
 		}
 		return run(c, cfg, client, args)
 	}
+	return c
 }
 
-// asking returns the RunE of a command that only asks a node.
-func asking(ask func(c *cobra.Command, node *control.Client, args []string) error) runE {
-	return having(func(c *cobra.Command, _ config.Config, node *control.Client, args []string) error {
+// asking gives a command that only asks a node what it does.
+func asking(c *cobra.Command,
+	ask func(c *cobra.Command, node *control.Client, args []string) error) *cobra.Command {
+	return having(c, func(c *cobra.Command, _ config.Config, node *control.Client, args []string) error {
 		return ask(c, node, args)
 	})
 }
 
-// configured returns the RunE of a command that needs only the configuration.
-func configured(run func(c *cobra.Command, l *config.Loaded, args []string) error) runE {
-	return func(c *cobra.Command, args []string) error {
+// configured gives a command that needs only the configuration what it does.
+func configured(c *cobra.Command,
+	run func(c *cobra.Command, l *config.Loaded, args []string) error) *cobra.Command {
+	readsConfig(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
 		l, err := config.Load("", c.Flags(), os.Environ())
 		if err != nil {
 			return err
 		}
 		return run(c, l, args)
 	}
+	return c
 }
 
 // selfOf returns the status of the node itself.
 func selfOf(ctx context.Context, c *control.Client) (health.NodeStatus, error) {
 	var s health.ClusterStatus
-	if err := c.Get(ctx, http.MethodGet, "/status", &s); err != nil {
+	if err := c.Get(ctx, "GET /status", &s); err != nil {
 		return health.NodeStatus{}, err
 	}
 	if self := s.Self(); self != nil {

@@ -66,11 +66,15 @@ func newConfigShowCommand() *cobra.Command {
 		Use:   "show",
 		Short: "Print each key with its effective value and where it comes from",
 		Args:  cobra.NoArgs,
-		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
+			l, err := config.Load("", c.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
 			return map[string]func(*config.Loaded, io.Writer) error{
 				"table": writeTable, "yaml": (*config.Loaded).WriteYAML, "json": (*config.Loaded).WriteJSON,
 			}[format.format](l, c.OutOrStdout())
-		}),
+		},
 	}
 	format.add(c.Flags(), "yaml")
 	return c

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -25,18 +23,16 @@ type doctorFlags struct {
 
 func newDoctorCommand() *cobra.Command {
 	var f doctorFlags
-	c := &cobra.Command{
+	c := having(&cobra.Command{
 		Use:   "doctor",
 		Short: "Show what is wrong with the cluster, what it means, and what to do",
 		Args:  cobra.NoArgs,
-		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
-			if f.yes && !f.fix {
-				return usage(errors.New("--yes: says yes to the questions of --fix, which is missing"))
-			}
-			return f.run(c, cfg, client)
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
+		if f.yes && !f.fix {
+			return usage(errors.New("--yes: says yes to the questions of --fix, which is missing"))
+		}
+		return f.run(c, cfg, client)
+	})
 	c.Flags().BoolVar(&f.fix, "fix", false, "repair what can be repaired, after asking for each repair")
 	c.Flags().BoolVar(&f.yes, "yes", false, "with --fix: do not ask")
 	f.format.add(c.Flags())
@@ -79,7 +75,7 @@ func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Cl
 
 // askDoctor gets the node's report. If no node answers, it judges the files and the store itself.
 func askDoctor(ctx context.Context, cfg config.Config, client *control.Client) (r health.Report, err error) {
-	err = client.Get(ctx, http.MethodGet, "/doctor", &r)
+	err = client.Get(ctx, "GET /doctor", &r)
 	if errors.Is(err, control.ErrUnreachable) {
 		return node.FactsAlone(ctx, cfg, err).Report(cfg.Cluster.Slots), nil
 	}
@@ -118,7 +114,7 @@ func (f doctorFlags) repair(c *cobra.Command, client *control.Client, r health.R
 				continue
 			}
 		}
-		if err := client.Do(c.Context(), http.MethodPost, "/doctor?fix="+url.QueryEscape(found.Fix.ID)); err != nil {
+		if err := client.Do(c.Context(), "POST /doctor", control.Args{"fix": found.Fix.ID}); err != nil {
 			return fixed, fmt.Errorf("%s: %w", found.Fix.ID, err)
 		}
 		say("done: %s", found.Fix.ID)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -33,24 +31,22 @@ type downgradeFlags struct {
 
 func newDowngradeCommand() *cobra.Command {
 	var f downgradeFlags
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "downgrade {--to MINOR | --cancel}",
 		Short: "Prepare the cluster for a holdfast that embeds an older etcd",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			if f.cancel == (f.to != "") {
-				return usage(errors.New("say either --to MINOR, as 3.6, or --cancel"))
-			}
-			if err := atLeast("timeout", time.Second, f.timeout); err != nil {
-				return err
-			}
-			if f.cancel {
-				return f.giveUp(c, client)
-			}
-			return f.run(c, client)
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		if f.cancel == (f.to != "") {
+			return usage(errors.New("say either --to MINOR, as 3.6, or --cancel"))
+		}
+		if err := atLeast("timeout", time.Second, f.timeout); err != nil {
+			return err
+		}
+		if f.cancel {
+			return f.giveUp(c, client)
+		}
+		return f.run(c, client)
+	})
 	fs := c.Flags()
 	fs.StringVar(&f.to, "to", "", "the `minor` of etcd to go down to, such as 3.6")
 	fs.BoolVar(&f.cancel, "cancel", false, "cancel the downgrade that is under way")
@@ -62,9 +58,9 @@ func newDowngradeCommand() *cobra.Command {
 
 func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 	ctx, out := c.Context(), c.OutOrStdout()
-	path := "/downgrade?to=" + url.QueryEscape(f.to)
+	to := control.Args{"to": f.to}
 	var d health.Downgrade
-	if err := client.Get(ctx, http.MethodGet, path, &d); err != nil {
+	if err := client.Get(ctx, "GET /downgrade", &d, to); err != nil {
 		return err
 	}
 	if d.Phase == health.DowngradeRefused {
@@ -80,12 +76,12 @@ func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 		if err := confirmUnless(f.yes, c, "Downgrade?"); err != nil {
 			return err
 		}
-		if err := client.Do(ctx, http.MethodPost, path); err != nil {
+		if err := client.Do(ctx, "POST /downgrade", to); err != nil {
 			return err
 		}
 		fmt.Fprintln(out, "there is a backup, and etcd was told")
 	}
-	d, err := f.await(ctx, client, path, out)
+	d, err := f.await(ctx, client, to, out)
 	if err != nil {
 		return err
 	}
@@ -93,13 +89,13 @@ func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 }
 
 // await waits until every member has the older version.
-func (f downgradeFlags) await(ctx context.Context, client *control.Client, path string,
+func (f downgradeFlags) await(ctx context.Context, client *control.Client, to control.Args,
 	out io.Writer) (d health.Downgrade, err error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	var said []string
 	for {
-		err := client.Get(ctx, http.MethodGet, path, &d)
+		err := client.Get(ctx, "GET /downgrade", &d, to)
 		switch {
 		case err == nil && d.Phase == health.DowngradeRefused:
 			return d, fmt.Errorf("the downgrade to etcd %s was given up meanwhile: %s", d.To, strings.Join(d.Why, "; "))
@@ -138,7 +134,7 @@ func (f downgradeFlags) giveUp(c *cobra.Command, client *control.Client) error {
 	if err := confirmUnless(f.yes, c, "Give up the downgrade to etcd "+e.Downgrade+"?"); err != nil {
 		return err
 	}
-	if err := client.Do(ctx, http.MethodDelete, "/downgrade"); err != nil {
+	if err := client.Do(ctx, "DELETE /downgrade"); err != nil {
 		return err
 	}
 	return say(c, "the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a "+

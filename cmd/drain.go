@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,18 +19,16 @@ const drainAgain = time.Second
 func newDrainCommand() *cobra.Command {
 	var how coordinator.DrainOptions
 	var wait time.Duration
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "drain",
 		Short: "Stop this machine's member for maintenance, if no other is down and the others keep a quorum",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			if err := atLeast("wait", 0, wait); err != nil {
-				return err
-			}
-			return drain(c.Context(), client, how, wait, c.OutOrStdout(), c.ErrOrStderr())
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		if err := atLeast("wait", 0, wait); err != nil {
+			return err
+		}
+		return drain(c.Context(), client, how, wait, c.OutOrStdout(), c.ErrOrStderr())
+	})
 	c.Flags().BoolVar(&how.Force, "force", false, "do it even if that puts the cluster at risk, and state the risk")
 	c.Flags().BoolVar(&how.Dry, "dry-run", false, "only say whether the member could be taken down now")
 	c.Flags().DurationVar(&wait, "wait", 0, "how long to keep trying while it is refused")
@@ -44,7 +41,7 @@ func drain(ctx context.Context, client *control.Client, how coordinator.DrainOpt
 	var r coordinator.DrainReport
 	err := whileRefused(ctx, wait, progress, func() (string, error) {
 		r = coordinator.DrainReport{}
-		err := client.Get(ctx, http.MethodPost, fmt.Sprintf("/drain?force=%t&dry=%t", how.Force, how.Dry), &r)
+		err := client.Get(ctx, "POST /drain", &r, control.Args{"force": how.Force, "dry": how.Dry})
 		if r.Drained {
 			return "", err
 		}
@@ -98,21 +95,19 @@ func drainResult(r coordinator.DrainReport, how coordinator.DrainOptions, out io
 
 func newUndrainCommand() *cobra.Command {
 	var dryRun bool
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "undrain",
 		Short: "Start this machine's member again after a drain",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			if err := client.Do(c.Context(), http.MethodPost, fmt.Sprintf("/undrain?dry=%t", dryRun)); err != nil {
-				return err
-			}
-			if dryRun {
-				return sayDry(c, "the node is drained, and etcd would start again")
-			}
-			return say(c, "etcd starts again; the disruption lock is released when the member has caught up\n")
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		if err := client.Do(c.Context(), "POST /undrain", control.Args{"dry": dryRun}); err != nil {
+			return err
+		}
+		if dryRun {
+			return sayDry(c, "the node is drained, and etcd would start again")
+		}
+		return say(c, "etcd starts again; the disruption lock is released when the member has caught up\n")
+	})
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }

@@ -2,8 +2,6 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -16,35 +14,33 @@ import (
 func newFoundCommand() *cobra.Command {
 	var abandon, anew, dryRun bool
 	var overrule []string
-	c := &cobra.Command{
+	c := having(&cobra.Command{
 		Use:   "found {--abandon | --new}",
 		Short: "Make founding decisions that only an operator may make",
 		Args:  cobra.NoArgs,
-		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
-			if abandon == anew {
-				return usage(errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)"))
-			}
-			if anew {
-				if err := mayGiveUp(c, cfg, client, overrule); err != nil {
-					return err
-				}
-			}
-			if err := client.Do(c.Context(), http.MethodPost,
-				fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun)); err != nil {
+	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
+		if abandon == anew {
+			return usage(errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)"))
+		}
+		if anew {
+			if err := mayGiveUp(c, cfg, client, overrule); err != nil {
 				return err
 			}
-			if dryRun {
-				would := "this blank disk would forget which disks it promised to found with"
-				if anew {
-					would += ", the backup store's record of the former cluster would be moved aside, and one could be founded " +
-						"beside etcd-manager's"
-				}
-				return sayDry(c, "%s", would)
+		}
+		args := control.Args{"abandon": abandon, "new": anew, "dry": dryRun}
+		if err := client.Do(c.Context(), "POST /found", args); err != nil {
+			return err
+		}
+		if dryRun {
+			would := "this blank disk would forget which disks it promised to found with"
+			if anew {
+				would += ", the backup store's record of the former cluster would be moved aside, and one could be founded " +
+					"beside etcd-manager's"
 			}
-			return say(c, "ordered; `holdfast status` shows what the node does now\n")
-		}),
-	}
-	readsConfig(c)
+			return sayDry(c, "%s", would)
+		}
+		return say(c, "ordered; `holdfast status` shows what the node does now\n")
+	})
 	c.Flags().StringSliceVar(&overrule, "overrule", nil, "`disks` whose leaders may write into the store all the same")
 	c.Flags().BoolVar(&abandon, "abandon", false, "forget what this blank disk has promised")
 	c.Flags().BoolVar(&anew, "new", false, "give up the former cluster")

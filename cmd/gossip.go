@@ -3,8 +3,6 @@ package cmd
 import (
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -35,25 +33,23 @@ func newGossipKeygenCommand() *cobra.Command {
 func newGossipForgetCommand() *cobra.Command {
 	var format output
 	var dryRun bool
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "forget NODE",
 		Short: "Make all nodes forget a lost node, and what it knew",
 		Args:  cobra.ExactArgs(1),
-		RunE: asking(func(c *cobra.Command, client *control.Client, args []string) error {
-			var r gossip.Forgetting
-			q := url.Values{"node": {args[0]}, "dry": {fmt.Sprint(dryRun)}}
-			if err := client.Get(c.Context(), http.MethodPost, "/gossip/forget?"+q.Encode(), &r); err != nil {
-				return fmt.Errorf("forget %s: %w", args[0], err)
-			}
-			err := format.write(c, r, forgottenText(r))
-			if err == nil && !dryRun && len(r.Untold) > 0 {
-				return fmt.Errorf("forget %s: %s did not confirm: give the command again",
-					args[0], strings.Join(slices.Sorted(maps.Keys(r.Untold)), ", "))
-			}
-			return err
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, client *control.Client, args []string) error {
+		var r gossip.Forgetting
+		lost := control.Args{"node": args[0], "dry": dryRun}
+		if err := client.Get(c.Context(), "POST /gossip/forget", &r, lost); err != nil {
+			return fmt.Errorf("forget %s: %w", args[0], err)
+		}
+		err := format.write(c, r, forgottenText(r))
+		if err == nil && !dryRun && len(r.Untold) > 0 {
+			return fmt.Errorf("forget %s: %s did not confirm: give the command again",
+				args[0], strings.Join(slices.Sorted(maps.Keys(r.Untold)), ", "))
+		}
+		return err
+	})
 	format.add(c.Flags())
 	addDryRun(c.Flags(), &dryRun)
 	return c

@@ -2,8 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,26 +15,24 @@ import (
 func newPauseCommand() *cobra.Command {
 	var reason string
 	var dryRun bool
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "pause",
 		Short: "Stop all nodes from changing the cluster on their own, until resume",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			if err := snapshot.CheckReason(reason); err != nil {
-				return fmt.Errorf("--reason: %w", err)
-			}
-			q := url.Values{"why": {reason}, "by": {operator()}, "dry": {fmt.Sprint(dryRun)}}
-			if err := client.Do(c.Context(), http.MethodPost, "/pause?"+q.Encode()); err != nil {
-				return fmt.Errorf("pause the cluster: %w", err)
-			}
-			if dryRun {
-				return sayDry(c, "would pause the whole cluster, for all nodes, until `holdfast resume`")
-			}
-			return say(c, "paused: no node changes the cluster by itself until `holdfast resume`; `holdfast status --why` "+
-				"shows what waits\n")
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		if err := snapshot.CheckReason(reason); err != nil {
+			return fmt.Errorf("--reason: %w", err)
+		}
+		args := control.Args{"why": reason, "by": operator(), "dry": dryRun}
+		if err := client.Do(c.Context(), "POST /pause", args); err != nil {
+			return fmt.Errorf("pause the cluster: %w", err)
+		}
+		if dryRun {
+			return sayDry(c, "would pause the whole cluster, for all nodes, until `holdfast resume`")
+		}
+		return say(c, "paused: no node changes the cluster by itself until `holdfast resume`; `holdfast status --why` "+
+			"shows what waits\n")
+	})
 	c.Flags().StringVar(&reason, "reason", "", "`text` to show in the status")
 	addDryRun(c.Flags(), &dryRun)
 	return c
@@ -44,24 +40,22 @@ func newPauseCommand() *cobra.Command {
 
 func newResumeCommand() *cobra.Command {
 	var dryRun bool
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "resume",
 		Short: "End a pause: nodes act on their own again",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			var p plan.Pause
-			if err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/resume?dry=%t", dryRun), &p); err != nil {
-				return fmt.Errorf("resume: %w", err)
-			}
-			was := fmt.Sprintf("the pause by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(time.RFC3339),
-				health.Age(time.Now(), p.Since))
-			if dryRun {
-				return sayDry(c, "would end %s", was)
-			}
-			return say(c, "resumed: ended %s\n", was)
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		var p plan.Pause
+		if err := client.Get(c.Context(), "POST /resume", &p, control.Args{"dry": dryRun}); err != nil {
+			return fmt.Errorf("resume: %w", err)
+		}
+		was := fmt.Sprintf("the pause by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(time.RFC3339),
+			health.Age(time.Now(), p.Since))
+		if dryRun {
+			return sayDry(c, "would end %s", was)
+		}
+		return say(c, "resumed: ended %s\n", was)
+	})
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }

@@ -2,10 +2,10 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
-	"net/http"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/cmd/control"
 )
 
 func newRejoinCommand() *cobra.Command {
@@ -48,7 +48,7 @@ func rejoin(c *cobra.Command, f *proposalFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := client.Do(c.Context(), http.MethodPost, fmt.Sprintf("/rejoin?dry=%t", f.DryRun)); err != nil {
+	if err := client.Do(c.Context(), "POST /rejoin", control.Args{"dry": f.DryRun}); err != nil {
 		return err
 	}
 	if f.DryRun {

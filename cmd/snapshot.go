@@ -30,17 +30,15 @@ func newSnapshotCommand() *cobra.Command {
 func backupCommand(use, short string, args cobra.PositionalArgs,
 	do func(c *cobra.Command, b *backups.Backups, format output, args []string) error) *cobra.Command {
 	var format output
-	c := &cobra.Command{
+	c := configured(&cobra.Command{
 		Use: use, Short: short, Args: args,
-		RunE: configured(func(c *cobra.Command, l *config.Loaded, args []string) error {
-			b, err := backups.Open(c.Context(), l.Config, operator(), c.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return do(c, b, format, args)
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, l *config.Loaded, args []string) error {
+		b, err := backups.Open(c.Context(), l.Config, operator(), c.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		return do(c, b, format, args)
+	})
 	format.add(c.Flags())
 	return c
 }

@@ -29,40 +29,38 @@ func newSaveCommand() *cobra.Command {
 	var format output
 	var dryRun bool
 	var remote remoteFlags
-	c := &cobra.Command{
+	c := configured(&cobra.Command{
 		Use:   "save",
 		Short: "Save a backup now, read it back and verify it",
 		Args:  cobra.NoArgs,
-		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
-			of, err := remote.choose(c, loaded)
-			if dryRun {
-				return wouldSave(c, of, err, format)
-			}
-			start := time.Now()
-			bar := show.NewProgress(c.ErrOrStderr())
-			var saved node.Saved
-			if err == nil {
-				waits := time.AfterFunc(snapshot.Silence, func() {
-					fmt.Fprintf(c.ErrOrStderr(), "nothing has been copied for %s: another save is under way, or a disk or the store "+
-						"does not answer (see `holdfast status`); Ctrl-C ends the command\n", snapshot.Silence)
-				})
-				saved, err = of.Save(c.Context(), func(p snapshot.Progress) {
-					waits.Stop()
-					bar.Show(p)
-				})
+	}, func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
+		of, err := remote.choose(c, loaded)
+		if dryRun {
+			return wouldSave(c, of, err, format)
+		}
+		start := time.Now()
+		bar := show.NewProgress(c.ErrOrStderr())
+		var saved node.Saved
+		if err == nil {
+			waits := time.AfterFunc(snapshot.Silence, func() {
+				fmt.Fprintf(c.ErrOrStderr(), "nothing has been copied for %s: another save is under way, or a disk or the store "+
+					"does not answer (see `holdfast status`); Ctrl-C ends the command\n", snapshot.Silence)
+			})
+			saved, err = of.Save(c.Context(), func(p snapshot.Progress) {
 				waits.Stop()
-			}
-			bar.End()
-			if err != nil {
-				return fmt.Errorf("NOT saved: %w", err)
-			}
-			return format.write(c, saved, fmt.Sprintf(
-				"saved %s in %s: revision %d, %d records, %s stored as %s, read back and verified in %s\n",
-				saved.Name, saved.Store, saved.Content.Revision, saved.Content.Keys,
-				health.Bytes(saved.Content.Size), health.Bytes(saved.Stored.Size), time.Since(start).Round(time.Millisecond)))
-		}),
-	}
-	readsConfig(c)
+				bar.Show(p)
+			})
+			waits.Stop()
+		}
+		bar.End()
+		if err != nil {
+			return fmt.Errorf("NOT saved: %w", err)
+		}
+		return format.write(c, saved, fmt.Sprintf(
+			"saved %s in %s: revision %d, %d records, %s stored as %s, read back and verified in %s\n",
+			saved.Name, saved.Store, saved.Content.Revision, saved.Content.Keys,
+			health.Bytes(saved.Content.Size), health.Bytes(saved.Stored.Size), time.Since(start).Round(time.Millisecond)))
+	})
 	remote.add(c.Flags())
 	addDryRun(c.Flags(), &dryRun)
 	format.add(c.Flags())

@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,34 +17,32 @@ import (
 func newStatusCommand() *cobra.Command {
 	var format output
 	var why bool
-	c := &cobra.Command{
+	c := having(&cobra.Command{
 		Use:   "status",
 		Short: "Show the cluster: nodes, slots, and what each node does and why",
 		Args:  cobra.NoArgs,
-		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
-			var s health.ClusterStatus
-			if err := client.Get(c.Context(), http.MethodGet, "/status", &s); err != nil {
-				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
-				if !errors.Is(err, control.ErrUnreachable) {
-					return exitCode(1)
-				}
-				if why := node.LastEnd(cfg); why != "" {
-					fmt.Fprintf(c.ErrOrStderr(), "holdfast: %s\n", why)
-				}
-				return exitCode(3)
+	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
+		var s health.ClusterStatus
+		if err := client.Get(c.Context(), "GET /status", &s); err != nil {
+			fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
+			if !errors.Is(err, control.ErrUnreachable) {
+				return exitCode(1)
 			}
-			text := show.Status
-			if why {
-				text = show.Why
+			if why := node.LastEnd(cfg); why != "" {
+				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %s\n", why)
 			}
-			if err := format.write(c, s, text(s, time.Now())); err != nil {
-				return err
-			}
-			return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2),
-				health.NoQuorum: exitCode(2), health.Unknown: exitCode(2)}[s.Health]
-		}),
-	}
-	readsConfig(c)
+			return exitCode(3)
+		}
+		text := show.Status
+		if why {
+			text = show.Why
+		}
+		if err := format.write(c, s, text(s, time.Now())); err != nil {
+			return err
+		}
+		return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2),
+			health.NoQuorum: exitCode(2), health.Unknown: exitCode(2)}[s.Health]
+	})
 	format.add(c.Flags())
 	c.Flags().BoolVar(&why, "why", false, "explain what each node does, what comes next, and what stops it")
 	return c

@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,15 +38,13 @@ func newTakeoverCheckCommand() *cobra.Command {
 
 func newTakeoverPlanCommand() *cobra.Command {
 	var format output
-	c := &cobra.Command{
+	c := configured(&cobra.Command{
 		Use:   "plan [DIR]",
 		Short: "Show what would stop the takeover of this machine, and what a node would do here, step by step",
 		Args:  cobra.MaximumNArgs(1),
-		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, dirs []string) error {
-			return planTakeover(c, loaded, strings.Join(dirs, ""), format)
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, loaded *config.Loaded, dirs []string) error {
+		return planTakeover(c, loaded, strings.Join(dirs, ""), format)
+	})
 	format.add(c.Flags())
 	return c
 }
@@ -60,24 +57,22 @@ func planTakeover(c *cobra.Command, loaded *config.Loaded, dir string, format ou
 
 func newTakeoverStatusCommand() *cobra.Command {
 	var format output
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "status",
 		Short: "Show how far a takeover is: who runs which member, what is frozen, and what to do next",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			var t health.Takeover
-			if err := client.Get(c.Context(), http.MethodGet, "/takeover", &t); err != nil {
-				if errors.Is(err, control.ErrUnreachable) {
-					fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
-					return exitCode(3)
-				}
-				return err
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		var t health.Takeover
+		if err := client.Get(c.Context(), "GET /takeover", &t); err != nil {
+			if errors.Is(err, control.ErrUnreachable) {
+				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
+				return exitCode(3)
 			}
-			open := t.Phase == health.TakeoverMixed || t.Phase == health.TakeoverReturning || len(t.Waiting) > 0
-			return exitIf(open, format.write(c, t, show.Takeover(t)))
-		}),
-	}
-	readsConfig(c)
+			return err
+		}
+		open := t.Phase == health.TakeoverMixed || t.Phase == health.TakeoverReturning || len(t.Waiting) > 0
+		return exitIf(open, format.write(c, t, show.Takeover(t)))
+	})
 	format.add(c.Flags())
 	return c
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -26,26 +24,24 @@ type releaseFlags struct {
 func newTakeoverReleaseCommand() *cobra.Command {
 	var f releaseFlags
 	var format output
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "release [--to-etcd VERSION]",
 		Short: "Give this machine's member back to etcd-manager or to plain etcd, with its data in place",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			if err := atLeast("wait", 0, f.wait); err != nil {
-				return err
-			}
-			r, err := f.release(c.Context(), client, c.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			refusal := f.refusal(r)
-			if err := format.write(c, r, show.Release(r, f.dryRun && refusal == nil)); err != nil {
-				return err
-			}
-			return refusal
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		if err := atLeast("wait", 0, f.wait); err != nil {
+			return err
+		}
+		r, err := f.release(c.Context(), client, c.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		refusal := f.refusal(r)
+		if err := format.write(c, r, show.Release(r, f.dryRun && refusal == nil)); err != nil {
+			return err
+		}
+		return refusal
+	})
 	fs := c.Flags()
 	fs.StringVar(&f.to, "to-etcd", "",
 		"`version` of the etcd that is to run here, as 3.6.12, for which etcd-manager must have the binary (default that "+
@@ -60,12 +56,11 @@ func newTakeoverReleaseCommand() *cobra.Command {
 
 // release asks the node to release its member, and asks again for as long as f.wait while the member cannot go down.
 func (f releaseFlags) release(ctx context.Context, client *control.Client, progress io.Writer) (health.Release, error) {
-	path := "/takeover/release?" + url.Values{"to": {f.to}, "by": {operator()}, "force": {fmt.Sprint(f.force)},
-		"dry": {fmt.Sprint(f.dryRun)}}.Encode()
+	args := control.Args{"to": f.to, "by": operator(), "force": f.force, "dry": f.dryRun}
 	var r health.Release
 	err := whileRefused(ctx, f.wait, progress, func() (string, error) {
 		r = health.Release{}
-		err := client.Get(ctx, http.MethodPost, path, &r)
+		err := client.Get(ctx, "POST /takeover/release", &r, args)
 		if r.Released || len(r.Why) > 0 || f.dryRun {
 			return "", err
 		}

@@ -65,50 +65,46 @@ func isClientName(name string) bool { return len(name) <= 64 && clientName.Match
 
 func newTLSForgetCommand() *cobra.Command {
 	var dryRun bool
-	c := &cobra.Command{
+	c := configured(&cobra.Command{
 		Use:   "forget NAME",
 		Short: "Forget a client's certificates: nodes no longer warn of their expiry or renew them",
 		Args:  cobra.ExactArgs(1),
-		RunE: configured(func(c *cobra.Command, l *config.Loaded, args []string) error {
-			known, err := node.OpenIssued(c.Context(), l.Config)
-			if err != nil {
-				return err
-			}
-			all, err := known.Look(c.Context())
-			if err != nil {
-				return err
-			}
-			if !slices.ContainsFunc(all, func(r authorities.Client) bool { return r.Name == args[0] }) {
-				return fmt.Errorf("no certificate of %s is known: `holdfast tls show` lists them", args[0])
-			}
-			if dryRun {
-				return sayDry(c, "would forget the certificates of %s", args[0])
-			}
-			if err := known.Forget(c.Context(), func(r authorities.Client) bool { return r.Name == args[0] }); err != nil {
-				return err
-			}
-			return say(c, "forgot the certificates of %s\n", args[0])
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, l *config.Loaded, args []string) error {
+		known, err := node.OpenIssued(c.Context(), l.Config)
+		if err != nil {
+			return err
+		}
+		all, err := known.Look(c.Context())
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, func(r authorities.Client) bool { return r.Name == args[0] }) {
+			return fmt.Errorf("no certificate of %s is known: `holdfast tls show` lists them", args[0])
+		}
+		if dryRun {
+			return sayDry(c, "would forget the certificates of %s", args[0])
+		}
+		if err := known.Forget(c.Context(), func(r authorities.Client) bool { return r.Name == args[0] }); err != nil {
+			return err
+		}
+		return say(c, "forgot the certificates of %s\n", args[0])
+	})
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }
 
 func newTLSShowCommand() *cobra.Command {
 	var format output
-	c := &cobra.Command{
+	c := configured(&cobra.Command{
 		Use:   "show",
 		Short: "Show every configured certificate with its expiry, and an open rotation of the authorities",
 		Args:  cobra.NoArgs,
-		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
-			now := time.Now()
-			shown := certificates.Look(c.Context(), l.Config, now)
-			bad := func(s show.Certificate) bool { return s.Expired || s.Error != "" }
-			return exitIf(slices.ContainsFunc(shown.Certificates, bad), format.write(c, shown, shown.Text(now)))
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, l *config.Loaded, _ []string) error {
+		now := time.Now()
+		shown := certificates.Look(c.Context(), l.Config, now)
+		bad := func(s show.Certificate) bool { return s.Expired || s.Error != "" }
+		return exitIf(slices.ContainsFunc(shown.Certificates, bad), format.write(c, shown, shown.Text(now)))
+	})
 	format.add(c.Flags())
 	return c
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -29,30 +28,28 @@ func newVolumeCommand() *cobra.Command {
 
 func newVolumeListCommand() *cobra.Command {
 	var format output
-	c := &cobra.Command{
+	c := having(&cobra.Command{
 		Use:   "list",
 		Short: "Show every volume: slot, state, holder, and what this node would do with it and why",
 		Args:  cobra.NoArgs,
-		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
-			cfg, err := node.WithSlots(c.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			provider, _, err := node.OpenProvider(c.Context(), cfg, prometheus.NewRegistry(), nil, zap.NewNop())
-			if err != nil {
-				return err
-			}
-			infos, err := provider.List(c.Context(), volume.Want{Cluster: cfg.Cluster.Name, Slots: cfg.Cluster.Slots})
-			if err != nil {
-				return err
-			}
-			if self, err := selfOf(c.Context(), client); err == nil {
-				decided(self, infos)
-			}
-			return format.write(c, infos, show.Volumes(cfg.Volume.Provider, infos))
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
+		cfg, err := node.WithSlots(c.Context(), cfg)
+		if err != nil {
+			return err
+		}
+		provider, _, err := node.OpenProvider(c.Context(), cfg, prometheus.NewRegistry(), nil, zap.NewNop())
+		if err != nil {
+			return err
+		}
+		infos, err := provider.List(c.Context(), volume.Want{Cluster: cfg.Cluster.Name, Slots: cfg.Cluster.Slots})
+		if err != nil {
+			return err
+		}
+		if self, err := selfOf(c.Context(), client); err == nil {
+			decided(self, infos)
+		}
+		return format.write(c, infos, show.Volumes(cfg.Volume.Provider, infos))
+	})
 	format.add(c.Flags())
 	return c
 }
@@ -72,27 +69,25 @@ func decided(self health.NodeStatus, infos []volume.Info) {
 
 func newVolumeReleaseCommand() *cobra.Command {
 	var dryRun bool
-	c := &cobra.Command{
+	c := having(&cobra.Command{
 		Use:   "release",
 		Short: "Give up this machine's volume, so that another machine can take it",
 		Args:  cobra.NoArgs,
-		RunE: having(func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
-			var released node.Released
-			err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/release?dry=%t", dryRun), &released)
-			switch {
-			case err == nil && dryRun:
-				return sayDry(c, "would hand the leadership over, stop etcd and release %s (slot %s)", released.Volume,
-					released.Slot)
-			case err == nil:
-				return say(c, "released %s (slot %s); this node claims no volume until it is restarted\n", released.Volume,
-					released.Slot)
-			case !errors.Is(err, control.ErrUnreachable):
-				return err
-			}
-			return dropVolumes(c.Context(), cfg, dryRun, c.OutOrStdout())
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
+		var released node.Released
+		err := client.Get(c.Context(), "POST /release", &released, control.Args{"dry": dryRun})
+		switch {
+		case err == nil && dryRun:
+			return sayDry(c, "would hand the leadership over, stop etcd and release %s (slot %s)", released.Volume,
+				released.Slot)
+		case err == nil:
+			return say(c, "released %s (slot %s); this node claims no volume until it is restarted\n", released.Volume,
+				released.Slot)
+		case !errors.Is(err, control.ErrUnreachable):
+			return err
+		}
+		return dropVolumes(c.Context(), cfg, dryRun, c.OutOrStdout())
+	})
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }
@@ -124,38 +119,36 @@ func dropVolumes(ctx context.Context, cfg config.Config, dryRun bool, out io.Wri
 
 func newVolumeSetAsideCommand() *cobra.Command {
 	var dryRun, yes bool
-	c := &cobra.Command{
+	c := asking(&cobra.Command{
 		Use:   "set-aside",
 		Short: "Set aside everything on this node's volume, so that its slot begins with a blank disk",
 		Args:  cobra.NoArgs,
-		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			var found node.Aside
-			if err := client.Get(c.Context(), http.MethodPost, "/volume/set-aside?dry=true", &found); err != nil {
-				return err
-			}
-			fmt.Fprint(c.OutOrStdout(), show.Contents(found.Slot, found.Path, found.Contents))
-			if dryRun {
-				return sayDry(c, "would set everything on the volume aside, in %s/aside", found.Path)
-			}
-			if err := confirmUnless(yes, c, "Set everything on it aside, and begin with a blank disk?"); err != nil {
-				return err
-			}
-			if err := client.Do(c.Context(), http.MethodPost, "/volume/set-aside"); err != nil {
-				return err
-			}
-			return say(c, "set aside: what was on the volume lies in %s/aside; `holdfast status` shows what the node does "+
-				"now\n", found.Path)
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, client *control.Client, _ []string) error {
+		var found node.Aside
+		if err := client.Get(c.Context(), "POST /volume/set-aside", &found, control.Args{"dry": true}); err != nil {
+			return err
+		}
+		fmt.Fprint(c.OutOrStdout(), show.Contents(found.Slot, found.Path, found.Contents))
+		if dryRun {
+			return sayDry(c, "would set everything on the volume aside, in %s/aside", found.Path)
+		}
+		if err := confirmUnless(yes, c, "Set everything on it aside, and begin with a blank disk?"); err != nil {
+			return err
+		}
+		if err := client.Do(c.Context(), "POST /volume/set-aside"); err != nil {
+			return err
+		}
+		return say(c, "set aside: what was on the volume lies in %s/aside; `holdfast status` shows what the node does "+
+			"now\n", found.Path)
+	})
 	addDryRun(c.Flags(), &dryRun)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }
 
-// forEBS returns the RunE of a command that works on EBS volumes only.
-func forEBS(run func(c *cobra.Command, cfg config.Config) error) runE {
-	return configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
+// forEBS gives a command that works on EBS volumes only what it does.
+func forEBS(c *cobra.Command, run func(c *cobra.Command, cfg config.Config) error) *cobra.Command {
+	return configured(c, func(c *cobra.Command, l *config.Loaded, _ []string) error {
 		if p := l.Config.Volume.Provider; p != volume.ProviderEBS {
 			return fmt.Errorf("volume.provider is %s: this command is about EBS volumes", p)
 		}
@@ -165,19 +158,17 @@ func forEBS(run func(c *cobra.Command, cfg config.Config) error) runE {
 
 func newVolumePolicyCommand() *cobra.Command {
 	partition := ebs.DefaultPartition
-	c := &cobra.Command{
+	c := forEBS(&cobra.Command{
 		Use:   "policy",
 		Short: "Print the IAM policy that the nodes' role needs for its volumes",
 		Args:  cobra.NoArgs,
-		RunE: forEBS(func(c *cobra.Command, cfg config.Config) error {
-			text, err := cfg.Volume.EBS.Policy(cfg.Cluster.Name, partition)
-			if err != nil {
-				return usage(fmt.Errorf("--%w", err))
-			}
-			return say(c, "%s", text)
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, cfg config.Config) error {
+		text, err := cfg.Volume.EBS.Policy(cfg.Cluster.Name, partition)
+		if err != nil {
+			return usage(fmt.Errorf("--%w", err))
+		}
+		return say(c, "%s", text)
+	})
 	c.Flags().StringVar(&partition, "partition", partition, "AWS `partition` of the account: aws, aws-cn, aws-us-gov, …")
 	return c
 }

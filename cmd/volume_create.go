@@ -29,15 +29,13 @@ type createOptions struct {
 
 func newVolumeCreateCommand() *cobra.Command {
 	var o createOptions
-	c := &cobra.Command{
+	c := forEBS(&cobra.Command{
 		Use:   "create",
 		Short: "Create the EBS volumes of the cluster: one for each slot that has none",
 		Args:  cobra.NoArgs,
-		RunE: forEBS(func(c *cobra.Command, cfg config.Config) error {
-			return createVolumes(c.Context(), cfg, o, c.OutOrStdout())
-		}),
-	}
-	readsConfig(c)
+	}, func(c *cobra.Command, cfg config.Config) error {
+		return createVolumes(c.Context(), cfg, o, c.OutOrStdout())
+	})
 	fs := c.Flags()
 	fs.StringSliceVar(&o.zones, "zones", nil, "availability `zones`, in the order of the slots (required)")
 	fs.Int32Var(&o.like.SizeGiB, "size", 20, "`GiB` of each volume")

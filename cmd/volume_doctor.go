@@ -17,16 +17,13 @@ import (
 )
 
 func newVolumeDoctorCommand() *cobra.Command {
-	c := &cobra.Command{
+	return forEBS(&cobra.Command{
 		Use:   "doctor",
 		Short: "Find out why this machine cannot use the cluster's volumes: identity, permissions, programs, tags",
 		Args:  cobra.NoArgs,
-		RunE: forEBS(func(c *cobra.Command, cfg config.Config) error {
-			return examine(c.Context(), cfg, c.OutOrStdout())
-		}),
-	}
-	readsConfig(c)
-	return c
+	}, func(c *cobra.Command, cfg config.Config) error {
+		return examine(c.Context(), cfg, c.OutOrStdout())
+	})
 }
 
 // examine prints a line for each check, and returns exit code 1 if something that a node needs is missing.

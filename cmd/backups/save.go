@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -23,13 +22,13 @@ type Node struct{ *control.Client }
 
 // Would returns the backup that Save would make.
 func (n Node) Would(ctx context.Context) (would node.Saved, err error) {
-	err = n.Get(ctx, http.MethodPost, "/snapshot?dry=true", &would)
+	err = n.Get(ctx, "POST /snapshot", &would, control.Args{"dry": true})
 	return would, err
 }
 
 // Save asks the node to save a backup, and reports its progress.
 func (n Node) Save(ctx context.Context, progress func(snapshot.Progress)) (node.Saved, error) {
-	body, err := n.Call(ctx, http.MethodPost, "/snapshot")
+	body, err := n.Call(ctx, "POST /snapshot")
 	if err != nil {
 		return node.Saved{}, err
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -92,10 +91,10 @@ const askTime = 20 * time.Second
 func (f Files) Refresh(ctx context.Context, address string, issue, write bool) (due, renewed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	ask := func(method string) (told node.Fresh, err error) {
+	ask := func(route string) (told node.Fresh, err error) {
 		client, err := f.open(address)
 		if err == nil {
-			err = client.Get(ctx, method, "/tls/client", &told)
+			err = client.Get(ctx, route, &told)
 		}
 		if err != nil {
 			return told, err
@@ -108,11 +107,11 @@ func (f Files) Refresh(ctx context.Context, address string, issue, write bool) (
 		}
 		return told, err
 	}
-	told, err := ask(http.MethodGet)
+	told, err := ask("GET /tls/client")
 	if err != nil || !told.Due || !issue || !write {
 		return told.Due, false, err
 	}
-	if told, err = ask(http.MethodPost); err != nil {
+	if told, err = ask("POST /tls/client"); err != nil {
 		return true, false, err
 	}
 	if err := f.fits(told); err != nil {

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"time"
 
@@ -146,7 +145,7 @@ func told(ctx context.Context, c config.Control) (pki.Authority, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	var fresh node.Fresh
-	if err := client.Get(ctx, http.MethodGet, "/tls/client", &fresh); err != nil {
+	if err := client.Get(ctx, "GET /tls/client", &fresh); err != nil {
 		return pki.Authority{}, err
 	}
 	return pki.ParseAuthority([]byte(fresh.Authorities), nil)
@@ -171,14 +170,8 @@ func ofFiles(cfg config.Config) (a pki.Authorities, problem, err error) {
 	if err != nil {
 		return a, nil, fmt.Errorf("etcd.cert-file %s: %w", cfg.Etcd.CertFile, err)
 	}
-	roots, between := x509.NewCertPool(), x509.NewCertPool()
-	for _, c := range a.Clients.Bundle {
-		roots.AddCert(c)
-	}
-	for _, c := range chain[1:] {
-		between.AddCert(c)
-	}
-	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between}); err != nil {
+	by := x509.VerifyOptions{Roots: pki.Pool(a.Clients.Bundle...), Intermediates: pki.Pool(chain[1:]...)}
+	if _, err := chain[0].Verify(by); err != nil {
 		return a, nil, fmt.Errorf("etcd.cert-file %s is not signed by an authority of etcd.trusted-ca-file, so that "+
 			"clients need another bundle: %w",
 			cfg.Etcd.CertFile, err)

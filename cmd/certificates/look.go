@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"time"
 
@@ -40,7 +39,7 @@ func lookAtRotation(ctx context.Context, s *show.TLS, cfg config.Config, now tim
 	client, err := control.Open(cfg.Control)
 	if err == nil {
 		var status health.ClusterStatus
-		if err = client.Get(ctx, http.MethodGet, "/status", &status); err == nil {
+		if err = client.Get(ctx, "GET /status", &status); err == nil {
 			s.Rotation, s.Asked = status.Rotation, true
 			return
 		}

@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"syscall"
 	"time"
 
@@ -55,8 +57,22 @@ func Open(c config.Control) (*Client, error) {
 	return Local(c.Socket), nil
 }
 
-// Call sends a request and returns the body of a good answer, which the caller closes.
-func (c *Client) Call(ctx context.Context, method, path string) (io.ReadCloser, error) {
+// Args are the arguments of a request, by name.
+type Args map[string]any
+
+// Call sends a request to a route, such as "POST /pause", and returns the body of a good answer, which the caller
+// closes.
+func (c *Client) Call(ctx context.Context, route string, args ...Args) (io.ReadCloser, error) {
+	method, path, _ := strings.Cut(route, " ")
+	query := url.Values{}
+	for _, some := range args {
+		for name, value := range some {
+			query.Set(name, fmt.Sprint(value))
+		}
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, nil)
 	if err != nil {
 		return nil, err
@@ -112,8 +128,8 @@ func (c *Client) awake(ctx context.Context) error {
 }
 
 // Get sends a request and decodes the answer into v.
-func (c *Client) Get(ctx context.Context, method, path string, v any) error {
-	body, err := c.Call(ctx, method, path)
+func (c *Client) Get(ctx context.Context, route string, v any, args ...Args) error {
+	body, err := c.Call(ctx, route, args...)
 	if err != nil {
 		return err
 	}
@@ -125,8 +141,8 @@ func (c *Client) Get(ctx context.Context, method, path string, v any) error {
 }
 
 // Do sends a request whose answer has no content.
-func (c *Client) Do(ctx context.Context, method, path string) error {
-	return c.Get(ctx, method, path, &struct{}{})
+func (c *Client) Do(ctx context.Context, route string, args ...Args) error {
+	return c.Get(ctx, route, &struct{}{}, args...)
 }
 
 // newRemote returns a client of a node on another machine.

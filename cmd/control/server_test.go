@@ -261,7 +261,7 @@ func TestRemoteControl(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got string
-			err = node.Get(t.Context(), c.method, c.path, &got)
+			err = node.Get(t.Context(), c.method+" "+c.path, &got)
 			if c.want == "" && (err != nil || got != c.name+" from 127.0.0.1") {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -285,7 +285,7 @@ func TestRemoteControl(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := node.Get(t.Context(), "GET", "/status", new(string)); !errors.Is(err, ErrUnreachable) {
+		if err := node.Get(t.Context(), "GET /status", new(string)); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -303,7 +303,7 @@ func TestRemoteControl(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := node.Get(t.Context(), "GET", "/status", new(string)); err != nil {
+		if err := node.Get(t.Context(), "GET /status", new(string)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -359,7 +359,7 @@ func TestRemoteControlOfTheSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	node.HTTP.Transport.(*http.Transport).TLSHandshakeTimeout = time.Minute
-	if err := node.Get(t.Context(), "GET", "/status", new(string)); err != nil {
+	if err := node.Get(t.Context(), "GET /status", new(string)); err != nil {
 		t.Error(err)
 	}
 }
@@ -369,7 +369,7 @@ const dialVariable = "HOLDFAST_TEST_DIAL"
 // A process of another user is refused, even if someone has opened the socket's mode to all.
 func TestSocketOfAnotherUser(t *testing.T) {
 	if socket := os.Getenv(dialVariable); socket != "" { // the child
-		fmt.Println(Local(socket).Get(t.Context(), "GET", "/status", new(string)))
+		fmt.Println(Local(socket).Get(t.Context(), "GET /status", new(string)))
 		return
 	}
 	if os.Getuid() != 0 || !peerKnown {
@@ -390,7 +390,7 @@ func TestSocketOfAnotherUser(t *testing.T) {
 	}
 	serveTest(t, &Server{}, l)
 	var who string
-	if err := Local(socket).Get(t.Context(), "GET", "/status", &who); err != nil || !strings.HasSuffix(who, "(uid 0)") {
+	if err := Local(socket).Get(t.Context(), "GET /status", &who); err != nil || !strings.HasSuffix(who, "(uid 0)") {
 		t.Errorf("root: got %q, %v", who, err)
 	}
 	binary := filepath.Join(dir, "test")
@@ -494,7 +494,7 @@ func TestInterrupted(t *testing.T) {
 	}()
 	c := Local(socket)
 	c.wakes = 0
-	err := c.Get(ctx, "GET", "/status", new(string))
+	err := c.Get(ctx, "GET /status", new(string))
 	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
 		t.Errorf("got %v", err)
 	}
@@ -511,7 +511,7 @@ func TestEndsBeforeItAnswers(t *testing.T) {
 	}()
 	c := Local(socket)
 	c.wakes = 0
-	if err := c.Do(t.Context(), "POST", "/resume"); !errors.Is(err, ErrUnreachable) ||
+	if err := c.Do(t.Context(), "POST /resume"); !errors.Is(err, ErrUnreachable) ||
 		!strings.Contains(err.Error(), "it may have done what was asked of it") {
 		t.Errorf("got %v", err)
 	}
@@ -522,7 +522,7 @@ func TestDenied(t *testing.T) {
 	c := Local("/run/holdfast.sock")
 	c.wakes = 0
 	c.HTTP.Transport = denied{}
-	err := c.Get(t.Context(), "GET", "/status", new(string))
+	err := c.Get(t.Context(), "GET /status", new(string))
 	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "run the command as root") || strings.Contains(err.Error(), "is holdfast running here") {
 		t.Errorf("got %v", err)
 	}
@@ -539,7 +539,7 @@ func TestSuspended(t *testing.T) {
 	socket, _ := listening(t)
 	c := Local(socket)
 	c.wakes = 10 * time.Millisecond
-	if err := c.Get(t.Context(), "GET", "/status", new(string)); !errors.Is(err, ErrUnreachable) ||
+	if err := c.Get(t.Context(), "GET /status", new(string)); !errors.Is(err, ErrUnreachable) ||
 		!strings.Contains(err.Error(), "suspended") {
 		t.Errorf("got %v", err)
 	}

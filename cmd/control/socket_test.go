@@ -41,7 +41,7 @@ func TestSocketIsMadeAgain(t *testing.T) {
 		}
 		var who string
 		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-			if err = Local(path).Get(t.Context(), "GET", "/status", &who); err == nil || time.Now().After(end) {
+			if err = Local(path).Get(t.Context(), "GET /status", &who); err == nil || time.Now().After(end) {
 				break
 			}
 		}

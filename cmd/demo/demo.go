@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
@@ -96,7 +95,7 @@ func (d *demo) watch(ctx context.Context) {
 		for i, c := range clients {
 			asking, cancel := context.WithTimeout(ctx, 3*time.Second) // a node itself waits 2 s for the others
 			var answer health.ClusterStatus
-			err := c.Get(asking, http.MethodGet, "/status", &answer)
+			err := c.Get(asking, "GET /status", &answer)
 			cancel()
 			if err == nil {
 				status, clients[0], clients[i] = answer, c, clients[0]

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -98,8 +96,7 @@ func (n *node) tellEnd() {
 
 // AskHistory asks a node for the entries of its history after a time.
 func AskHistory(ctx context.Context, client *control.Client, after time.Time) (h coordinator.History, err error) {
-	q := url.Values{"after": {after.Format(time.RFC3339Nano)}}
-	err = client.Get(ctx, http.MethodGet, "/history?"+q.Encode(), &h)
+	err = client.Get(ctx, "GET /history", &h, control.Args{"after": after.Format(time.RFC3339Nano)})
 	return h, err
 }
 

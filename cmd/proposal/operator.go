@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"time"
 
 	"holdfast/cmd/backups"
@@ -158,7 +156,7 @@ func (c *cluster) ask(ctx context.Context) view {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var s health.ClusterStatus
-	if c.Node.Get(ctx, http.MethodGet, "/status", &s) != nil {
+	if c.Node.Get(ctx, "GET /status", &s) != nil {
 		return view{}
 	}
 	return view{&s}
@@ -166,11 +164,10 @@ func (c *cluster) ask(ctx context.Context) view {
 
 // poke makes the node on this machine look at the store at once. Without it, all nodes look within seconds.
 func (c *cluster) poke(ctx context.Context) {
-	_ = c.Node.Do(ctx, http.MethodPost, "/look")
+	_ = c.Node.Do(ctx, "POST /look")
 }
 
 // consent asks the node to confirm a proposal.
 func (c *cluster) consent(ctx context.Context, id string) error {
-	path := "/consent?" + url.Values{"proposal": {id}, "by": {c.Name}}.Encode()
-	return c.Node.Get(ctx, http.MethodPost, path, &plan.Restore{})
+	return c.Node.Do(ctx, "POST /consent", control.Args{"proposal": id, "by": c.Name})
 }

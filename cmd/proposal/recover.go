@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"holdfast/cmd/control"
 	"holdfast/cmd/show"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
@@ -20,8 +18,8 @@ import (
 func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	c := o.cluster()
 	var s recovery
-	path := "/recover?" + url.Values{"lost": {strings.Join(o.Lost, ",")}, "survivor": {survivor}}.Encode()
-	if err := c.Node.Get(ctx, http.MethodGet, path, &s); err != nil {
+	args := control.Args{"lost": strings.Join(o.Lost, ","), "survivor": survivor}
+	if err := c.Node.Get(ctx, "GET /recover", &s, args); err != nil {
 		return err
 	}
 	v := c.ask(ctx)
@@ -83,10 +81,9 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 // Alone orders a recovery on this node when both the majority and the store are lost, and follows it.
 func (o Operator) Alone(ctx context.Context) error {
 	c := o.cluster()
-	query := url.Values{"lost": {strings.Join(o.Lost, ",")}, "by": {o.Name},
-		"dry": {strconv.FormatBool(!o.Yes || o.DryRun)}}
+	args := control.Args{"lost": strings.Join(o.Lost, ","), "by": o.Name, "dry": !o.Yes || o.DryRun}
 	var p plan.Restore
-	if err := c.Node.Get(ctx, http.MethodPost, "/recover/alone?"+query.Encode(), &p); err != nil {
+	if err := c.Node.Get(ctx, "POST /recover/alone", &p, args); err != nil {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
 	o.say("the store does not answer: nobody but this node sees the recovery, so every other voter (%s) must be "+
@@ -144,10 +141,9 @@ func (o Operator) Instead(ctx context.Context) error {
 	if alive != nil {
 		led = &alive.Stand
 	}
-	query := url.Values{"lost": {strings.Join(o.Lost, ",")}, "revision": {strconv.FormatInt(v.revision(), 10)},
-		"led": {strconv.FormatBool(led != nil)}}
+	args := control.Args{"lost": strings.Join(o.Lost, ","), "revision": v.revision(), "led": led != nil}
 	var p plan.Restore
-	if err := c.Node.Get(ctx, http.MethodGet, "/rejoin?"+query.Encode(), &p); err != nil {
+	if err := c.Node.Get(ctx, "GET /rejoin", &p, args); err != nil {
 		return err
 	}
 	p.Led = led

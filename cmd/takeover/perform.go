@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"runtime"
@@ -94,7 +92,7 @@ func (st *stage) acts(ctx context.Context) (err error) {
 	err = st.step("", "the freeze ended", func() error {
 		return st.wait(ctx, func() error {
 			var t health.Takeover
-			err := control.Local(st.socket(st.Cast[0])).Get(ctx, http.MethodGet, "/takeover", &t)
+			err := control.Local(st.socket(st.Cast[0])).Get(ctx, "GET /takeover", &t)
 			if err == nil && t.Phase != health.TakeoverOver {
 				err = fmt.Errorf("the takeover is %s: %s", t.Phase, t.Frozen)
 			}
@@ -187,7 +185,7 @@ func (st *stage) take(ctx context.Context, a actor) error {
 	}
 	err := st.wait(ctx, func() error {
 		var s health.ClusterStatus
-		if err := control.Local(st.socket(a)).Get(ctx, http.MethodGet, "/status", &s); err != nil {
+		if err := control.Local(st.socket(a)).Get(ctx, "GET /status", &s); err != nil {
 			return err
 		}
 		switch self := s.Self(); {
@@ -206,12 +204,12 @@ func (st *stage) take(ctx context.Context, a actor) error {
 
 // give has the node release a member, and starts etcd without holdfast on it.
 func (st *stage) give(ctx context.Context, a actor) error {
-	path := "/takeover/release?" + url.Values{"to": {etcdversion.Version}, "by": {"the rehearsal"},
-		"force": {fmt.Sprint(len(st.Cast) == 1)}}.Encode() // a cluster's only voter goes down only by force
+	// A cluster's only voter goes down only by force.
+	args := control.Args{"to": etcdversion.Version, "by": "the rehearsal", "force": len(st.Cast) == 1}
 	refused := ""
 	err := st.wait(ctx, func() error {
 		var r health.Release
-		if err := control.Local(st.socket(a)).Get(ctx, http.MethodPost, path, &r); err != nil {
+		if err := control.Local(st.socket(a)).Get(ctx, "POST /takeover/release", &r, args); err != nil {
 			return err
 		}
 		if r.Soon && len(r.Why) == 1 {
