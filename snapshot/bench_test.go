@@ -102,10 +102,12 @@ func (s *switched) Get(ctx context.Context, name string) (io.ReadCloser, error) 
 	if err := s.fault(ctx); err != nil {
 		return nil, err
 	}
-	select {
-	case <-time.After(time.Duration(s.slow.Load())):
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if wait := time.Duration(s.slow.Load()); wait > 0 { // Go 1.26 crashes at time.After(0) in synctest with -race
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	return s.Store.Get(ctx, name)
 }

@@ -33,6 +33,7 @@ type fan struct {
 
 	failed atomic.Pointer[error] // of the first writer that failed
 	behind chan struct{}         // closed when a writer is left behind
+	left   sync.Once             // closes behind
 }
 
 type chunk struct {
@@ -74,10 +75,10 @@ func (f *fan) drain(lane <-chan *chunk, w io.Writer) {
 	}
 }
 
-// leave leaves behind a writer that hangs. From now on Write and Close return err. It is called once.
+// leave leaves behind a writer that hangs. From now on Write and Close fail, with err if no writer failed before.
 func (f *fan) leave(err error) {
 	f.failed.CompareAndSwap(nil, &err)
-	close(f.behind)
+	f.left.Do(func() { close(f.behind) })
 }
 
 // Err is the error of the first writer that failed.

@@ -21,6 +21,7 @@
 //	sentinel   sentinel.go          watches the store, objects to proposals, commits a consent
 //	announcer  announcer.go         announces this node's facts to the others; answer.go: answers their questions
 //	peers      peers.go             asks the other nodes directly
+//	campaigner campaign.go          watches the leader, and starts an election early if the plan says so
 //
 // What is remembered:
 //
@@ -61,7 +62,7 @@
 //	restore-<id>/   the data directory with which this slot begins the generation of a restore or a recovery, complete
 //	                or not
 //	aside/          data that was set aside; deleted once the member has served for Config.ReclaimAfter without a
-//	                break, except what an operator has set aside, which may be another cluster's
+//	                break, except what an operator has set aside, which may be another cluster's, and data that went back in time
 //
 // # Steps
 //

@@ -34,6 +34,8 @@
 //   - fencing (fence.go): which disks may found the generation that a proposal would begin.
 //   - surveying (survey.go): what is left of a cluster that may have lost its majority.
 //
+// [Candidacy.Ballot] (campaign.go) decides apart from [Next], and more often, whether a member starts an election early.
+//
 // # Unknown is not none
 //
 // An observation marks what is not known. What could not be read leads to [Wait], never to an assumption: a missing
