@@ -61,7 +61,7 @@ type suspicion struct {
 	campaigned uint64    // the term of this member's last campaign
 	at         time.Time // when it was
 	fruitless  int       // campaigns in a row that brought no leader
-	alarms     plan.Alarms
+	alarms     plan.FalseAlarms
 }
 
 // schedule says when to look.
@@ -174,8 +174,8 @@ func (c *campaigner) judge(ctx context.Context, now *plan.Candidacy, s *suspicio
 		live, _ := c.nodes()
 		s.alarms.Judge(c.ask(ctx, live[id], id, verdictWait), time.Now())
 	}
-	now.Alarms = s.alarms.Count
-	c.alarms.Store(int64(now.Alarms))
+	now.FalseAlarms = s.alarms.Count
+	c.alarms.Store(int64(now.FalseAlarms))
 }
 
 // candidacy is what is known here without asking anyone. What the disk has left or entered is in the ledger already.
@@ -187,7 +187,7 @@ func (c *campaigner) candidacy() plan.Candidacy {
 	now := plan.Candidacy{Ending: true} // unless the plan can tell
 	c.bugs.guard(theCampaign, func() { now = o.Candidate() })
 	now.Standing = c.world.Etcd.Standing()
-	now.Alarms = int(c.alarms.Load())
+	now.FalseAlarms = int(c.alarms.Load())
 	now.Able = c.cfg.EarlyCampaign && !now.Departing && !now.Ending && held.usable()
 	return now
 }
@@ -221,7 +221,7 @@ func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy, s *suspic
 	asking.Wait()
 	for _, r := range now.Rivals {
 		if r.Said != nil {
-			s.alarms.Hear(r.Said.Alarms, time.Now())
+			s.alarms.Hear(r.Said.FalseAlarms, time.Now())
 		}
 	}
 }

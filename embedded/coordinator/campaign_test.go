@@ -21,7 +21,7 @@ func TestInquireOfTheLeader(t *testing.T) {
 			return plan.Peer{Node: node, Live: live, Facts: &plan.Facts{Member: id}}
 		}
 		sees := func(peers ...plan.Peer) { c.status.looked(plan.Observation{Peers: peers}) }
-		voter, err := json.Marshal(plan.Standing{ID: 3, Alarms: 3})
+		voter, err := json.Marshal(plan.Standing{ID: 3, FalseAlarms: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestFalseAlarm(t *testing.T) {
 			w.mu.Unlock()
 			time.Sleep(wait)
 			synctest.Wait()
-			if got := c.candidacy().Alarms; got != want {
+			if got := c.candidacy().FalseAlarms; got != want {
 				t.Errorf("in term %d: counts %d false alarms, want %d", s.Term, got, want)
 			}
 		}

@@ -76,8 +76,8 @@ type Standing struct {
 	Beat    time.Duration `json:"beat,omitempty"`
 	// Elected is how long ago one leader replaced another, 0 if that has not happened since the member started.
 	Elected time.Duration `json:"elected,omitempty"`
-	// Alarms is the number of false alarms in a row ([Alarms]) that it knows of.
-	Alarms int `json:"alarms,omitempty"`
+	// FalseAlarms is the number of false alarms in a row ([FalseAlarms]) that it knows of.
+	FalseAlarms int `json:"falseAlarms,omitempty"`
 	// Settled: all committed entries are applied. Raft refuses to campaign before a committed member change is applied.
 	Settled bool `json:"-"`
 }

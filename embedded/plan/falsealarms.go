@@ -11,9 +11,9 @@ const (
 	longestCalm = calmBeats * alarmFactor * alarmFactor
 )
 
-// Alarms counts false alarms: leaders that were replaced because they were silent, and were back before raft's own
+// FalseAlarms counts false alarms: leaders that were replaced because they were silent, and were back before raft's own
 // timers would have elected for certain. Where leaders only pause, fewer of them are deposed early. It reads no clock.
-type Alarms struct {
+type FalseAlarms struct {
 	Count int // false alarms in a row
 
 	lead, term uint64    // the leader that raft showed last
@@ -25,7 +25,7 @@ type Alarms struct {
 }
 
 // Watch notes which leader raft shows now, and whether its heartbeats are late. A leader knows nothing of its own.
-func (a *Alarms) Watch(s Standing, now time.Time) {
+func (a *FalseAlarms) Watch(s Standing, now time.Time) {
 	if now.Sub(a.last) >= 2*longestCalm*s.Beat {
 		a.Count = 0
 	}
@@ -44,14 +44,14 @@ func (a *Alarms) Watch(s Standing, now time.Time) {
 }
 
 // Hear takes over what another voter says, if that is more.
-func (a *Alarms) Hear(count int, now time.Time) {
+func (a *FalseAlarms) Hear(count int, now time.Time) {
 	if count > a.Count {
 		a.Count, a.last = count, now
 	}
 }
 
 // Due returns the deposed leader to ask now, 0 if there is none.
-func (a *Alarms) Due(now time.Time) uint64 {
+func (a *FalseAlarms) Due(now time.Time) uint64 {
 	if now.Before(a.due) {
 		return 0
 	}
@@ -60,7 +60,7 @@ func (a *Alarms) Due(now time.Time) uint64 {
 
 // Judge takes the deposed leader's answer, nil if there was none. It is back if its disk has written what the next
 // leader began with.
-func (a *Alarms) Judge(answer *Standing, now time.Time) {
+func (a *FalseAlarms) Judge(answer *Standing, now time.Time) {
 	a.deposed = 0
 	if answer == nil || answer.End.Term < a.since {
 		a.Count = 0
@@ -72,7 +72,7 @@ func (a *Alarms) Judge(answer *Standing, now time.Time) {
 // calm is how many beats after an election no leader is deposed for what may be a pause.
 func (s Standing) calm() time.Duration {
 	beats := time.Duration(calmBeats)
-	for range min(s.Alarms, mostAlarms) {
+	for range min(s.FalseAlarms, mostAlarms) {
 		beats *= alarmFactor
 	}
 	return beats

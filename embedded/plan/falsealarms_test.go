@@ -29,7 +29,7 @@ func TestAlarms(t *testing.T) {
 		{"raft's own timer deposes it", changes(look{6, 6, 1, 5}, look{11, 0, 3, 6}), nil, false, 1},
 		{"this voter's own disk hangs", changes(look{0, 0, 2, 6}, look{6, 6, 2, 6}, look{1, 0, 3, 7}), nil, false, 1},
 	} {
-		now, a := time.Unix(0, 0), Alarms{Count: 1, last: time.Unix(0, 0)}
+		now, a := time.Unix(0, 0), FalseAlarms{Count: 1, last: time.Unix(0, 0)}
 		for _, l := range c.looks {
 			now = now.Add(l.after * time.Second)
 			a.Watch(Standing{ID: 2, Lead: l.lead, Term: l.term, Silence: l.silence * time.Second, Beat: time.Second}, now)
@@ -52,7 +52,7 @@ func TestAlarms(t *testing.T) {
 // In an hour in which leaders pause all the time, for less than raft's own timers allow, few are deposed. After one was
 // lost, or after a long calm, the next is deposed as early as the first.
 func TestAlarmsOfAnHour(t *testing.T) {
-	w := &pausing{now: time.Unix(0, 0), lead: 1, term: 5, voters: [3]Alarms{}}
+	w := &pausing{now: time.Unix(0, 0), lead: 1, term: 5, voters: [3]FalseAlarms{}}
 	w.show(0)
 	deposes := func(calm time.Duration, returns, want bool) {
 		t.Helper()
@@ -82,7 +82,7 @@ func TestAlarmsOfAnHour(t *testing.T) {
 type pausing struct {
 	now, elected time.Time
 	lead, term   uint64
-	voters       [3]Alarms
+	voters       [3]FalseAlarms
 }
 
 // show lets all voters look at a leader that has been silent.
@@ -98,7 +98,7 @@ func (w *pausing) show(silence time.Duration) (standings [3]Standing) {
 		if id := a.Due(w.now); id != 0 {
 			a.Judge(&Standing{End: LogEnd{Term: w.term}}, w.now)
 		}
-		s.Alarms = a.Count
+		s.FalseAlarms = a.Count
 		standings[i] = s
 	}
 	return standings
@@ -112,7 +112,7 @@ func (w *pausing) pause(after time.Duration, returns bool) (deposed bool) {
 	old := w.lead
 	heir, other := saw[old%3], saw[(old+1)%3]
 	for _, s := range []*Standing{&heir, &other} { // each hears of the other's alarms
-		w.voters[s.ID-1].Hear(max(heir.Alarms, other.Alarms), w.now)
+		w.voters[s.ID-1].Hear(max(heir.FalseAlarms, other.FalseAlarms), w.now)
 	}
 	c := Candidacy{Standing: heir, Suspect: old, Mute: muteTries, Since: time.Second, Rivals: []Rival{{ID: other.ID, Said: &other}}}
 	if c.Ballot() != LeaderGone {
@@ -130,7 +130,7 @@ func (w *pausing) pause(after time.Duration, returns bool) (deposed bool) {
 	for i := range w.voters {
 		a := &w.voters[i]
 		if uint64(i+1) == old {
-			*a = Alarms{}
+			*a = FalseAlarms{}
 		} else if a.Due(w.now) == old {
 			a.Judge(nil, w.now)
 		}

@@ -382,18 +382,18 @@ var mutants = []mutant{
 		(lately`, `(lately`, byBallot},
 	{"wait for a leader that pauses since it was elected", "campaign.go", `s.Elected > 0 && s.Elected <`, `s.Elected > 0 || s.Elected <`, byBallot},
 	{"a false alarm changes nothing", "campaign.go", `s.Elected < s.calm()*c.Beat`, `s.Elected < calmBeats*c.Beat`, byBallot},
-	{"after many false alarms, wait forever", "alarms.go", `min(s.Alarms, mostAlarms)`, `s.Alarms`, byBallot},
-	{"a leader that is lost was pausing", "alarms.go", `answer == nil || answer.End.Term < a.since`, `answer != nil && answer.End.Term < a.since`, byAlarms},
-	{"a leader whose disk hangs was pausing", "alarms.go", `answer == nil || answer.End.Term < a.since`, `answer == nil`, byAlarms},
-	{"a lost leader ends no back-off", "alarms.go", `		a.Count = 0
+	{"after many false alarms, wait forever", "falsealarms.go", `min(s.FalseAlarms, mostAlarms)`, `s.FalseAlarms`, byBallot},
+	{"a leader that is lost was pausing", "falsealarms.go", `answer == nil || answer.End.Term < a.since`, `answer != nil && answer.End.Term < a.since`, byAlarms},
+	{"a leader whose disk hangs was pausing", "falsealarms.go", `answer == nil || answer.End.Term < a.since`, `answer == nil`, byAlarms},
+	{"a lost leader ends no back-off", "falsealarms.go", `		a.Count = 0
 		return`, `		return`, byAlarms},
-	{"ask before raft's own timers", "alarms.go", `if now.Before(a.due) {`, `if a.deposed == 0 {`, byAlarms},
-	{"an election by raft's own timers is a false alarm", "alarms.go", `; now.Before(due) {`, `; due.Unix() >= 0 {`, byAlarms},
-	{"a leader that was heard again is deposed as silent", "alarms.go", `	default:
+	{"ask before raft's own timers", "falsealarms.go", `if now.Before(a.due) {`, `if a.deposed == 0 {`, byAlarms},
+	{"an election by raft's own timers is a false alarm", "falsealarms.go", `; now.Before(due) {`, `; due.Unix() >= 0 {`, byAlarms},
+	{"a leader that was heard again is deposed as silent", "falsealarms.go", `	default:
 		a.quiet = time.Time{}`, `	default:`, byAlarms},
-	{"a leader deposes itself", "alarms.go", `case s.Lead != s.ID && s.Late():`, `case s.Late():`, byAlarms},
-	{"false alarms are never forgotten", "alarms.go", `if now.Sub(a.last) >= 2*longestCalm*s.Beat {`, `if now.Sub(a.last) < 0 {`, byAlarms},
-	{"a voter that heard no alarm forgets the others'", "alarms.go", `if count > a.Count {`, `if count < 0 {`, byAlarms},
+	{"a leader deposes itself", "falsealarms.go", `case s.Lead != s.ID && s.Late():`, `case s.Late():`, byAlarms},
+	{"false alarms are never forgotten", "falsealarms.go", `if now.Sub(a.last) >= 2*longestCalm*s.Beat {`, `if now.Sub(a.last) < 0 {`, byAlarms},
+	{"a voter that heard no alarm forgets the others'", "falsealarms.go", `if count > a.Count {`, `if count < 0 {`, byAlarms},
 	{"campaign without a majority", "campaign.go", `	case !c.majority():`, `	case !c.majority() && c.Ending:`, byBallot},
 	{"campaign with a short log", "campaign.go", `	case behind:`, `	case behind && c.Ending:`, byBallot},
 	{"campaign out of turn", "campaign.go", `time.Duration(before)*rankStep:`, `time.Duration(0*before)*rankStep:`, byBallot},
