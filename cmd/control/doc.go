@@ -5,11 +5,11 @@
 // [Server] checks who may make a request before a handler sees it (access.go). On the socket, root and the user that
 // holdfast runs as may do everything, whatever the mode of the file is. From another machine, a caller needs a
 // certificate of the clients' authority. A common name in control.readers may look; one in control.operators may make
-// changes. Any other certificate of that authority, and one of the peers' authority,
-// may ask only for what concerns itself. cmd/node/routes.go lists the routes, with their options (routes.go): [DryRun],
-// [Own], [Unremembered]. Server.Remember gets the
-// result of each request that changes something (server.go). Requests and connections are limited in size and number.
+// changes. Any other certificate of that authority, and one of the peers' authority, may ask only for what concerns
+// itself. Server.Remember gets the result of each request that changes something (server.go). Requests and connections
+// are limited in size and number.
 //
-// [Routes] is the table of requests, which cmd/node/routes.go fills. It says which requests change nothing, and which
-// are not remembered. [Client] is the other side: each command calls its route through [Client.Get].
+// [Routes] is the table of requests, which cmd/node/routes.go fills. Its options say which requests change nothing
+// ([DryRun]), which any caller may make for itself ([Own]), and which are not remembered ([Unremembered]). [Client] is
+// the other side: each command calls its route through [Client.Get].
 package control

@@ -62,7 +62,8 @@
 //	restore-<id>/   the data directory with which this slot begins the generation of a restore or a recovery, complete
 //	                or not
 //	aside/          data that was set aside; deleted once the member has served for Config.ReclaimAfter without a
-//	                break, except what an operator has set aside, which may be another cluster's, and data that went back in time
+//	                break, except what an operator has set aside, which may be another cluster's, and data that went
+//	                back in time
 //
 // # Steps
 //
