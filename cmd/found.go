@@ -12,28 +12,28 @@ import (
 )
 
 func newFoundCommand() *cobra.Command {
-	var abandon, anew, dryRun bool
+	var abandon, giveUp, dryRun bool
 	var overrule []string
 	c := having(&cobra.Command{
 		Use:   "found {--abandon | --new}",
 		Short: "Make founding decisions that only an operator may make",
 		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
-		if abandon == anew {
+		if abandon == giveUp {
 			return usage(errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)"))
 		}
-		if anew {
+		if giveUp {
 			if err := mayGiveUp(c, cfg, client, overrule); err != nil {
 				return err
 			}
 		}
-		args := control.Args{"abandon": abandon, "new": anew, "dry": dryRun}
+		args := control.Args{"abandon": abandon, "new": giveUp, "dry": dryRun}
 		if err := client.Do(c.Context(), "POST /found", args); err != nil {
 			return err
 		}
 		if dryRun {
 			would := "this blank disk would forget which disks it promised to found with"
-			if anew {
+			if giveUp {
 				would += ", the backup store's record of the former cluster would be moved aside, and one could be founded " +
 					"beside etcd-manager's"
 			}
@@ -43,7 +43,7 @@ func newFoundCommand() *cobra.Command {
 	})
 	c.Flags().StringSliceVar(&overrule, "overrule", nil, "`disks` whose leaders may write into the store all the same")
 	c.Flags().BoolVar(&abandon, "abandon", false, "forget what this blank disk has promised")
-	c.Flags().BoolVar(&anew, "new", false, "give up the former cluster")
+	c.Flags().BoolVar(&giveUp, "new", false, "give up the former cluster")
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }

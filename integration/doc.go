@@ -40,8 +40,8 @@
 //	  FoundLate            a founding node is late: the others name the slot that they wait for
 //	  WipeTwo              two of three disks wiped: all wait, before and after the third is back
 //	life_test.go
-//	  Life                 one record, names in the member list, all slots healthy; then the followers are killed one after
-//	                       the other, the leader, a majority, and all: the member list does not change
+//	  Life                 one record, names in the member list, all slots healthy; then the followers are killed one
+//	                       after the other, the leader, a majority, and all: the member list does not change
 //	  MoveAll              all start on other addresses: the member list does not change
 //	  WipeOne              comes back as a learner; the old member is gone
 //	disks_test.go

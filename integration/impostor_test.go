@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -28,7 +27,7 @@ func TestImpostor(t *testing.T) {
 			place(t, innocent.Volume(), filepath.Join(impostor.Root, filepath.Base(innocent.Volume())))
 		},
 	}
-	for _, name := range tier.Share(t, len(disguises), slices.Sorted(maps.Keys(disguises))) {
+	for _, name := range tier.One(t, disguises) {
 		t.Run(name, func(t *testing.T) {
 			story(t)
 			c := founded(t, integration.Options{})

@@ -11,8 +11,8 @@ import (
 )
 
 // Three nodes found one cluster. All know the same record, and the member list has names, not addresses. Then the
-// followers are killed one after the other, the leader, a majority with the leader, and all at once. As long as there is
-// a quorum, the others continue; without one, the survivor waits. All come back by themselves.
+// followers are killed one after the other, the leader, a majority with the leader, and all at once. As long as there
+// is a quorum, the others continue; without one, the survivor waits. All come back by themselves.
 func TestLife(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -59,10 +59,7 @@ func TestLife(t *testing.T) {
 	c.Start()
 	c.Serving()
 	w.More(20)
-	if got := oneCluster(t, c); got != before {
-		t.Errorf("cluster ID: got %s, want %s", got, before)
-	}
-	sameMembers(t, c, members)
+	sameCluster(t, c, before, members)
 	w.Verify()
 }
 
@@ -113,6 +110,15 @@ func TestMoveAll(t *testing.T) {
 	again.More(20)
 	again.Verify()
 	w.Verify()
+}
+
+// sameCluster checks that all running nodes run members of the etcd cluster that has this ID and this member list.
+func sameCluster(t *testing.T, c *integration.Cluster, id string, members map[string]integration.Member) {
+	t.Helper()
+	if got := oneCluster(t, c); got != id {
+		t.Errorf("cluster ID: got %s, want %s", got, id)
+	}
+	sameMembers(t, c, members)
 }
 
 // sameMembers checks that the member list, with IDs and URLs, has not changed.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +29,7 @@ func TestStandbyHostLeavesRestartingMember(t *testing.T) {
 		"with its disk":        func(_ *testing.T, _ *integration.Cluster, n *integration.Node, _ func() error) { n.Start() },
 		"disk busy for a time": startWithBusyDisk,
 	}
-	for _, name := range tier.Share(t, len(returns), slices.Sorted(maps.Keys(returns))) {
+	for _, name := range tier.One(t, returns) {
 		t.Run(name, func(t *testing.T) {
 			story(t)
 			c := cluster(t, integration.Options{Nodes: 4})

@@ -204,8 +204,8 @@ func TestTakeoverWithALostMachine(t *testing.T) {
 }
 
 // A cluster of plain etcd with its operator's certificates moves to holdfast, machine by machine and the leader last,
-// while clients write, and back in the same way. One of its founders was replaced before, so neither the cluster's ID nor the new member's ID follow
-// from the names and the token.
+// while clients write, and back in the same way. One of its founders was replaced before, so neither the cluster's ID
+// nor the new member's ID follow from the names and the token.
 func TestTakeoverOfPlainEtcd(t *testing.T) {
 	h := plainHandover(t, newPlainTLS(t))
 	i := h.leaderLast()[0]

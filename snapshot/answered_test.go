@@ -139,9 +139,10 @@ func TestScratchThatHangsInAWrite(t *testing.T) {
 			defer synctest.Wait()
 			defer disk.Close()
 			meta := Meta{Trailer: "00", Content: Content{Size: size}}
-			err = receive(t.Context(), io.LimitReader(zeros{}, size+trailerSize), &target{File: f, path: "scratch file", to: hung},
-				&meta, "verifying", Options{})
-			if err == nil || !strings.Contains(err.Error(), "write scratch file: the disk does not answer: no answer within 1m") ||
+			scratch := &target{File: f, path: "scratch file", to: hung}
+			err = receive(t.Context(), io.LimitReader(zeros{}, size+trailerSize), scratch, &meta, "verifying", Options{})
+			const want = "write scratch file: the disk does not answer: no answer within 1m"
+			if err == nil || !strings.Contains(err.Error(), want) ||
 				reasonOf(t.Context(), err) != reasonScratch || Damaged(err) {
 				t.Errorf("%d bytes: got %v", size, err)
 			}

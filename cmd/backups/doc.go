@@ -3,8 +3,8 @@
 // backup.
 //
 // The proof of a backup is in package snapshot (verify.go). This package knows no flags and prints no answers; the
-// commands do. It writes events to standard error: progress, the backups
-// that latest skips, and results that could not be recorded.
+// commands do. It writes events to standard error: progress, the backups that latest skips, and results that could not be
+// recorded.
 //
 // Deleting is dangerous: call [Backups.Deletable] first. Only force may delete what it refuses.
 package backups

@@ -105,8 +105,8 @@ func TestFalseAlarm(t *testing.T) {
 				t.Errorf("in term %d: counts %d false alarms, want %d", s.Term, got, want)
 			}
 		}
-		follows := plan.Standing{Running: true, Voter: true, ID: 1, Term: 5, Lead: 2, Voters: []uint64{1, 2, 3}, Near: []uint64{2, 3},
-			Beat: 100 * time.Millisecond}
+		follows := plan.Standing{Running: true, Voter: true, ID: 1, Term: 5, Lead: 2, Voters: []uint64{1, 2, 3},
+			Near: []uint64{2, 3}, Beat: 100 * time.Millisecond}
 		silent, next := follows, follows
 		silent.Near, silent.Silence = []uint64{3}, 600*time.Millisecond
 		next.Term, next.Lead = 6, 3

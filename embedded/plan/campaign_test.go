@@ -24,6 +24,14 @@ func said(id uint64, end LogEnd) *Standing {
 		Voters: []uint64{1, 2, 3}, Beat: 100 * time.Millisecond}
 }
 
+// alarmed returns the candidacy of a leader that pauses this long after an election, with this many false alarms.
+func alarmed(alarms int, elected time.Duration) func(*Candidacy) {
+	return func(c *Candidacy) {
+		paused(c)
+		c.FalseAlarms, c.Elected = alarms, elected
+	}
+}
+
 func TestBallot(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -108,14 +116,14 @@ func TestBallot(t *testing.T) {
 		{"paused, soon after an election", func(c *Candidacy) { paused(c); c.Elected = 8399 * time.Millisecond }, ""},
 		{"paused, long after an election", func(c *Candidacy) { paused(c); c.Elected = 8400 * time.Millisecond }, LeaderGone},
 		{"paused, soon after an election that another saw", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Elected = time.Second }, ""},
-		{"paused, soon after a false alarm", func(c *Candidacy) { paused(c); c.FalseAlarms, c.Elected = 1, 134399*time.Millisecond }, ""},
-		{"paused, long after a false alarm", func(c *Candidacy) { paused(c); c.FalseAlarms, c.Elected = 1, 134400*time.Millisecond }, LeaderGone},
+		{"paused, soon after a false alarm", alarmed(1, 134399*time.Millisecond), ""},
+		{"paused, long after a false alarm", alarmed(1, 134400*time.Millisecond), LeaderGone},
 		{"paused, soon after a false alarm that another saw", func(c *Candidacy) {
 			paused(c)
 			c.Rivals[0].Said.FalseAlarms, c.Rivals[0].Said.Elected = 1, 134399*time.Millisecond
 		}, ""},
-		{"paused, after many false alarms", func(c *Candidacy) { paused(c); c.FalseAlarms, c.Elected = 5, 2150400*time.Millisecond }, LeaderGone},
-		{"paused, on a senseless count", func(c *Candidacy) { paused(c); c.FalseAlarms, c.Elected = -1, 8399*time.Millisecond }, ""},
+		{"paused, after many false alarms", alarmed(5, 2150400*time.Millisecond), LeaderGone},
+		{"paused, on a senseless count", alarmed(-1, 8399*time.Millisecond), ""},
 		{"refused, soon after a false alarm", func(c *Candidacy) { c.FalseAlarms, c.Elected = 4, time.Second }, LeaderRefused},
 		{"stalled, soon after an election", func(c *Candidacy) { stalls(c); c.Elected = time.Second }, ""},
 		{"refused, soon after an election", func(c *Candidacy) { c.Elected = time.Second }, LeaderRefused},

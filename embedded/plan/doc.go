@@ -34,7 +34,8 @@
 //   - fencing (fence.go): which disks may found the generation that a proposal would begin.
 //   - surveying (survey.go): what is left of a cluster that may have lost its majority.
 //
-// [Candidacy.Ballot] (campaign.go) decides apart from [Next], and more often, whether a member starts an election early.
+// Apart from [Next], and more often, [Candidacy.Ballot] (campaign.go) decides whether a member starts an election
+// early.
 //
 // # Unknown is not none
 //

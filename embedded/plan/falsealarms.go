@@ -19,7 +19,7 @@ type FalseAlarms struct {
 	lead, term uint64    // the leader that raft showed last
 	quiet      time.Time // its last heartbeat; zero while heartbeats come
 	last       time.Time // the last false alarm
-	deposed    uint64    // a leader that awaits the verdict, 0 if there is none
+	deposed    uint64    // a leader that awaits the verdict, or 0
 	since      uint64    // the term in which it was replaced
 	due        time.Time // when to judge
 }
@@ -50,7 +50,7 @@ func (a *FalseAlarms) Hear(count int, now time.Time) {
 	}
 }
 
-// Due returns the deposed leader to ask now, 0 if there is none.
+// Due returns the deposed leader to ask now, or 0.
 func (a *FalseAlarms) Due(now time.Time) uint64 {
 	if now.Before(a.due) {
 		return 0

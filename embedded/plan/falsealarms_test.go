@@ -114,7 +114,8 @@ func (w *pausing) pause(after time.Duration, returns bool) (deposed bool) {
 	for _, s := range []*Standing{&heir, &other} { // each hears of the other's alarms
 		w.voters[s.ID-1].Hear(max(heir.FalseAlarms, other.FalseAlarms), w.now)
 	}
-	c := Candidacy{Standing: heir, Suspect: old, Mute: muteTries, Since: time.Second, Rivals: []Rival{{ID: other.ID, Said: &other}}}
+	c := Candidacy{Standing: heir, Suspect: old, Mute: muteTries, Since: time.Second,
+		Rivals: []Rival{{ID: other.ID, Said: &other}}}
 	if c.Ballot() != LeaderGone {
 		w.show(0)
 		return false

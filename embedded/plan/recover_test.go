@@ -59,13 +59,15 @@ func TestSurvey(t *testing.T) {
 			"node n2 leads the cluster, or did until a moment ago"},
 		"a follower":    {[]Peer{member("n1", "a", 1, nil)}, []string{"b", "c"}, "", "", "follows a leader"},
 		"a silent node": {[]Peer{member("n1", "a", 1, at(2, 9)), {Node: "n2", Live: true}}, []string{"b", "c"}, "", "", "has not said yet"},
-		"two stores":    {[]Peer{member("n1", "a", 1, at(2, 9)), stranger}, []string{"c"}, "", "", "node n2 uses another backup store: set snapshot.store"},
+		"two stores": {[]Peer{member("n1", "a", 1, at(2, 9)), stranger}, []string{"c"}, "", "",
+			"node n2 uses another backup store: set snapshot.store"},
 		"not known yet": {[]Peer{member("n1", "a", 1, at(2, 9)), late}, []string{"c"}, "", "",
 			"it is not known yet whether node n2 uses the same backup store"},
 		"one late, one strange": {[]Peer{strange, late}, []string{"c"}, "", "", "node n1 uses another backup store"},
 		"nobody":                {nil, []string{"a", "b", "c"}, "", "", "no disk here knows"},
 	} {
-		o := Observation{Node: "n9", Config: Config{Slots: []string{"a", "b", "c"}}, Store: Store{ID: "S", Record: &record, Late: []string{"n1", "n2"}}, Peers: c.peers}
+		o := Observation{Node: "n9", Config: Config{Slots: []string{"a", "b", "c"}}, Peers: c.peers,
+			Store: Store{ID: "S", Record: &record, Late: []string{"n1", "n2"}}}
 		chosen, refusal := o.Survey().Choose(c.lost, c.survivor)
 		if _, incurable := o.Survey().Declare(c.lost, c.survivor); (incurable == "") != (c.want == "" || name == "not all declared") {
 			t.Errorf("survey: %s: whatever is declared it is refused: %q", name, incurable)

@@ -281,7 +281,8 @@ type told struct {
 }
 
 func (w told) Valid() error {
-	return cmp.Or(within("ledger", w.Ledger.Valid()), within("store", w.Store.Valid()), within("facts", w.Facts.Valid()), within("second", w.Second.Valid()))
+	return cmp.Or(within("ledger", w.Ledger.Valid()), within("store", w.Store.Valid()),
+		within("facts", w.Facts.Valid()), within("second", w.Second.Valid()))
 }
 
 func wholeTold() told {

@@ -232,7 +232,8 @@ func (w *world) checkWhole(o Observation, f Facts) {
 	if w.clock%32 != 0 {
 		return
 	}
-	if err := cmp.Or(within("facts", f.Valid()), within("ledger", o.Disk.Ledger.Valid()), within("store", o.Store.Valid())); err != nil {
+	err := cmp.Or(within("facts", f.Valid()), within("ledger", o.Disk.Ledger.Valid()), within("store", o.Store.Valid()))
+	if err != nil {
 		w.fail("R20: what %s knows is not whole: %v", o.Node, err)
 	}
 }

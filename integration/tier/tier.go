@@ -8,7 +8,9 @@
 package tier
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -25,6 +27,12 @@ func Long(t testing.TB, why string) {
 	if !All() {
 		t.Skipf("left to make prove, %s=all: %s", variable, why)
 	}
+}
+
+// One returns the name of one of several similar cases, another one each day, or all names, sorted.
+func One[V any](t testing.TB, cases map[string]V) []string {
+	t.Helper()
+	return Share(t, len(cases), slices.Sorted(maps.Keys(cases)))
 }
 
 // Share returns one of several shares of similar cases; of is their number. Each case is in exactly one share.
