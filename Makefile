@@ -12,6 +12,7 @@ PACKAGES    := ./...
 PROFILE     := $(CURDIR)/deploy/cpu.pgo
 BUILD_FLAGS := -pgo=$(PROFILE) -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=$(VERSION)"
 FUZZTIME    ?= 10s
+SBOM        := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 # These packages only compute. Nothing in them depends on time, so they may run at the lowest priority.
 DECISIONS   := ./embedded/plan ./embedded/plan/model ./volume/ebs/model
 # Packages that are not run under the race detector, which needs a build of its own: those without goroutines (the pure
@@ -146,8 +147,8 @@ endif
 licences: ## collect the licences of all linked modules in bin/licences
 	GO=$(GO) deploy/licences.sh bin/licences
 
-sbom: build ## write bin/holdfast.cdx.json: the modules that are linked into the binary (CycloneDX)
-	$(BIN) version --sbom >$(BIN).cdx.json
+sbom: build ## write bin/holdfast.cdx.json: the modules in the binary (CycloneDX); fetches the tool that lists them
+	$(GO) run $(SBOM) bin -json -std -noserial -version $(VERSION) -output $(BIN).cdx.json $(BIN)
 
 reproducible: ## build here, and from a copy elsewhere without a cache: the bytes must be the same; takes minutes
 	GO=$(GO) VERSION=$(VERSION) deploy/reproducible.sh

@@ -6,8 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 	etcdversion "go.etcd.io/etcd/api/v3/version"
-
-	"holdfast/cmd/show"
 )
 
 // version is set by the linker: -ldflags "-X holdfast/cmd.version=v1.2.3".
@@ -25,19 +23,13 @@ func buildVersion() string {
 }
 
 func newVersionCommand() *cobra.Command {
-	var sbom bool
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of holdfast, its etcd, and Go; with --sbom, all modules in the binary",
+		Short: "Print the versions of holdfast, its etcd, and Go",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if sbom {
-				return show.SBOM(c.OutOrStdout(), buildVersion())
-			}
 			return say(c, "holdfast %s\netcd     %s\ngo       %s %s/%s\n", buildVersion(), etcdversion.Version,
 				runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		},
 	}
-	c.Flags().BoolVar(&sbom, "sbom", false, "print what is linked into this binary, as a CycloneDX 1.6 document in JSON")
-	return c
 }
