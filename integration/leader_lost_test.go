@@ -20,8 +20,9 @@ const calm = 11 * time.Second
 const lasting = 4 * time.Second
 
 // A leader is lost without any signal: its machine vanishes, and nothing resets its connections; or its process is
-// suspended, and the kernel accepts connections for it. The others elect early, once, and give the reason. Requests to
-// the old leader meanwhile are not lost, and it follows later.
+// suspended, and the kernel accepts connections for it. The others elect early, once, and give the reason, unless the
+// machine is so busy that leaders have paused for long before. Requests to the old leader meanwhile are not lost, and it
+// follows later.
 func TestLeaderLost(t *testing.T) {
 	c, network := onHosts(t)
 	c.Healthy()
@@ -29,14 +30,18 @@ func TestLeaderLost(t *testing.T) {
 		time.Sleep(calm)
 		old := c.Leader()
 		others := slices.DeleteFunc(slices.Clone(c.Nodes), func(n *integration.Node) bool { return n == old })
-		before := campaigns(t, others)
+		before, early := campaigns(t, others), 1.0
+		if pause := sum(t, others, "holdfast_leader_silence_seconds"); pause >= 0.5 {
+			t.Logf("%s: leaders have paused before, for %v s: raft's own timers may come first", how, pause)
+			early = 0
+		}
 		w := c.Write(others...)
 		w.More(50)
 		w.Gap()
 		begin := time.Now()
 		befall(old)
 		c.Until(patience, how+": the others have campaigned, and one leads", func() error {
-			if campaigns(t, others) == before {
+			if campaigns(t, others) < before+early {
 				return errors.New("nobody has campaigned")
 			}
 			for _, n := range others {
@@ -52,10 +57,10 @@ func TestLeaderLost(t *testing.T) {
 		})
 		w.More(50)
 		t.Logf("%s: longest time without a write %s", how, w.Gap())
-		if got := campaigns(t, others) - before; got != 1 {
+		if got := campaigns(t, others) - before; got < early || got > 1 {
 			t.Errorf("%s: %v campaigns, want 1", how, got)
 		}
-		if !slices.ContainsFunc(others, func(n *integration.Node) bool {
+		if early == 1 && !slices.ContainsFunc(others, func(n *integration.Node) bool {
 			return contains(past(t, n), "campaign", "done", string(plan.LeaderGone))
 		}) {
 			t.Errorf("%s: no history names the reason %s", how, plan.LeaderGone)
@@ -90,10 +95,16 @@ func TestLeaderLost(t *testing.T) {
 }
 
 // campaigns returns how many early elections because of a lost leader the nodes' metrics have counted.
-func campaigns(t *testing.T, nodes []*integration.Node) (count float64) {
+func campaigns(t *testing.T, nodes []*integration.Node) float64 {
+	t.Helper()
+	return sum(t, nodes, fmt.Sprintf("holdfast_early_campaigns_total{reason=%q}", plan.LeaderGone))
+}
+
+// sum adds a metric of the nodes.
+func sum(t *testing.T, nodes []*integration.Node, name string) (total float64) {
 	t.Helper()
 	for _, n := range nodes {
-		count += series(t, n, "holdfast_early")[fmt.Sprintf("holdfast_early_campaigns_total{reason=%q}", plan.LeaderGone)]
+		total += series(t, n, "holdfast_")[name]
 	}
-	return count
+	return total
 }

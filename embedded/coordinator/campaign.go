@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -47,7 +46,6 @@ type campaigner struct {
 	bugs     *bugs
 	status   *status
 	observer *observer
-	alarms   atomic.Int64 // the count that other voters are told
 }
 
 // suspicion is what the campaigner remembers between looks, during one run of etcd.
@@ -61,7 +59,7 @@ type suspicion struct {
 	campaigned uint64    // the term of this member's last campaign
 	at         time.Time // when it was
 	fruitless  int       // campaigns in a row that brought no leader
-	alarms     plan.FalseAlarms
+	silences   plan.Silences
 }
 
 // schedule says when to look.
@@ -119,7 +117,7 @@ func (c *campaigner) run(ctx context.Context) {
 			pause = now
 			ticker.Reset(pause)
 		}
-		if due := v.due(g); !looking && (due || s.alarms.Due(time.Now()) != 0) {
+		if due := v.due(g); !looking && (due || s.silences.Due(time.Now()) != 0) {
 			looking, v.seen = true, g
 			go func() { c.look(ctx, &s); looked <- struct{}{} }()
 		}
@@ -131,7 +129,7 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 	now := c.candidacy()
 	if !now.Running {
 		*s = suspicion{}
-		c.alarms.Store(0)
+		c.tell(s)
 		return
 	}
 	c.judge(ctx, &now, s)
@@ -149,7 +147,6 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 		return
 	}
 	c.inquire(ctx, &now, s)
-	c.alarms.Store(int64(s.alarms.Count))
 	if fresh := c.world.Etcd.Standing(); fresh.Term == now.Term && fresh.Lead == now.Lead {
 		now.Silence = fresh.Silence
 	} else {
@@ -167,27 +164,33 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 	c.campaign(ctx, now, reason)
 }
 
-// judge asks a leader that was replaced because it was silent, and finds out whether that was a false alarm.
+// judge notes how long leaders pause. It asks a leader that was replaced while it was silent whether it is back.
 func (c *campaigner) judge(ctx context.Context, now *plan.Candidacy, s *suspicion) {
-	s.alarms.Watch(now.Standing, time.Now())
-	if id := s.alarms.Due(time.Now()); id != 0 {
+	s.silences.Watch(now.Standing, time.Now())
+	if id := s.silences.Due(time.Now()); id != 0 {
 		live, _ := c.nodes()
-		s.alarms.Judge(c.ask(ctx, live[id], id, verdictWait), time.Now())
+		s.silences.Judge(c.ask(ctx, live[id], id, verdictWait), time.Now())
 	}
-	now.FalseAlarms = s.alarms.Count
-	c.alarms.Store(int64(now.FalseAlarms))
+	now.Longest = s.silences.Longest
+	c.tell(s)
+}
+
+// tell tells others how long leaders pause.
+func (c *campaigner) tell(s *suspicion) {
+	c.status.set(func(now *Situation) { now.LeaderSilence = s.silences.Longest })
 }
 
 // candidacy is what is known here without asking anyone. What the disk has left or entered is in the ledger already.
 func (c *campaigner) candidacy() plan.Candidacy {
-	o, held := c.status.last().Observation, c.holding.now()
+	last, held := c.status.last(), c.holding.now()
+	o := last.Observation
 	o.Claim.Slot, o.Disk.Ledger = held.id.Slot, held.ledger.Ledger
 	o.Disk.Fresh = o.Disk.Ledger.Record != nil && held.fresh == o.Disk.Ledger.Record.ID
 	o.Drained, o.Stopping = held.drained.on, c.observer.ends()
 	now := plan.Candidacy{Ending: true} // unless the plan can tell
 	c.bugs.guard(theCampaign, func() { now = o.Candidate() })
 	now.Standing = c.world.Etcd.Standing()
-	now.FalseAlarms = int(c.alarms.Load())
+	now.Longest = last.LeaderSilence
 	now.Able = c.cfg.EarlyCampaign && !now.Departing && !now.Ending && held.usable()
 	return now
 }
@@ -219,11 +222,6 @@ func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy, s *suspic
 		c.askSuspect(ctx, now, s, nodes[now.Suspect], lost[now.Suspect])
 	}
 	asking.Wait()
-	for _, r := range now.Rivals {
-		if r.Said != nil {
-			s.alarms.Hear(r.Said.FalseAlarms, time.Now())
-		}
-	}
 }
 
 // nodes returns the live node of each member, and the members whose node the mesh has lost.

@@ -21,7 +21,7 @@ func TestInquireOfTheLeader(t *testing.T) {
 			return plan.Peer{Node: node, Live: live, Facts: &plan.Facts{Member: id}}
 		}
 		sees := func(peers ...plan.Peer) { c.status.looked(plan.Observation{Peers: peers}) }
-		voter, err := json.Marshal(plan.Standing{ID: 3, FalseAlarms: 3})
+		voter, err := json.Marshal(plan.Standing{ID: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,9 +47,6 @@ func TestInquireOfTheLeader(t *testing.T) {
 		w.asking, w.refuses = unheard, true
 		if now := inquire(1, 2); !now.Refused { // its port is dialed meanwhile
 			t.Errorf("no stream, and it refuses: got %+v", now)
-		}
-		if s.alarms.Count != 3 {
-			t.Errorf("another voter counts 3 false alarms, this one counts %d", s.alarms.Count)
 		}
 		near = []uint64{2, 3}
 		w.asking = nil
@@ -77,8 +74,8 @@ func TestInquireOfTheLeader(t *testing.T) {
 }
 
 // A leader that was replaced while it was silent is asked, once, whether it is back. A member that is started again has
-// forgotten its false alarms.
-func TestFalseAlarm(t *testing.T) {
+// forgotten all silences.
+func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := w.coordinator("a").campaigner
@@ -94,15 +91,15 @@ func TestFalseAlarm(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { c.run(ctx) })
-		shows := func(s plan.Standing, wait time.Duration, want int) {
+		shows := func(s plan.Standing, wait, want time.Duration) {
 			t.Helper()
 			w.mu.Lock()
 			w.standing, w.asked = s, nil
 			w.mu.Unlock()
 			time.Sleep(wait)
 			synctest.Wait()
-			if got := c.candidacy().FalseAlarms; got != want {
-				t.Errorf("in term %d: counts %d false alarms, want %d", s.Term, got, want)
+			if got := c.candidacy().Longest; got != want {
+				t.Errorf("in term %d: the longest silence is %s, want %s", s.Term, got, want)
 			}
 		}
 		follows := plan.Standing{Running: true, Voter: true, ID: 1, Term: 5, Lead: 2, Voters: []uint64{1, 2, 3},
@@ -113,7 +110,7 @@ func TestFalseAlarm(t *testing.T) {
 		shows(follows, time.Second, 0)
 		shows(silent, 100*time.Millisecond, 0)
 		shows(next, 900*time.Millisecond, 0)
-		shows(next, 10*time.Second, 1)
+		shows(next, 10*time.Second, 600*time.Millisecond)
 		if len(w.asked) != 1 {
 			t.Errorf("asked %q, want one question", w.asked)
 		}

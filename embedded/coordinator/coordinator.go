@@ -142,6 +142,8 @@ type Situation struct {
 	Conflicts []string // what contradicts this node's generation; nothing is touched because of it
 	Bugs      []string // what panicked at the last call
 	Upkeep    health.UpkeepStatus
+	// LeaderSilence is the longest of a leader that came back ([plan.Silences]).
+	LeaderSilence time.Duration
 	// Rooms is the free space, as observed. Observation.Claim.Short: the volume lacks its reserve.
 	Rooms Rooms
 }

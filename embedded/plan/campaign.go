@@ -33,13 +33,13 @@ func Reasons() []Reason {
 }
 
 const (
-	// After silentBeats without a heartbeat, heartbeats are missing; after lateBeats, the leader's node is asked. A
-	// leader whose disk has hung for stuckBeats sends none.
+	// After silentBeats without a heartbeat, heartbeats are missing, unless leaders have paused for long ([Silences]); after
+	// lateBeats, the leader's node is asked. A leader whose disk has hung for stuckBeats sends none.
 	silentBeats = 5
 	lateBeats   = 2
 	stuckBeats  = 3
 	// For calmBeats after an election, some ten election timeouts, no leader is deposed for what may be a pause. If all
-	// disks are slow, each needless election makes the next leader pause. False alarms make this time longer.
+	// disks are slow, each needless election makes the next leader pause.
 	calmBeats = 84
 	// muteTries is the number of questions in a row that a node must leave unanswered to count as gone.
 	muteTries = 3
@@ -76,8 +76,8 @@ type Standing struct {
 	Beat    time.Duration `json:"beat,omitempty"`
 	// Elected is how long ago one leader replaced another, 0 if that has not happened since the member started.
 	Elected time.Duration `json:"elected,omitempty"`
-	// FalseAlarms is the number of false alarms in a row ([FalseAlarms]) that it knows of.
-	FalseAlarms int `json:"falseAlarms,omitempty"`
+	// Longest is the longest silence of a leader that came back ([Silences]).
+	Longest time.Duration `json:"longest,omitempty"`
 	// Settled: all committed entries are applied. Raft refuses to campaign before a committed member change is applied.
 	Settled bool `json:"-"`
 }
@@ -92,7 +92,7 @@ func (s Standing) hears() bool {
 func Beat(heartbeat, election time.Duration) time.Duration { return max(heartbeat, election*12/100) }
 
 // silent reports whether the leader's heartbeats are missing.
-func (s Standing) silent() bool { return s.missing(silentBeats) }
+func (s Standing) silent() bool { return s.Beat > 0 && s.Silence >= s.patience() }
 
 // Late reports whether heartbeats are beginning to be missing.
 func (s Standing) Late() bool { return s.missing(lateBeats) }
@@ -211,7 +211,7 @@ func (c *Candidacy) Unanswered() bool { return c.Mute >= muteTries }
 // stood is how long the evidence has lasted. All voters miss the last heartbeat at the same time.
 func (c Candidacy) stood(reason Reason) time.Duration {
 	if reason == LeaderGone || reason == LeaderStalled {
-		return c.Silence - silentBeats*c.Beat
+		return c.Silence - c.patience()
 	}
 	return c.Since
 }
@@ -275,7 +275,7 @@ func (c Candidacy) majority() bool {
 // unsettling reports whether a campaign against a leader that may only be pausing would follow an election too soon.
 // The election counts if this member or another voter has seen it.
 func (c Candidacy) unsettling(reason Reason) bool {
-	lately := func(s *Standing) bool { return s != nil && s.Elected > 0 && s.Elected < s.calm()*c.Beat }
+	lately := func(s *Standing) bool { return s != nil && s.Elected > 0 && s.Elected < calmBeats*c.Beat }
 	return (reason == LeaderGone || reason == LeaderStalled) &&
 		(lately(&c.Standing) || slices.ContainsFunc(c.Rivals, func(r Rival) bool { return lately(r.Said) }))
 }

@@ -24,14 +24,6 @@ func said(id uint64, end LogEnd) *Standing {
 		Voters: []uint64{1, 2, 3}, Beat: 100 * time.Millisecond}
 }
 
-// alarmed returns the candidacy of a leader that pauses this long after an election, with this many false alarms.
-func alarmed(alarms int, elected time.Duration) func(*Candidacy) {
-	return func(c *Candidacy) {
-		paused(c)
-		c.FalseAlarms, c.Elected = alarms, elected
-	}
-}
-
 func TestBallot(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -116,15 +108,20 @@ func TestBallot(t *testing.T) {
 		{"paused, soon after an election", func(c *Candidacy) { paused(c); c.Elected = 8399 * time.Millisecond }, ""},
 		{"paused, long after an election", func(c *Candidacy) { paused(c); c.Elected = 8400 * time.Millisecond }, LeaderGone},
 		{"paused, soon after an election that another saw", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Elected = time.Second }, ""},
-		{"paused, soon after a false alarm", alarmed(1, 134399*time.Millisecond), ""},
-		{"paused, long after a false alarm", alarmed(1, 134400*time.Millisecond), LeaderGone},
-		{"paused, soon after a false alarm that another saw", func(c *Candidacy) {
+		{"paused, like others before", func(c *Candidacy) {
 			paused(c)
-			c.Rivals[0].Said.FalseAlarms, c.Rivals[0].Said.Elected = 1, 134399*time.Millisecond
+			c.Longest, c.Silence = 400*time.Millisecond, 809*time.Millisecond
 		}, ""},
-		{"paused, after many false alarms", alarmed(5, 2150400*time.Millisecond), LeaderGone},
-		{"paused, on a senseless count", alarmed(-1, 8399*time.Millisecond), ""},
-		{"refused, soon after a false alarm", func(c *Candidacy) { c.FalseAlarms, c.Elected = 4, time.Second }, LeaderRefused},
+		{"paused, for longer than others before", func(c *Candidacy) {
+			paused(c)
+			c.Longest, c.Silence = 400*time.Millisecond, 810*time.Millisecond
+		}, LeaderGone},
+		{"paused, like others that another saw", func(c *Candidacy) {
+			paused(c)
+			c.Rivals[0].Said.Longest, c.Rivals[0].Said.Silence = 400*time.Millisecond, 799*time.Millisecond
+		}, ""},
+		{"stalled, like others before", func(c *Candidacy) { stalls(c); c.Longest = time.Minute }, ""},
+		{"refused, after a long pause", func(c *Candidacy) { c.Longest = time.Minute }, LeaderRefused},
 		{"stalled, soon after an election", func(c *Candidacy) { stalls(c); c.Elected = time.Second }, ""},
 		{"refused, soon after an election", func(c *Candidacy) { c.Elected = time.Second }, LeaderRefused},
 		{"stalled", func(c *Candidacy) { stalls(c) }, LeaderStalled},

@@ -50,7 +50,7 @@ var (
 	bySeen       = test{"TestReturning|TestAdoptedSeen|TestAdoptedAlike|TestForbidden", `adopt_test[^\n]*`}
 	byHolders    = test{"TestHoldersNameFounders", `holders: [^\n]*`}
 	byBallot     = test{"TestBallot", `ballot: [^\n]*`}
-	byAlarms     = test{"TestAlarms|TestAlarmsOfAnHour", `alarms: [^\n]*`}
+	bySilences   = test{"TestSilences|TestSilencesOfAnHour", `silences: [^\n]*`}
 	byValid      = test{"Test(Record|Ledger|Facts|Adopted)Valid", `want an error with[^\n]*`}
 	bySecures    = test{"TestSecureSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
 	bySchemes    = test{"TestJoinBetweenSchemes|TestSecuredEnds", `secure_test.go:\d+: [^\n]*`}
@@ -381,19 +381,19 @@ var mutants = []mutant{
 	{"wait for a new leader that was killed", "campaign.go", `(reason == LeaderGone || reason == LeaderStalled) &&
 		(lately`, `(lately`, byBallot},
 	{"wait for a leader that pauses since it was elected", "campaign.go", `s.Elected > 0 && s.Elected <`, `s.Elected > 0 || s.Elected <`, byBallot},
-	{"a false alarm changes nothing", "campaign.go", `s.Elected < s.calm()*c.Beat`, `s.Elected < calmBeats*c.Beat`, byBallot},
-	{"after many false alarms, wait forever", "falsealarms.go", `min(s.FalseAlarms, mostAlarms)`, `s.FalseAlarms`, byBallot},
-	{"a leader that is lost was pausing", "falsealarms.go", `answer == nil || answer.End.Term < a.since`, `answer != nil && answer.End.Term < a.since`, byAlarms},
-	{"a leader whose disk hangs was pausing", "falsealarms.go", `answer == nil || answer.End.Term < a.since`, `answer == nil`, byAlarms},
-	{"a lost leader ends no back-off", "falsealarms.go", `		a.Count = 0
-		return`, `		return`, byAlarms},
-	{"ask before raft's own timers", "falsealarms.go", `if now.Before(a.due) {`, `if a.deposed == 0 {`, byAlarms},
-	{"an election by raft's own timers is a false alarm", "falsealarms.go", `; now.Before(due) {`, `; due.Unix() >= 0 {`, byAlarms},
-	{"a leader that was heard again is deposed as silent", "falsealarms.go", `	default:
-		a.quiet = time.Time{}`, `	default:`, byAlarms},
-	{"a leader deposes itself", "falsealarms.go", `case s.Lead != s.ID && s.Late():`, `case s.Late():`, byAlarms},
-	{"false alarms are never forgotten", "falsealarms.go", `if now.Sub(a.last) >= 2*longestCalm*s.Beat {`, `if now.Sub(a.last) < 0 {`, byAlarms},
-	{"a voter that heard no alarm forgets the others'", "falsealarms.go", `if count > a.Count {`, `if count < 0 {`, byAlarms},
+	{"a pause changes nothing", "silences.go", `max(silentBeats*s.Beat, patienceFactor*s.Longest)`, `silentBeats * s.Beat`, byBallot},
+	{"no patience without a pause", "silences.go", `max(silentBeats*s.Beat, patienceFactor*s.Longest)`, `patienceFactor * s.Longest`, byBallot},
+	{"a leader that is lost was pausing", "silences.go", `answer != nil && answer.End.Term >= p.since`, `answer == nil || answer.End.Term >= p.since`, bySilences},
+	{"a leader whose disk hangs was pausing", "silences.go", `answer != nil && answer.End.Term >= p.since`, `answer != nil`, bySilences},
+	{"a deposed leader has not paused", "silences.go", `		p.note(p.lasted, now)`, ``, bySilences},
+	{"ask before raft's own timers", "silences.go", `if now.Before(p.due) {`, `if p.deposed == 0 {`, bySilences},
+	{"a handover is a pause", "silences.go", `		if p.silence > 0 {`, `		if p.silence >= 0 {`, bySilences},
+	{"forget a pause that is over", "silences.go", `		p.note(p.silence, now)`, ``, bySilences},
+	{"a leader that was heard again is deposed as silent", "silences.go", `		p.note(p.silence, now)
+		p.silence = 0`, `		p.note(p.silence, now)`, bySilences},
+	{"a leader counts its own pauses", "silences.go", `case s.Lead != s.ID && s.Late():`, `case s.Late():`, bySilences},
+	{"pauses are never forgotten", "silences.go", `if now.Sub(p.at) >= rememberBeats*s.Beat {`, `if now.Sub(p.at) < 0 {`, bySilences},
+	{"a short pause hides a longer one", "silences.go", `if pause >= p.Longest {`, `if pause >= 0 {`, bySilences},
 	{"campaign without a majority", "campaign.go", `	case !c.majority():`, `	case !c.majority() && c.Ending:`, byBallot},
 	{"campaign with a short log", "campaign.go", `	case behind:`, `	case behind && c.Ending:`, byBallot},
 	{"campaign out of turn", "campaign.go", `time.Duration(before)*rankStep:`, `time.Duration(0*before)*rankStep:`, byBallot},
@@ -414,7 +414,7 @@ var mutants = []mutant{
 	{"a voter that hears the leader misses it", "campaign.go", `s.Lead == c.Suspect && s.silent()`, `s.Lead == c.Suspect`, byBallot},
 	{"a voter without a leader misses this one", "campaign.go", `s.Lead == c.Suspect && s.silent()`, `s.silent()`, byBallot},
 	{"a learner misses the leader", "campaign.go", `r.Said.Running && r.Said.Voter && says(`, `r.Said.Running && says(`, byBallot},
-	{"all who miss the leader campaign at once", "campaign.go", `return c.Silence - silentBeats*c.Beat`, `return c.Silence`, byBallot},
+	{"all who miss the leader campaign at once", "campaign.go", `return c.Silence - c.patience()`, `return c.Silence`, byBallot},
 	{"a silent voter consents to a refusal", "campaign.go", `		return slices.ContainsFunc(c.Rivals, near)
 `, `		return !c.silent() && slices.ContainsFunc(c.Rivals, near)
 `, byBallot},
