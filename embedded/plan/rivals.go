@@ -27,7 +27,22 @@ func (o claiming) acquire() Action {
 		}
 		maps.Copy(a.Avoid, unwanted)
 	}
+	if o.Config.Yields {
+		o.leave(a.Avoid)
+	}
 	return a
+}
+
+// leave leaves the first free slots to the nodes without a slot whose names come first. Otherwise both would take the
+// same slot in the same moment, and one would have to yield it. Nobody leaves the last free slot.
+func (o claiming) leave(avoid map[string]string) {
+	free := slices.DeleteFunc(slices.Clone(o.Config.Slots), func(slot string) bool { return avoid[slot] != "" })
+	for _, p := range o.live() {
+		if len(free) > 1 && p.Facts != nil && p.Facts.Slot == "" && p.Node < o.Node {
+			avoid[free[0]] = "left to " + p.Node
+			free = free[1:]
+		}
+	}
 }
 
 // taken returns the slots that others hold, each with the reason. Lost nodes count, too: a standby must not take the
