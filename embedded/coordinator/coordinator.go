@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
 	"time"
@@ -20,6 +21,9 @@ var ErrVolumeLost = errors.New("the volume was lost")
 // errNotYet is returned by an action that has not failed but could not do anything yet: standing by, or a learner that
 // is still catching up.
 var errNotYet = errors.New("not yet")
+
+// errOvertaken is returned by an action that was no longer the one to do.
+var errOvertaken = fmt.Errorf("%w: something else is due", errNotYet)
 
 // delay is an errNotYet with a reason, for the status.
 type delay string

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -203,10 +205,13 @@ type pace struct {
 }
 
 // next notes the action to do now, and the last one. The long pauses after a failed fetch of a backup delay no other
-// action, and neither does the rest after an action that changed nothing.
+// action, and neither does the rest after an action that changed nothing. A slot that has become free is claimed at once.
 func (p *pace) next(a, before plan.Action) {
 	p.repeated = a.Kind == before.Kind && a.Text() == before.Text()
-	if p.kind != a.Kind && p.limit() == maxFetch || p.idle && !p.repeated {
+	free := a.Kind == plan.Acquire && slices.ContainsFunc(slices.Collect(maps.Keys(before.Avoid)), func(slot string) bool {
+		return a.Avoid[slot] == ""
+	})
+	if p.kind != a.Kind && p.limit() == maxFetch || p.idle && !p.repeated || free {
 		p.retry, p.pause = time.Time{}, tick
 	}
 	p.kind = a.Kind
@@ -231,7 +236,7 @@ func (p *pace) limit() time.Duration {
 
 // did notes how the action ended.
 func (p *pace) did(err error) {
-	p.idle = err == nil && p.repeated
+	p.idle = err == nil && p.repeated || errors.Is(err, errOvertaken)
 	switch {
 	case err == nil:
 		p.pause, p.retry = tick, time.Time{}

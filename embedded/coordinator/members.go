@@ -32,7 +32,7 @@ func (m *members) step(ctx context.Context, a plan.Action, name, what string, ta
 	defer cancel()
 	m.world.Step("before-" + name)
 	if !m.decider.stands(a) {
-		return errNotYet
+		return errOvertaken
 	}
 	if err := take(ctx); err != nil {
 		return notYet(fmt.Errorf("%s: %w", what, err))

@@ -506,6 +506,40 @@ func TestPaceOfAFailedFetchHoldsUpNothingElse(t *testing.T) {
 	})
 }
 
+// A rest holds up neither another action nor a slot that has become free.
+func TestPaceAfterARest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slot := func(s string) plan.Action { return plan.Action{Kind: plan.Replace, Why: "slot " + s + " is no member"} }
+		avoids := func(slots ...string) plan.Action {
+			a := plan.Action{Kind: plan.Acquire, Why: "standing by", Avoid: map[string]string{}}
+			for _, s := range slots {
+				a.Avoid[s] = "it is held"
+			}
+			return a
+		}
+		for name, c := range map[string]struct {
+			err         error
+			before, now plan.Action
+			due         bool
+		}{
+			"the same slot":      {errOvertaken, slot("d"), slot("d"), false},
+			"another slot":       {errOvertaken, slot("d"), slot("c"), true},
+			"not yet":            {errNotYet, slot("d"), slot("c"), false},
+			"the same are free":  {errNotYet, avoids("a", "b"), avoids("a", "b"), false},
+			"one more is free":   {errNotYet, avoids("a", "b"), avoids("a"), true},
+			"one more is held":   {errNotYet, avoids("a"), avoids("a", "b"), false},
+			"another is claimed": {errors.New("disk full"), avoids("a", "b"), slot("a"), false},
+		} {
+			var p pace
+			p.next(c.before, plan.Action{})
+			p.did(c.err)
+			if p.next(c.now, c.before); p.due() != c.due {
+				t.Errorf("%s: due %t", name, p.due())
+			}
+		}
+	})
+}
+
 // To read why no backup was made changes nothing: the next reader is told what is true then.
 func TestProblemOfTheSaver(t *testing.T) {
 	b, tried := &backups{}, time.Now()
