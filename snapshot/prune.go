@@ -22,8 +22,8 @@ type Keep struct {
 	// Hourly is the age up to which one backup per hour is kept, Daily one per day. Hours and days are in UTC.
 	Hourly time.Duration `mapstructure:"hourly"`
 	Daily  time.Duration `mapstructure:"daily"`
-	// Newest is how many of the newest verified backups, by generation and revision, are kept whatever their age, at
-	// least 1.
+	// Newest is how many of the newest verified backups, in the order of [Newest], are kept whatever their age, at least
+	// 1.
 	Newest int `mapstructure:"newest"`
 }
 
@@ -32,7 +32,7 @@ type Keep struct {
 // verified ones.
 //
 // The newest are those of the highest generation, then of the highest revision, so a wrong clock does not matter for
-// them. Ages, hours and days are based on time.
+// them. Only among those that are not [Backup.Ordered], it does. Ages, hours and days are based on time.
 //
 // Of each hour and each day the last backup is kept, because it is also the last of them to get too old. If another one
 // were kept, its expiry would let the next one take its place or not, depending on how often the rules are applied. The
@@ -61,7 +61,7 @@ func (k Keep) Expired(backups []Backup, now time.Time) []Backup {
 
 // newest returns the names of the newest backups, which are kept whatever their age.
 func (k Keep) newest(backups []Backup) map[string]bool {
-	ordered := slices.SortedFunc(slices.Values(backups), func(a, b Backup) int { return -a.compare(b.Meta) })
+	ordered := slices.SortedFunc(slices.Values(backups), func(a, b Backup) int { return b.order(a) })
 	names := map[string]bool{}
 	for _, b := range ordered[:min(max(k.Newest, 1), len(ordered))] {
 		names[b.Name] = true
