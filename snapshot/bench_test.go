@@ -68,6 +68,7 @@ type switched struct {
 	snapshot.Store
 	off, locked atomic.Bool
 	slow        atomic.Int64 // how long each Get takes
+	throttled   atomic.Int64 // how long each Delete takes
 	full        atomic.Bool
 	hangs       atomic.Pointer[chan struct{}] // until it is closed or the context ends
 	placed      func()                        // if it is not nil, it is called after each Put
@@ -136,6 +137,13 @@ func (s *switched) PutIfAbsent(ctx context.Context, name string, data []byte) er
 func (s *switched) Delete(ctx context.Context, name string) error {
 	if s.locked.Load() {
 		return errors.New("object is locked")
+	}
+	if wait := time.Duration(s.throttled.Load()); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	return s.Store.Delete(ctx, name)
 }

@@ -119,6 +119,23 @@ func TestExpiredWrongClock(t *testing.T) {
 	}
 }
 
+// TestExpiredWithoutGenerations checks that the last backups of an etcd that holdfast does not run stay, after it was
+// restored from an older one: its revisions have begun again at a lower one.
+func TestExpiredWithoutGenerations(t *testing.T) {
+	var all []snapshot.Backup
+	for i, revision := range []int64{1000, 1001, 500, 501} {
+		b := at(midday.Add(time.Duration(i-4) * time.Hour))
+		b.Content.Revision = revision
+		all = append(all, b)
+	}
+	if got := namesOf(snapshot.Keep{Newest: 2}.Expired(all, midday)); !slices.Equal(got, namesOf(all[:2])) {
+		t.Errorf("want that the two before the restore expire, %q, got %q", namesOf(all[:2]), got)
+	}
+	if newest, _ := snapshot.Newest(all, midday); newest.Name != all[3].Name {
+		t.Errorf("newest: want %s, got %s", all[3].Name, newest.Name)
+	}
+}
+
 // TestExpiredYear saves every 15 minutes for a year and prunes every two hours.
 func TestExpiredYear(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -120,7 +120,7 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 		return rpo(k.state.told.made, time.Now())
 	})
 	k.drills = &drills{store: stores.Main, cluster: cluster, series: k.series.drill, lg: lg}
-	k.pruner = &pruner{store: stores.Main, series: k.series.prune, lg: lg}
+	k.pruner = &pruner{store: stores.Main, series: k.series.prune, lg: lg, due: make(chan struct{}, 1)}
 	return k
 }
 
@@ -129,9 +129,11 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	watching.Go(func() { k.watch(ctx) }) // in its own goroutine, so that a store that hangs delays no backup
+	// In goroutines of their own, so that a store that is slow or hangs delays no backup.
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { k.watch(ctx) })
+	beside.Go(func() { k.prune(ctx) })
 	k.cleanSpool(ctx)
 	for {
 		switch save, drill := k.look(); {
@@ -226,8 +228,8 @@ func (s *state) due(sched schedule, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// scheduled makes one scheduled attempt, and prunes after a backup unless the source holds pruning. It logs a failure
-// if its reason differs from the last one.
+// scheduled makes one scheduled attempt, and has the store pruned after a backup. It logs a failure if its reason
+// differs from the last one.
 func (k *Keeper) scheduled(ctx context.Context) {
 	release, err := k.turn.wait(ctx)
 	if err != nil {
@@ -239,13 +241,11 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	release()
 	reason := reasonOf(ctx, err)
 	// Also prune a full store: a smaller snapshot.keep must take effect although no backup succeeds.
-	hold := k.source.Hold()
-	switch due := made || err != nil && reason == reasonFull; {
-	case due && hold != "":
-		k.lg.Info("nothing was pruned", zap.String("reason", hold))
-	case due:
-		cfg, _ := k.plan()
-		k.pruner.prune(ctx, k.source.Identity(), cfg.Keep)
+	if made || err != nil && reason == reasonFull {
+		select {
+		case k.pruner.due <- struct{}{}:
+		default: // it is about to look
+		}
 	}
 	if err == nil || reason == reasonInterrupted {
 		return
@@ -255,6 +255,23 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	if reason != k.state.logged {
 		k.state.logged = reason
 		k.lg.Error("backup was not saved", zap.String("reason", reason), zap.Error(err))
+	}
+}
+
+// prune prunes the main store whenever that is due and the source does not hold it, until ctx ends.
+func (k *Keeper) prune(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.pruner.due:
+		}
+		if hold := k.source.Hold(); hold != "" {
+			k.lg.Info("nothing was pruned", zap.String("reason", hold))
+			continue
+		}
+		cfg, _ := k.plan()
+		k.pruner.prune(ctx, k.source.Identity(), cfg.Keep)
 	}
 }
 

@@ -17,6 +17,7 @@ type Backup struct {
 	// Problem says why the backup cannot be relied on, or is "". Its absence is no proof: only Verify proves a backup.
 	Problem string `json:"problem,omitempty"`
 	// Unfinished says that the backup was only begun, as Problem explains: it is being saved, or a save or a copy failed.
+	// So does one that was deleted while it was listed.
 	Unfinished bool `json:"unfinished,omitempty"`
 	// Foreign says that the backup is another cluster's. It is never pruned, and only restored by force.
 	Foreign bool `json:"foreign,omitempty"`

@@ -395,6 +395,24 @@ func TestPin(t *testing.T) {
 	must(t, snapshot.Pin(t.Context(), store, "legacy", "x"))
 }
 
+// A backup that is pruned while it is pinned is not pinned, and its owner is told.
+func TestPinOfWhatIsBeingPruned(t *testing.T) {
+	store := &observed{Store: snapshot.NewDir(t.TempDir())}
+	m := forge(t, store, forged(midday, "x"), "x")
+	store.refuse = func(op, name string) error {
+		if op == "put" && strings.HasSuffix(name, "pin.json") {
+			_ = snapshot.Delete(t.Context(), store.Store, m.Name)
+		}
+		return nil
+	}
+	if err := snapshot.Pin(t.Context(), store, m.Name, "needed"); !errors.Is(err, snapshot.ErrNotFound) {
+		t.Errorf("want ErrNotFound, got %v", err)
+	}
+	if left := objects(t, store, ""); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
 // TestDeleteOrder checks that the commit marks go first, at whatever step a deletion is interrupted.
 func TestDeleteOrder(t *testing.T) {
 	root := t.TempDir()

@@ -30,6 +30,14 @@ func (m Meta) compare(n Meta) int {
 	)
 }
 
+// order orders two good backups of one lineage as [Newest] does.
+func (b Backup) order(c Backup) int {
+	if !b.Ordered() && !c.Ordered() {
+		return byTime(b.Meta, c.Meta)
+	}
+	return b.compare(c.Meta) // without a generation before all others
+}
+
 // beyond reports whether a backup holds more than another one of its lineage.
 func (m Meta) beyond(n Meta) bool {
 	return cmp.Or(cmp.Compare(m.Generation, n.Generation), cmp.Compare(m.Content.Revision, n.Content.Revision)) > 0

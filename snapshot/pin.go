@@ -1,8 +1,8 @@
 package snapshot
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -26,16 +26,12 @@ func Pin(ctx context.Context, store Store, name, why string) error {
 	if err := CheckReason(why); err != nil {
 		return fmt.Errorf("pin backup %s: %w", name, err)
 	}
-	e, err := lookup(ctx, store, name)
-	if err != nil {
-		return fmt.Errorf("pin backup: %w", err)
-	}
-	if !e.committed() {
-		return fmt.Errorf("pin backup %s: there is no complete one of that name: %w", name, ErrNotFound)
-	}
 	text, err := encodeLine(pinObject, pin{1, why, time.Now().UTC()})
 	if err == nil {
-		err = store.Put(ctx, object(name, pinObject), bytes.NewReader(text))
+		err = putBeside(ctx, store, name, pinObject, text)
+	}
+	if errors.Is(err, ErrNotFound) {
+		err = fmt.Errorf("there is no complete one of that name: %w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("pin backup %s: %w", name, err)

@@ -107,6 +107,12 @@ func record(ctx context.Context, store Store, name string, p Proof) error {
 	if err != nil {
 		return err
 	}
+	return putBeside(ctx, store, name, proofObject(p.Kind), text)
+}
+
+// putBeside stores an object beside a complete backup. If the backup was pruned meanwhile, it removes the object again.
+// If that is missed, the object is an orphan.
+func putBeside(ctx context.Context, store Store, name, file string, text []byte) error {
 	e, err := lookup(ctx, store, name)
 	if err == nil && !e.committed() {
 		err = ErrNotFound
@@ -114,12 +120,11 @@ func record(ctx context.Context, store Store, name string, p Proof) error {
 	if err != nil {
 		return err
 	}
-	if err = store.Put(ctx, object(name, proofObject(p.Kind)), bytes.NewReader(text)); err != nil {
+	if err = store.Put(ctx, object(name, file), bytes.NewReader(text)); err != nil {
 		return err
 	}
-	// If the backup was pruned meanwhile, remove the object again. If that is missed, the object is an orphan for Prune.
 	if e, err = lookup(ctx, store, name); err == nil && !e.committed() {
-		err = errors.Join(ErrNotFound, store.Delete(ctx, object(name, proofObject(p.Kind))))
+		err = errors.Join(ErrNotFound, store.Delete(ctx, object(name, file)))
 	}
 	return err
 }

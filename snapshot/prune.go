@@ -22,8 +22,8 @@ type Keep struct {
 	// Hourly is the age up to which one backup per hour is kept, Daily one per day. Hours and days are in UTC.
 	Hourly time.Duration `mapstructure:"hourly"`
 	Daily  time.Duration `mapstructure:"daily"`
-	// Newest is how many of the newest verified backups, by generation and revision, are kept whatever their age, at
-	// least 1.
+	// Newest is how many of the newest verified backups, in the order of [Newest], are kept whatever their age, at least
+	// 1.
 	Newest int `mapstructure:"newest"`
 }
 
@@ -32,7 +32,7 @@ type Keep struct {
 // verified ones.
 //
 // The newest are those of the highest generation, then of the highest revision, so a wrong clock does not matter for
-// them. Ages, hours and days are based on time.
+// them. Only among those that are not [Backup.Ordered], it does. Ages, hours and days are based on time.
 //
 // Of each hour and each day the last backup is kept, because it is also the last of them to get too old. If another one
 // were kept, its expiry would let the next one take its place or not, depending on how often the rules are applied. The
@@ -61,7 +61,7 @@ func (k Keep) Expired(backups []Backup, now time.Time) []Backup {
 
 // newest returns the names of the newest backups, which are kept whatever their age.
 func (k Keep) newest(backups []Backup) map[string]bool {
-	ordered := slices.SortedFunc(slices.Values(backups), func(a, b Backup) int { return -a.compare(b.Meta) })
+	ordered := slices.SortedFunc(slices.Values(backups), func(a, b Backup) int { return b.order(a) })
 	names := map[string]bool{}
 	for _, b := range ordered[:min(max(k.Newest, 1), len(ordered))] {
 		names[b.Name] = true
@@ -251,6 +251,9 @@ func (e entry) remove(ctx context.Context, store Store) error {
 	return nil
 }
 
+// maxKept is how many of the backups that a store keeps are told and logged: all may be.
+const maxKept = 5
+
 // pruneEvery is the least time between two prunings, since each reads all sidecars.
 const pruneEvery = 10 * time.Minute
 
@@ -259,6 +262,7 @@ type pruner struct {
 	store  Store
 	series pruneSeries
 	lg     *zap.Logger
+	due    chan struct{} // a backup was saved, or the store is full
 
 	mu     sync.Mutex
 	status PruneStatus
@@ -274,25 +278,21 @@ func (p *pruner) account() PruneStatus {
 // prune prunes the main store, unless it did so less than pruneEvery ago. A failure does not affect the backup that was
 // just made.
 func (p *pruner) prune(ctx context.Context, id Identity, keep Keep) {
-	now := time.Now()
-	if last := p.account().Last; !last.IsZero() && now.Sub(last) < pruneEvery { // by the monotonic clock
+	if last := p.account().Last; !last.IsZero() && time.Since(last) < pruneEvery { // by the monotonic clock
 		return
 	}
-	pruned, err := Prune(ctx, p.store, id, keep, now, false)
+	pruned, err := Prune(ctx, p.store, id, keep, time.Now(), false)
 	if ctx.Err() != nil {
 		return
 	}
-	st := PruneStatus{Last: now, Kept: pruned.Kept}
+	st := PruneStatus{Last: time.Now(), Refused: len(pruned.Refused), Kept: map[string]string{}}
+	for _, name := range pruned.Refused[:min(st.Refused, maxKept)] {
+		st.Kept[name] = pruned.Kept[name]
+	}
 	if err != nil {
 		st.Error = err.Error()
 	}
-	removed := 0
-	for _, b := range slices.Concat(pruned.Expired, pruned.Orphans) {
-		if _, kept := pruned.Kept[b.Name]; !kept {
-			removed++
-		}
-	}
-	p.pruned(st, removed)
+	p.pruned(st, len(pruned.Expired)+len(pruned.Orphans)-len(pruned.Kept))
 }
 
 // pruned records and shows the result of a pruning, and logs changes.
@@ -302,14 +302,15 @@ func (p *pruner) pruned(st PruneStatus, removed int) {
 	before := p.status
 	p.status = st
 	p.series.total.Add(float64(removed))
-	if st.Error != "" || len(st.Kept) > 0 {
+	if st.Error != "" || st.Refused > 0 {
 		p.series.failures.Inc()
 	}
 	switch {
 	case st.Error != "" && before.Error == "":
 		p.lg.Error("backups were not pruned", zap.String("error", st.Error))
-	case len(st.Kept) != len(before.Kept):
-		p.lg.Warn("the store keeps backups that are to be pruned", zap.Any("kept", st.Kept))
+	case st.Refused > 0 && before.Refused == 0:
+		p.lg.Warn("the store keeps backups that are to be pruned", zap.Int("backups", st.Refused),
+			zap.Any("kept", st.Kept))
 	case removed > 0:
 		p.lg.Info("pruned backups", zap.Int("removed", removed))
 	}

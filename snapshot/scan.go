@@ -173,6 +173,15 @@ func (e entry) read(ctx context.Context, store Store, id Identity, clock time.Ti
 		err = problemf("incomplete: no sidecar, last written %s: it may be being saved",
 			e.written().UTC().Format(time.RFC3339))
 	}
+	if p, ok := errors.AsType[*problem](err); ok && errors.Is(p.error, ErrNotFound) {
+		now, lookErr := lookup(ctx, store, e.name)
+		if lookErr != nil {
+			return Backup{}, lookErr
+		}
+		if !now.committed() { // a prune since the listing is no reason to doubt the store
+			b.Unfinished, err = true, problemf("it was just deleted")
+		}
+	}
 	if err != nil && ofStore(err) == nil {
 		b.Problem, err = err.Error(), nil
 	}

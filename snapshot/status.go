@@ -30,6 +30,7 @@ type Status struct {
 	Failures int
 
 	Drill DrillStatus
+	// Prune is the last pruning since this node leads.
 	Prune PruneStatus
 }
 
@@ -52,8 +53,9 @@ type DrillStatus struct {
 type PruneStatus struct {
 	// Last is when this node last pruned the store, or zero.
 	Last time.Time
-	// Kept are the backups that the store failed to delete the last time: the reasons by name.
-	Kept map[string]string
+	// Refused is how many backups the store failed to delete the last time. Kept has a few of them: the reasons by name.
+	Refused int
+	Kept    map[string]string
 	// Error is the store's error of the last time, or "".
 	Error string
 }
@@ -67,7 +69,7 @@ func (k *Keeper) Status() Status {
 	s := &k.state
 	st := s.told
 	st.Leading = leads
-	st.Drill, st.Prune = k.drills.status(), k.pruner.account()
+	st.Drill = k.drills.status()
 	st.Drill.Off = k.cfg.NoDrill()
 	if !st.Leading {
 		return st
@@ -92,5 +94,8 @@ func (k *Keeper) Status() Status {
 		since = leading
 	}
 	st.Overdue = k.schedule.overdue(since, now)
+	if prune := k.pruner.account(); !prune.Last.Before(leading) { // otherwise others have pruned since
+		st.Prune = prune
+	}
 	return st
 }

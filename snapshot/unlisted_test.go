@@ -115,6 +115,27 @@ func TestUntold(t *testing.T) {
 	}
 }
 
+// A backup that another node prunes after it was listed does not raise a doubt about the store.
+func TestPrunedWhileListed(t *testing.T) {
+	store := &observed{Store: snapshot.NewDir(t.TempDir())}
+	old := forge(t, store, forged(midday.Add(-time.Hour), "old"), "old")
+	newest := forge(t, store, forged(midday, "newest"), "newest")
+	store.refuse = func(op, name string) error {
+		if op == "get" && strings.HasPrefix(name, old.Name+"/") {
+			_ = snapshot.Delete(t.Context(), store.Store, old.Name) // it is gone at the second call
+		}
+		return nil
+	}
+	list, err := snapshot.List(t.Context(), store, ours)
+	must(t, err)
+	if err := snapshot.Doubt(list, midday); err != nil {
+		t.Errorf("doubt: got %v", err)
+	}
+	if b, _ := snapshot.Newest(list, midday); b.Name != newest.Name {
+		t.Errorf("newest: want %s, got %q", newest.Name, b.Name)
+	}
+}
+
 // An empty listing does not hide etcd-manager's mark, which vetoes a founding.
 func TestManagedAsksForTheMark(t *testing.T) {
 	dir := snapshot.NewDir(t.TempDir())

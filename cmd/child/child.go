@@ -51,6 +51,8 @@ func Examine(ctx context.Context, f *os.File, size int64) (snapshot.Content, err
 		return snapshot.Content{}, errors.New(got.Problem)
 	case crashed(err):
 		return snapshot.Content{}, fmt.Errorf("the check process crashed on this database: %w", err)
+	case errors.Is(err, snapshot.ErrNotExamined):
+		return snapshot.Content{}, err
 	}
 	return snapshot.Content{}, fmt.Errorf("%w: %w", snapshot.ErrNotExamined, err)
 }
@@ -122,7 +124,8 @@ const isolatedGrace = 20 * time.Second
 
 // runChild runs a child in the directory dir and decodes its answer. The child is killed when ctx ends or this process
 // does. It has a process group of its own, so that it gets no signal meant for this process, and no HOLDFAST_
-// variables. The files are its descriptors from 3 on. The error is the reason why the child failed.
+// variables. The files are its descriptors from 3 on. The error is the reason why the child failed. It wraps
+// [snapshot.ErrNotExamined] if that is this machine's: the child could not start or was killed, or a disk failed.
 func runChild(ctx context.Context, command, dir string, order, answer any, files ...*os.File) error {
 	cmd, said, err := newChild(ctx, command, order)
 	if err != nil {
@@ -152,13 +155,16 @@ func runChild(ctx context.Context, command, dir string, order, answer any, files
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err != nil && words.tell(syscall.ENOSPC, syscall.EDQUOT) { // etcd only logs some errors
+	exit, ran := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return decode(said, answer)
+	case words.tell(syscall.ENOSPC, syscall.EDQUOT): // etcd only logs some errors
 		return fmt.Errorf("%w: %s", errNoRoom, words)
+	case !ran, !exit.Exited() && !crashed(err), words.tell(syscall.EIO, syscall.EROFS):
+		return fmt.Errorf("%w: %w: %s", snapshot.ErrNotExamined, err, words)
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, words)
-	}
-	return decode(said, answer)
+	return fmt.Errorf("%w: %s", err, words)
 }
 
 // newChild returns a child that is not started yet, in a process group of its own, and the buffer for its answer.

@@ -10,10 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/version"
 	"golang.org/x/sys/unix"
 
 	"holdfast/durable"
 	"holdfast/embedded"
+	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
 
@@ -37,6 +39,8 @@ func Drill(ctx context.Context, store snapshot.Store, name string, opt snapshot.
 	}
 	defer func() { err = errors.Join(err, soon(dir.path, dir.remove)) }()
 	path := embedded.DatabasePath(dir.data())
+	// Until ctx ends, a store that hangs would look like a backup that takes too long.
+	store = &snapshot.Timely{Store: store, Limit: storeTime}
 	meta, err := snapshot.Fetch(ctx, store, name, path, opt)
 	switch {
 	case snapshot.Damaged(err):
@@ -44,6 +48,10 @@ func Drill(ctx context.Context, store snapshot.Store, name string, opt snapshot.
 		return d, nil
 	case err != nil:
 		return d, err
+	}
+	if plan.Older(version.Version, meta.StorageVersion) {
+		return d, fmt.Errorf("%w: it has the data of etcd %s, which etcd %s in this program cannot open: use a newer "+
+			"holdfast", snapshot.ErrNotExamined, meta.StorageVersion, version.Version)
 	}
 	d.Unrecorded = !meta.Recorded()
 	if err := rehearse(ctx, dir.data(), meta.Content, &d); err != nil {
@@ -59,8 +67,12 @@ func Drill(ctx context.Context, store snapshot.Store, name string, opt snapshot.
 	return d, nil
 }
 
-// diskTime is how long the disk of a drill may take to make or remove its directory.
-const diskTime = time.Minute
+const (
+	// storeTime is how long the store may take for one request of a drill.
+	storeTime = time.Minute
+	// diskTime is how long the disk of a drill may take to make or remove its directory.
+	diskTime = time.Minute
+)
 
 // soon does something on the disk of a drill, which may hang. What is late is left behind.
 func soon(dir string, do func() error) error {

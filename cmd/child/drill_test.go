@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -267,6 +269,96 @@ func TestDrillWithoutRoom(t *testing.T) {
 		t.Errorf("with 8 MiB: got %+v, %v", d, err)
 	}
 }
+
+// Only what the child says itself, or a crash, speaks against a backup. A child that is killed, as by a kernel without
+// memory, that does not start, as while the program is replaced, or whose disk fails, does not.
+func TestDrillThatIsNotTheBackups(t *testing.T) {
+	store := snapshot.NewDir(t.TempDir())
+	db := snapshottest.NewDB(t)
+	db.Put("a", "1")
+	opt := snapshot.Options{Scratch: t.TempDir()}
+	meta, err := snapshot.Save(t.Context(), store, db.Begin(), snapshot.Meta{Cluster: "main"}, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, against := range map[string]bool{"says": true, "panic": true, "fault": true, "killed": false, "disk": false} {
+		t.Run(how, func(t *testing.T) {
+			t.Setenv(toldEnd, how)
+			d, err := Drill(t.Context(), store, meta.Name, opt)
+			if (d.Error != "") != against || errors.Is(err, snapshot.ErrNotExamined) == against {
+				t.Errorf("want that it speaks against the backup: %t, got %q, %v", against, d.Error, err)
+			}
+		})
+	}
+	var d snapshot.Drill
+	none := filepath.Join(t.TempDir(), "none")
+	if err := rehearse(t.Context(), none, meta.Content, &d); !errors.Is(err, snapshot.ErrNotExamined) {
+		t.Errorf("a child that does not start: got %v", err)
+	}
+}
+
+// A program with an older etcd, such as that of a timer on another machine during an upgrade, cannot try a backup. That
+// says nothing about the backup.
+func TestDrillOfANewerEtcd(t *testing.T) {
+	dir, _ := drillData(t)
+	db, err := bbolt.Open(embedded.DatabasePath(dir), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("meta")).Put([]byte("storageVersion"), []byte("3.99.0"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.Begin(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, opt := snapshot.NewDir(t.TempDir()), snapshot.Options{Scratch: t.TempDir()}
+	meta, err := snapshot.Save(t.Context(), store, reading{tx}, snapshot.Meta{Cluster: "main"}, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Drill(t.Context(), store, meta.Name, opt)
+	if d.Error != "" || !errors.Is(err, snapshot.ErrNotExamined) || !strings.Contains(err.Error(), "etcd 3.99.0") {
+		t.Errorf("got %q, %v", d.Error, err)
+	}
+}
+
+// A store that hangs in mid-drill says nothing about the backup either.
+func TestDrillStoreHangs(t *testing.T) {
+	store, opt := snapshot.NewDir(t.TempDir()), snapshot.Options{Scratch: t.TempDir()}
+	db := snapshottest.NewDB(t)
+	db.Put("a", "1")
+	meta, err := snapshot.Save(t.Context(), store, db.Begin(), snapshot.Meta{Cluster: "main"}, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d, err := Drill(t.Context(), hanging{store}, meta.Name, opt)
+		if err == nil || snapshot.Damaged(err) || d.Error != "" {
+			t.Errorf("got %q, %v", d.Error, err)
+		}
+	})
+}
+
+// hanging is a store that does not answer when it is asked for data.
+type hanging struct{ snapshot.Store }
+
+func (h hanging) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	if strings.Contains(name, "etcd.backup") {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return h.Store.Get(ctx, name)
+}
+
+// reading is a transaction of bbolt as one to save.
+type reading struct{ *bbolt.Tx }
+
+func (r reading) Close() error { return r.Rollback() }
 
 // What was compared is told, up to what differs.
 func TestCompareTrial(t *testing.T) {

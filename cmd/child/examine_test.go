@@ -3,9 +3,9 @@ package child
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,15 +17,18 @@ import (
 	"holdfast/snapshot"
 )
 
-// examineEnd is the variable that tells a child of the tests below how to end, as a crafted database might end it.
-const examineEnd = "TEST_EXAMINE_ENDS_BY"
+// toldEnd is the variable that tells a child of the tests below how to end, as a crafted database or its machine might
+// end it.
+const toldEnd = "TEST_CHILD_ENDS_BY"
 
-var examineEnds = map[string]func(){
+var toldEnds = map[string]func(){
 	"panic":  func() { go panic("page 7: crafted"); select {} },
 	"memory": hoard,
 	"fault":  func() { _ = unix.Kill(os.Getpid(), syscall.SIGSEGV); select {} },
 	"killed": func() { _ = unix.Kill(os.Getpid(), syscall.SIGKILL); select {} },
 	"hangs":  func() { time.Sleep(time.Hour) }, // it is killed
+	"disk":   func() { fmt.Fprintln(os.Stderr, "write wal:", syscall.EIO); os.Exit(1) },
+	"says":   func() { fmt.Fprintln(os.Stderr, "rotten"); os.Exit(1) },
 }
 
 // hoard allocates what a child must not have.
@@ -40,7 +43,7 @@ func hoard() {
 
 // endAsTold is for TestMain.
 func endAsTold() {
-	if end := examineEnds[os.Getenv(examineEnd)]; end != nil && slices.Contains(os.Args, examineCommand) {
+	if end := toldEnds[os.Getenv(toldEnd)]; end != nil {
 		end()
 	}
 }
@@ -87,7 +90,7 @@ func TestExamineApart(t *testing.T) {
 			if how == "memory" && testing.Short() {
 				t.Skip("the short tests run under the race detector, too, which has its own way to end without memory")
 			}
-			t.Setenv(examineEnd, how)
+			t.Setenv(toldEnd, how)
 			ctx := t.Context()
 			if how == "hangs" {
 				var cancel context.CancelFunc

@@ -82,9 +82,8 @@ func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 	}, nil
 }
 
-// Hold implements [snapshot.Source]: no backup is deleted while another program runs members, because it may be the way
-// back.
-func (s source) Hold() string { return s.coord.Now().Observation.Mixed() }
+// Hold implements [snapshot.Source].
+func (s source) Hold() string { return s.coord.Now().Observation.KeepBackups() }
 
 // Identity implements [snapshot.Source].
 func (s source) Identity() snapshot.Identity {

@@ -228,7 +228,7 @@ func BackupStatus(k snapshot.Status) *health.BackupStatus {
 		}
 	}
 	if p := k.Prune; !p.Last.IsZero() {
-		b.Prune = &health.PruneStatus{Time: p.Last, Kept: p.Kept, Error: p.Error}
+		b.Prune = &health.PruneStatus{Time: p.Last, Refused: p.Refused, Kept: p.Kept, Error: p.Error}
 	}
 	return b
 }

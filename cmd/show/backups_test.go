@@ -31,7 +31,7 @@ func TestBackupText(t *testing.T) {
 	failing.Spooled = []string{"2026-07-01T11:59:00Z-000000"}
 	failing.Drill.Last.Error = "the hash is 1, want 2"
 	failing.Drill.Error = "no room"
-	failing.Prune = snapshot.PruneStatus{Last: noon, Kept: map[string]string{"b": "locked", "a": "locked until 2027"}}
+	failing.Prune = snapshot.PruneStatus{Last: noon, Refused: 20, Kept: map[string]string{"b": "locked", "a": "locked until 2027"}}
 	off := leading
 	off.Drill = snapshot.DrillStatus{Off: "no identity"}
 	old := snapshot.Status{Holdings: snapshot.Holdings{Newest: made("2026-06-01T00:00:00Z-000000", 30*24*time.Hour).Meta}}
@@ -84,7 +84,7 @@ func TestBackupText(t *testing.T) {
 		"all is wrong": {[]snapshot.Status{failing, old}, `  newest: 2026-07-01T11:55:00Z-000000, 5m ago, verified: revision 4711, 5.0 MiB stored as 1.0 MiB; next now
   drill: backup 2026-07-01T09:00:00Z-000000 could NOT be restored: the hash is 1, want 2; the last one could not be tried: no room; next in 21h
   spool of n0: not in the store yet: 2026-07-01T11:59:00Z-000000
-  prune: 2 expired backups are still there, such as a: locked until 2027
+  prune: 20 expired backups are still there, such as a: locked until 2027
 `},
 	} {
 		var nodes []health.NodeStatus

@@ -35,9 +35,7 @@ func (r *Records) requests(ctx context.Context, l listing, s plan.Store, since t
 		case c.Problem == "" && c.Backup == "":
 			continue // it asks for something else
 		case ok && s.Record != nil && s.Record.Restore != nil && s.Record.Restore.Command == c.Name:
-			if err := snapshot.DeleteCommand(ctx, r.Store, c.Name); err != nil { // the concluding node did not
-				return nil, err
-			}
+			_ = r.Dismiss(ctx, c.Name) // the concluding node did not; it never runs again, even if it cannot be deleted
 			continue
 		case ok && s.Restore != nil && s.Restore.ID == p:
 			continue // in progress

@@ -69,6 +69,23 @@ func TestCommandsThatAreOver(t *testing.T) {
 	}
 }
 
+// A command that cannot be deleted holds up neither the conclusion of its restore nor the next look at the store: nodes
+// that cannot read the store would not follow the conclusion, until somebody deletes the command hours later.
+func TestCommandThatCannotBeDeleted(t *testing.T) {
+	const name = "2099-07-01T00:00:00Z-000001"
+	dir, r, founding := shelf(t)
+	r.Store = keepsAll{r.Store}
+	command(t, dir, name, "2026-07-01T00:15:03Z-000042", time.Now().Add(time.Hour))
+	p := proposal(founding, 0)
+	p.Command = name
+	if err := errors.Join(r.Propose(t.Context(), p), r.Conclude(t.Context(), outcomeOf(p, founding))); err != nil {
+		t.Errorf("conclude: got %v", err)
+	}
+	if s := known(t, r); s.Record.ID != p.ID || len(s.Requests) != 0 {
+		t.Errorf("got the record %+v and the commands %+v", s.Record, s.Requests)
+	}
+}
+
 // A proposal that a node makes by itself stays open about as long as an operator waits for one.
 func TestProposalOfANodeEnds(t *testing.T) {
 	dir, r, founding := shelf(t)

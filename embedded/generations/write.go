@@ -47,13 +47,11 @@ func (r *Records) Conclude(ctx context.Context, record plan.Record) error {
 	if done.Record == nil {
 		return fmt.Errorf("%w: the %s was aborted: %s", plan.ErrConflict, p.Title(), done.Abort.Why)
 	}
-	if err := r.Put(ctx, *done.Record); err != nil {
-		return err
+	err = r.Put(ctx, *done.Record)
+	if err == nil && p.Command != "" {
+		_ = r.Dismiss(ctx, p.Command) // every look at the store tries it again
 	}
-	if p.Command == "" {
-		return nil
-	}
-	return snapshot.DeleteCommand(ctx, r.Store, p.Command)
+	return err
 }
 
 // Abort ends an open proposal. If it was concluded before, Abort aborts nothing and returns its record.

@@ -200,9 +200,10 @@ func (b BackupStatus) SkippedText() string {
 
 // PruneStatus is the result of this node's last pruning.
 type PruneStatus struct {
-	Time  time.Time         `json:"time"`
-	Kept  map[string]string `json:"kept,omitempty"` // backups that the store did not delete, and why
-	Error string            `json:"error,omitempty"`
+	Time    time.Time         `json:"time"`
+	Refused int               `json:"refused,omitempty"` // how many expired backups the store did not delete
+	Kept    map[string]string `json:"kept,omitempty"`    // a few of them, and why
+	Error   string            `json:"error,omitempty"`
 }
 
 // Text says what went wrong in the last pruning.
@@ -211,7 +212,8 @@ func (p *PruneStatus) Text() string {
 		return "the store could not be pruned: " + p.Error
 	}
 	name := slices.Min(slices.Collect(maps.Keys(p.Kept)))
-	return fmt.Sprintf("%d expired backups are still there, such as %s: %s", len(p.Kept), name, p.Kept[name])
+	return fmt.Sprintf("%d expired backups are still there, such as %s: %s", max(p.Refused, len(p.Kept)), name,
+		p.Kept[name])
 }
 
 // Verdict is the overall state of a cluster.

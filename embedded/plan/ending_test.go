@@ -148,3 +148,15 @@ func TestConflicts(t *testing.T) {
 		}
 	}
 }
+
+// While a restore is proposed, no backup is pruned: nodes still fetch the one that it names.
+func TestKeepBackups(t *testing.T) {
+	o := Observation{Store: Store{ID: "S"}}
+	if got := o.KeepBackups(); got != "" {
+		t.Errorf("usually: got %q", got)
+	}
+	o.Store.Restore = &Restore{ID: "r", Generation: 2, Backup: "b1"}
+	if got := o.KeepBackups(); !strings.Contains(got, "restore of b1") {
+		t.Errorf("during a restore: got %q", got)
+	}
+}

@@ -35,6 +35,15 @@ func (o proposals) beside(a Action) Action {
 	return o.restoring(p, a)
 }
 
+// KeepBackups says why no backup may be pruned, "" if any may: while another program may run a voter, one of them may
+// be the way back, and while a restore is proposed, nodes still fetch the one that it names.
+func (obs Observation) KeepBackups() string {
+	if r := obs.Store.Restore; r != nil {
+		return fmt.Sprintf("the %s is under way", r.Title())
+	}
+	return obs.Mixed()
+}
+
 // restoring does what an open restore needs from this node. Every disk prepares, and without a leader every voter
 // leaves. Then one node concludes: the leader that consented, or without a leader any node that has prepared and waited
 // long enough.

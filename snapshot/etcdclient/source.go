@@ -1,10 +1,12 @@
 package etcdclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strings"
@@ -15,8 +17,11 @@ import (
 	"holdfast/snapshot"
 )
 
-// Timeout is how long a server may take to answer, or send nothing.
+// Timeout is how long a server may take to answer.
 const Timeout = 10 * time.Second
+
+// silence is how long a server may send nothing of its database, except in tests. While it is defragmented, it cannot.
+var silence = 5 * time.Minute
 
 // Source is the member that a backup is read from.
 type Source struct {
@@ -121,12 +126,34 @@ func (s Source) Fetch(ctx context.Context, cfg clientv3.Config, opt snapshot.Opt
 		return nil, err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(silence, func() {
+		cancel(fmt.Errorf("it has sent nothing for %s: its disk may hang, or it is being defragmented", silence))
+	})
+	defer late.Stop()
 	stream, err := client.SnapshotWithVersion(ctx)
+	late.Stop()
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	defer stream.Snapshot.Close()
-	return snapshot.Receive(ctx, stream.Snapshot, opt)
+	tx, err := snapshot.Receive(ctx, heard{stream.Snapshot, late}, opt)
+	if err != nil {
+		return nil, cmp.Or(context.Cause(ctx), err)
+	}
+	return tx, nil
+}
+
+// heard is a stream whose server must not be silent for long. A member whose disk hangs still answers pings.
+type heard struct {
+	r    io.Reader
+	late *time.Timer
+}
+
+// Read implements io.Reader.
+func (h heard) Read(p []byte) (int, error) {
+	h.late.Reset(silence)
+	defer h.late.Stop()
+	return h.r.Read(p)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,6 +99,21 @@ func TestAnswers(t *testing.T) {
 			p := gateway.NewProxy(t, "")
 			p.Set(gateway.Answer(c.status, c.code))
 			wantTrouble(t, hurried(t, "s3://bucket", p.URL), c.want)
+		})
+	}
+}
+
+// TestFull has the answers of services without room: a keeper prunes then, as it does when a disk is full.
+func TestFull(t *testing.T) {
+	for code, want := range map[string]bool{"QuotaExceeded": true, "XMinioStorageFull": true, "SlowDown": false} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			p := gateway.NewProxy(t, "")
+			p.Set(gateway.Answer(http.StatusInsufficientStorage, code))
+			err := operations["Put"](t.Context(), hurried(t, "s3://bucket", p.URL))
+			if err == nil || errors.Is(err, syscall.ENOSPC) != want {
+				t.Errorf("want that it is full: %t, got %v", want, err)
+			}
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"syscall"
 
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -69,6 +70,9 @@ var advice = map[string]string{
 	"XAmzContentSHA256Mismatch": "the data was changed on its way; try again",
 }
 
+// full are the error codes of a service without room, which are also an ENOSPC.
+var full = []string{"QuotaExceeded", "NoSpaceLeftOnDevice", "XMinioStorageFull", "InsufficientStorage"}
+
 // stale are the error codes after which credentials are read again.
 var stale = []string{"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "XAdminUserNotFound",
 	"SignatureDoesNotMatch"}
@@ -99,6 +103,9 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	text := fmt.Sprintf("%s in %s: %s", doing, s.where(), words(err))
 	if todo := s.todo(err); todo != "" {
 		text += ": " + todo
+	}
+	if slices.ContainsFunc(full, func(code string) bool { return hasCode(err, code) }) {
+		err = errors.Join(err, syscall.ENOSPC)
 	}
 	return &failure{text, err}
 }
