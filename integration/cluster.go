@@ -161,6 +161,14 @@ func (c *Cluster) Endpoints(nodes ...*Node) []string {
 	return urls
 }
 
+// Addresses returns the addresses of all nodes.
+func (c *Cluster) Addresses() (all []string) {
+	for _, n := range c.Nodes {
+		all = append(all, n.Address)
+	}
+	return all
+}
+
 const (
 	poll     = 50 * time.Millisecond // how often a condition is checked, unless the check takes more than a tenth of that
 	patience = 30 * time.Second      // the limit, on a busy machine, for what should take seconds

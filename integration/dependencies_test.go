@@ -22,9 +22,7 @@ type dependency struct {
 // docs/dependencies.md lists exactly the requirements of go.mod.
 func TestDependencies(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "docs", "dependencies.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows, problems := dependencies(string(text))
 	for _, p := range problems {
 		t.Error("docs/dependencies.md: ", p)
@@ -123,9 +121,7 @@ func direct(t *testing.T, file string) (modules []string) {
 			Indirect bool
 		}
 	}
-	if err := json.Unmarshal(out, &mod); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(out, &mod))
 	for _, r := range mod.Require {
 		if !r.Indirect {
 			modules = append(modules, r.Path)

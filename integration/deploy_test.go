@@ -17,18 +17,14 @@ import (
 func unit(t *testing.T, dir, name string, replace ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("../deploy/holdfast.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(replace); i += 2 {
 		if !strings.Contains(string(text), replace[i]) {
 			t.Fatalf("the unit does not say %q", replace[i])
 		}
 	}
 	path := filepath.Join(dir, name+".service")
-	if err := os.WriteFile(path, []byte(strings.NewReplacer(replace...).Replace(string(text))), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(strings.NewReplacer(replace...).Replace(string(text))), 0o644))
 	return path
 }
 
@@ -38,17 +34,13 @@ func TestUnits(t *testing.T) {
 		t.Skip("systemd-analyze is not here")
 	}
 	program, err := exec.LookPath("true") // verify needs an existing program
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	analyze := func(args ...string) (string, error) {
 		out, err := exec.CommandContext(t.Context(), "systemd-analyze", args...).CombinedOutput()
 		return string(out), err
 	}
 	dropIn, err := os.ReadFile("../deploy/holdfast-ebs.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, tt := range map[string]struct {
 		dropIn    []byte
 		threshold string // in tenths
@@ -61,12 +53,8 @@ func TestUnits(t *testing.T) {
 			dir := t.TempDir()
 			path := unit(t, dir, "holdfast", "/usr/local/bin/holdfast", program)
 			if tt.dropIn != nil {
-				if err := os.Mkdir(path+".d", 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(path+".d", "ebs.conf"), tt.dropIn, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Mkdir(path+".d", 0o755))
+				must(t, os.WriteFile(filepath.Join(path+".d", "ebs.conf"), tt.dropIn, 0o644))
 			}
 			if out, err := analyze("verify", path); err != nil || strings.TrimSpace(out) != "" {
 				t.Errorf("systemd-analyze verify: %v\n%s", err, out)
@@ -96,9 +84,7 @@ func TestUnitRuns(t *testing.T) {
 	}
 	story(t)
 	built, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := fmt.Sprintf("holdfast-test-%d", os.Getpid())
 	dir := "/var/lib/" + name + "-files" // not in /tmp, because the unit has its own
 	state := "/var/lib/" + name
@@ -109,9 +95,7 @@ func TestUnitRuns(t *testing.T) {
 		}
 		return nil
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o755))
 	program, file := filepath.Join(dir, "holdfast"), filepath.Join(dir, "config.yaml")
 	path := unit(t, "/run/systemd/system", name, "/usr/local/bin/holdfast", program, "/etc/holdfast.yaml", file,
 		"User=holdfast\nGroup=holdfast\n", "DynamicUser=yes\nUser="+name+"\n", "StateDirectory=holdfast\n", "StateDirectory="+name+"\n",
@@ -139,9 +123,7 @@ func TestUnitRuns(t *testing.T) {
 	if err == nil {
 		err = systemctl("start", name) // returns when the node says that it is ready
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	healthy := func() error { return exec.Command(program, "status", "--config", file).Run() }
 	for begin := time.Now(); healthy() != nil; time.Sleep(100 * time.Millisecond) { // its exit code says it
 		if time.Since(begin) > patience {

@@ -32,9 +32,7 @@ func hash(t *testing.T, dir string) string {
 		_, err = io.Copy(h, f)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -45,9 +43,7 @@ func place(t *testing.T, from, to string) {
 	if err == nil {
 		err = os.CopyFS(to, os.DirFS(from))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // must fails the test for an error.
@@ -115,9 +111,7 @@ func TestForeignData(t *testing.T) {
 					t.Errorf("set aside %v: got %+v", args, o)
 				}
 			}
-			if o := victim.Command("volume", "set-aside", "--yes"); o.Code != 0 {
-				t.Fatalf("set aside: exit code %d: %s", o.Code, o.Err)
-			}
+			done(t, victim, "volume", "set-aside", "--yes")
 			c.Serving()
 			kept, err := filepath.Glob(filepath.Join(victim.Volume(), "aside", "*"))
 			must(t, err)
@@ -199,13 +193,7 @@ func TestStandbyTakesSlot(t *testing.T) {
 	}
 	sameMembers(t, c, before)
 	victim.Start() // finds its slot taken, and stands by
-	c.Until(20*time.Second, victim.Name+" stands by", func() error {
-		s, err := victim.Self()
-		if err == nil && s.State != "standby" {
-			err = os.ErrExist
-		}
-		return err
-	})
+	waitsOnStandby(c, victim)
 	w.More(20)
 	w.Verify()
 }
@@ -424,9 +412,7 @@ func TestCopyInAnotherSlot(t *testing.T) {
 	if hash(t, dir) != copied {
 		t.Error("the copy was touched")
 	}
-	if o := other.Command("volume", "set-aside", "--yes"); o.Code != 0 {
-		t.Fatalf("set aside: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	done(t, other, "volume", "set-aside", "--yes")
 	c.Healthy()
 	if after := c.Members(); after["a"] != before["a"] || after["b"] == before["b"] {
 		t.Errorf("members: %v, and before %v", after, before)

@@ -27,7 +27,8 @@
 //   - A story ends only processes that it has started, each in a process group of its own. The kernel kills them when
 //     the test ends. If the test fails, it keeps their directory, and prints what each node decided and logged last.
 //   - To kill a process at a line of the protocol, set HOLDFAST_TEST_KILL_AT to a step of embedded/coordinator or
-//     volume/ebs (before-promise, after-attach, ...). The process kills itself at that step.
+//     volume/ebs (before-promise, after-attach, ...). The process kills itself at that step. killing_test.go does so at
+//     each step of a sequence, and demands that each was reached.
 //   - go test -short runs no stories, but checks the imports.
 //   - Of similar stories, such as the kills at many steps, CI runs a share that changes every day, and it leaves a few
 //     stories to make prove (package tier).

@@ -153,15 +153,9 @@ func TestDrain(t *testing.T) {
 	if out := other.Command("status"); !strings.Contains(out.Out, leader.Name+" (slot ") || !strings.Contains(out.Out, "drained") {
 		t.Errorf("the status does not show it: %+v", out)
 	}
-	if out := leader.Command("undrain"); out.Code != 0 {
-		t.Fatalf("undrain: %+v", out)
-	}
-	if out := other.Command("drain", "--wait", "20s"); out.Code != 0 {
-		t.Errorf("the other waits for its turn: %+v", out)
-	}
-	if out := other.Command("undrain"); out.Code != 0 {
-		t.Fatalf("undrain: %+v", out)
-	}
+	done(t, leader, "undrain")
+	done(t, other, "drain", "--wait", "20s")
+	done(t, other, "undrain")
 	c.Healthy()
 	unlocked(c)
 
@@ -190,9 +184,7 @@ func TestDrain(t *testing.T) {
 	})
 	unlocked(c)
 	drain(t, other, 0, "drained by force", "is not connected", "--force")
-	if out := other.Command("undrain"); out.Code != 0 {
-		t.Fatalf("undrain: %+v", out)
-	}
+	done(t, other, "undrain")
 	dead.Start()
 	c.Healthy()
 	w.Verify()

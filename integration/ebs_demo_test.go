@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -29,9 +28,7 @@ func TestEBSMetricsAndRequests(t *testing.T) {
 	r.cluster.Start()
 	w := r.written(20)
 	w.Stop()
-	holder, standby := r.cluster.Nodes[0], r.cluster.Place(r.Launch(zones[0]))
-	standby.Start()
-	waitsOnStandby(r.cluster, standby)
+	holder, standby := r.cluster.Nodes[0], r.standby(zones[0])
 	for n, want := range map[*integration.Node]string{holder: "held", standby: "standby"} {
 		states := series(t, n, "holdfast_volume_claim_state")
 		sum := 0.0
@@ -216,9 +213,7 @@ var faults = []ec2test.Fault{
 // acknowledged write is lost.
 func TestEBSStorm(t *testing.T) {
 	r := masters(t)
-	from := cmp.Or(*seed, rand.Uint64())
-	t.Logf("to see this storm again: -run TestEBSStorm -seed %d -blows %d", from, *blows)
-	random := rand.New(rand.NewPCG(from, 0))
+	random := dice(t)
 	for range 2 {
 		r.cluster.Place(r.Launch(zones[random.IntN(3)]))
 	}
@@ -279,7 +274,7 @@ func (r *region) strike(t *testing.T, random *rand.Rand) {
 			continue
 		}
 		if random.IntN(3) == 0 {
-			n.Start("HOLDFAST_TEST_KILL_AT=" + steps[random.IntN(len(steps))])
+			n.Start(killAt + steps[random.IntN(len(steps))])
 		} else {
 			n.Start()
 		}

@@ -106,13 +106,13 @@ func TestEBSAttachAnswersLost(t *testing.T) {
 
 // A node whose AttachVolume is executed late takes no other volume meanwhile, although there is one.
 func TestEBSLateAttachmentIsWaitedFor(t *testing.T) {
-	s := site(t)
-	r := inZones(s, zones[0], zones[0], zones[1])
+	r := masters(t, zones[0], zones[0], zones[1])
 	first := r.cluster.Nodes[0]
-	inject(t, s, ec2test.Fault{Action: "AttachVolume", Caller: first.Machine.ID, Kind: ec2test.Late, Delay: 6 * time.Second, Times: 1})
+	inject(t, r.Site, ec2test.Fault{Action: "AttachVolume", Caller: first.Machine.ID, Kind: ec2test.Late,
+		Delay: 6 * time.Second, Times: 1})
 	first.Start()
 	claiming(r.cluster, first, "held")
-	if calls := s.EC2.Calls("AttachVolume", first.Machine.ID); calls != 1 {
+	if calls := r.EC2.Calls("AttachVolume", first.Machine.ID); calls != 1 {
 		t.Errorf("AttachVolume was called %d times, want 1", calls)
 	}
 	time.Sleep(6 * time.Second) // a second attachment would have come by now

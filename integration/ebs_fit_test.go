@@ -20,14 +20,13 @@ func TestEBSSeveralVolumesOnOneInstance(t *testing.T) {
 	t.Parallel() // its parts are stories
 	for _, count := range tier.Share(t, 2, []int{2, 3}) {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
-			s := site(t)
 			in := []string{zones[0], zones[0], zones[0]}
 			if count == 2 {
 				in[2] = zones[2]
 			}
-			r := inZones(s, in...)
+			r := masters(t, in...)
 			for i, slot := range abc[:count] {
-				s.Attach(r.volumes[slot], s.Machines[0], "/dev/sd"+string(rune('f'+i)))
+				r.Attach(r.volumes[slot], r.Machines[0], "/dev/sd"+string(rune('f'+i)))
 			}
 			r.cluster.Start()
 			w := r.written(20)
@@ -40,10 +39,9 @@ func TestEBSSeveralVolumesOnOneInstance(t *testing.T) {
 
 // A volume that is reserved for an instance goes to that instance, even if it starts last.
 func TestEBSReservedForAnInstance(t *testing.T) {
-	s := site(t)
-	r := inZones(s, zones[0], zones[0], zones[0])
-	must(t, s.EC2.SetTag(r.volumes["a"], "holdfast:instance", s.Machines[2].ID))
-	must(t, s.EC2.SetTag(r.volumes["b"], "holdfast:instance", s.Machines[1].ID))
+	r := masters(t, zones[0], zones[0], zones[0])
+	must(t, r.EC2.SetTag(r.volumes["a"], "holdfast:instance", r.Machines[2].ID))
+	must(t, r.EC2.SetTag(r.volumes["b"], "holdfast:instance", r.Machines[1].ID))
 	r.cluster.Nodes[0].Start()
 	r.cluster.Nodes[1].Start()
 	for i, slot := range []string{"c", "b"} {
@@ -51,7 +49,7 @@ func TestEBSReservedForAnInstance(t *testing.T) {
 			t.Errorf("slot %s: %s has it, want %s", slot, n.Name, r.cluster.Nodes[i].Name)
 		}
 	}
-	if v, _ := s.EC2.Volume(r.volumes["a"]); v.State != "available" || v.Tags["holdfast:claim"] != "" {
+	if v, _ := r.EC2.Volume(r.volumes["a"]); v.State != "available" || v.Tags["holdfast:claim"] != "" {
 		t.Errorf("somebody touched the volume of an instance that has not started: %+v", v)
 	}
 	r.cluster.Nodes[2].Start()
@@ -122,27 +120,29 @@ func TestEBSVolumesThatAreNotForTheNode(t *testing.T) {
 	}
 }
 
-// The volumes of kops are found by its tags, which also name the slots. An older kops made one of them.
-func TestEBSVolumesOfKops(t *testing.T) {
-	s := site(t)
-	r := region{s, s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])), map[string]string{}}
+// ofKops adds the volumes that kops makes, for its clusters main and events.
+func (r region) ofKops(t *testing.T) region {
+	t.Helper()
 	for i, slot := range abc {
 		for _, etcd := range []string{"main", "events"} {
-			tags := map[string]string{
+			id, err := r.EC2.AddVolume(ec2test.Volume{Zone: zones[i], Size: 20, Encrypted: true, Tags: map[string]string{
 				"Name":              slot + ".etcd-" + etcd + ".k8s.example.com",
 				"KubernetesCluster": "k8s.example.com", "kubernetes.io/cluster/k8s.example.com": "owned",
 				"k8s.io/etcd/" + etcd: slot + "/a,b,c", "k8s.io/role/control-plane": "1", "k8s.io/role/master": "1",
-			}
-			if slot == "c" {
-				delete(tags, "k8s.io/role/control-plane")
-			}
-			id, err := s.EC2.AddVolume(ec2test.Volume{Zone: zones[i], Size: 20, Encrypted: true, Tags: tags})
+			}})
 			must(t, err)
 			if etcd == "main" {
 				r.volumes[slot] = id
 			}
 		}
 	}
+	return r
+}
+
+// The volumes of kops are found by its tags, which also name the slots. An older kops made one of them.
+func TestEBSVolumesOfKops(t *testing.T) {
+	r := machines(site(t)).ofKops(t)
+	must(t, r.EC2.DeleteTag(r.volumes["c"], "k8s.io/role/control-plane"))
 	r.cluster.Set("volume.ebs.kubernetes-cluster", "k8s.example.com")
 	r.cluster.Set("cluster.slots", []string{})
 	r.cluster.Start()
@@ -157,8 +157,7 @@ func TestEBSVolumesOfKops(t *testing.T) {
 // Two processes of one cluster, with different data directories, run on one machine. The second one says so and waits,
 // even if the first one was killed and has left its volume mounted.
 func TestEBSTwoProcessesOnOneMachine(t *testing.T) {
-	r := serving(t)
-	w := r.written(20)
+	r, w := serving(t, 20)
 	first := r.cluster.Nodes[0]
 	second := r.cluster.Place(first.Machine)
 	listen := func(port int) string { return fmt.Sprintf("%s:%d", second.Address, port+500) }
@@ -202,9 +201,7 @@ func TestEBSFormatInterrupted(t *testing.T) {
 		r := masters(t)
 		n := r.cluster.Nodes[0]
 		n.Start(breakMkfs(t))
-		if code := n.Exit(patience); code != -1 {
-			t.Fatalf("exit code %d, want it killed", code)
-		}
+		killed(t, n, "mkfs")
 		must(t, n.Machine.Host.Reboot())
 		r.cluster.Start()
 		r.cluster.Serving()
@@ -217,9 +214,7 @@ func TestEBSFormatInterrupted(t *testing.T) {
 		r := masters(t)
 		n := r.cluster.Nodes[0]
 		n.Start(breakMkfs(t))
-		if code := n.Exit(patience); code != -1 {
-			t.Fatalf("exit code %d, want it killed", code)
-		}
+		killed(t, n, "mkfs")
 		n.Machine.Terminate()
 		before := r.Checksum(r.volumes["a"])
 		n = r.cluster.Place(r.Launch(zones[0]))
@@ -232,9 +227,7 @@ func TestEBSFormatInterrupted(t *testing.T) {
 		if after := r.Checksum(r.volumes["a"]); after != before {
 			t.Error("the volume was written to")
 		}
-		if out := n.Command("volume", "set-aside", "--yes"); out.Code == 0 || !strings.Contains(out.Err, "wipe it") {
-			t.Errorf("set aside: %+v", out)
-		}
+		refused(t, n, "wipe it", "volume", "set-aside", "--yes")
 		_, device, _ := strings.Cut(s.Why, "of=")
 		device, _, _ = strings.Cut(device, " ")
 		if out, err := exec.Command("dd", "if=/dev/zero", "of="+device, "bs=1M").CombinedOutput(); !strings.Contains(string(out), "No space left") {

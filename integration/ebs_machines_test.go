@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -44,9 +43,7 @@ func TestEBSPausedInTheMiddleOfTheClaim(t *testing.T) {
 		claiming(r.cluster, n, "attaching")
 		r.attachments(t, 3)
 		n.Pause()
-		other := r.cluster.Place(r.Launch(n.Machine.Zone))
-		other.Start()
-		waitsOnStandby(r.cluster, other, "attached to "+n.Machine.ID)
+		other := r.standby(n.Machine.Zone, "attached to "+n.Machine.ID)
 		time.Sleep(4 * time.Second) // twice takeover-after; nothing must happen
 		waitsOnStandby(r.cluster, other)
 		n.Continue()
@@ -58,12 +55,9 @@ func TestEBSPausedInTheMiddleOfTheClaim(t *testing.T) {
 
 // A holder is suspended for longer than takeover-after. No other node takes its volume, and it continues.
 func TestEBSPausedHolder(t *testing.T) {
-	r := serving(t)
-	w := r.written(20)
+	r, w := serving(t, 20)
 	n := r.cluster.Leader()
-	standby := r.cluster.Place(r.Launch(n.Machine.Zone))
-	standby.Start()
-	waitsOnStandby(r.cluster, standby)
+	standby := r.standby(n.Machine.Zone)
 	n.Pause()
 	w.More(10)
 	time.Sleep(5 * time.Second) // more than twice takeover-after; nothing must happen
@@ -88,12 +82,10 @@ func TestEBSTerminatedInTheMiddleOfTheClaim(t *testing.T) {
 			r := masters(t)
 			first := slices.Clone(r.cluster.Nodes)
 			for i, n := range first {
-				n.Start("HOLDFAST_TEST_KILL_AT=" + steps[i])
+				n.Start(killAt + steps[i])
 			}
 			for i, n := range first {
-				if code := n.Exit(time.Minute); code != -1 {
-					t.Fatalf("exit code %d, want it killed", code)
-				}
+				killed(t, n, steps[i])
 				n.Machine.Terminate()
 				r.cluster.Place(r.Launch(zones[i])).Start()
 			}
@@ -104,8 +96,7 @@ func TestEBSTerminatedInTheMiddleOfTheClaim(t *testing.T) {
 
 // A machine restarts and adopts the volume that it has. Then all machines do at once.
 func TestEBSReboot(t *testing.T) {
-	r := serving(t)
-	w := r.written(20)
+	r, w := serving(t, 20)
 	before := r.cluster.Members()
 	restart := func(nodes ...*integration.Node) {
 		for _, n := range nodes {
@@ -121,19 +112,14 @@ func TestEBSReboot(t *testing.T) {
 	restart(r.cluster.Leader())
 	restart(r.cluster.Nodes...)
 	r.attached(t, 3)
-	if after := r.cluster.Members(); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("members: got %v, want %v", after, before)
-	}
+	sameMembers(t, r.cluster, before)
 	r.intact(t, w)
 }
 
 // The machines do not reach each other, but reach EC2. No volume moves, not even to a standby that hears no node.
 func TestEBSPartition(t *testing.T) {
-	r := serving(t)
-	w := r.written(20)
-	standby := r.cluster.Place(r.Launch(zones[0]))
-	standby.Start()
-	waitsOnStandby(r.cluster, standby)
+	r, w := serving(t, 20)
+	standby := r.standby(zones[0])
 	var alone [][]*hosts.Host
 	for _, m := range r.Machines {
 		alone = append(alone, []*hosts.Host{m.Host})
@@ -151,12 +137,9 @@ func TestEBSPartition(t *testing.T) {
 // An operator detaches the leader's volume by force, and a standby claims it at once. The leader's process ends within
 // 2 s, and no acknowledged write is lost.
 func TestEBSForcedAwayAndTaken(t *testing.T) {
-	r := serving(t)
-	w := r.written(50)
+	r, w := serving(t, 50)
 	n := r.cluster.Leader()
-	standby := r.cluster.Place(r.Launch(n.Machine.Zone))
-	standby.Start()
-	waitsOnStandby(r.cluster, standby)
+	standby := r.standby(n.Machine.Zone)
 	s, err := n.Self()
 	must(t, err)
 	begin := time.Now()

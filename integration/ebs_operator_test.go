@@ -22,13 +22,10 @@ import (
 // A volume has grown. Its filesystem grows when the node starts again. A node without the capability for that serves on
 // the smaller filesystem, and says what is missing.
 func TestEBSGrownVolume(t *testing.T) {
-	r := serving(t)
-	w := r.written(20)
+	r, w := serving(t, 20)
 	n := r.cluster.Holder("a")
 	before := n.Space()
-	if err := r.EC2.GrowVolume(r.volumes["a"], 8); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.EC2.GrowVolume(r.volumes["a"], 8))
 	n.Stop()
 	n.Binary = incapable(t)
 	n.Start()
@@ -76,10 +73,8 @@ func lacksCapability(f health.Finding) bool {
 
 // Two clusters share the same machines, as with kops. One of them is killed and comes back.
 func TestEBSTwoClustersOnTheSameMachines(t *testing.T) {
-	s := site(t)
-	machines := []*integration.Machine{s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])}
-	main := region{s, s.Cluster("main", abc, 0, machines...), s.Volumes("main", abc, zones...)}
-	events := region{s, s.Cluster("events", abc, 1000, machines...), s.Volumes("events", abc, zones...)}
+	main := masters(t)
+	events := region{Site: main.Site, cluster: main.Cluster("events", abc, 1000, main.Machines...)}.blank()
 	main.cluster.Start()
 	events.cluster.Start()
 	main.cluster.Serving()
@@ -104,15 +99,13 @@ func TestEBSTwoClustersOnTheSameMachines(t *testing.T) {
 // An instance is stopped, and takeover: stopped allows a standby to take its volume. When the instance is
 // started again, its node stands by.
 func TestEBSStoppedInstance(t *testing.T) {
-	r := inZones(siteWith(t, true), zones...) // takeover: stopped needs the right to detach volumes from other instances
+	r := machines(siteWith(t, true)).blank() // takeover: stopped needs the right to detach volumes from other instances
 	r.cluster.Set("volume.ebs.takeover", "stopped")
 	r.cluster.Set("volume.ebs.settle", "5s") // the shortest value that is allowed with it
 	r.cluster.Start()
 	w := r.written(20)
 	stopped := r.cluster.Holder("c")
-	standby := r.cluster.Place(r.Launch(stopped.Machine.Zone))
-	standby.Start()
-	waitsOnStandby(r.cluster, standby)
+	standby := r.standby(stopped.Machine.Zone)
 	stopped.Machine.Halt()
 	r.cluster.Until(time.Minute, "the standby has taken the slot", func() error { return serves(standby) })
 	stopped.Machine.Boot()
@@ -124,12 +117,9 @@ func TestEBSStoppedInstance(t *testing.T) {
 
 // An operator releases a volume, and another node takes it.
 func TestEBSReleasedVolumeIsTakenByAnother(t *testing.T) {
-	r := serving(t)
-	w := r.written(20)
+	r, w := serving(t, 20)
 	n := r.cluster.Holder("a")
-	standby := r.cluster.Place(r.Launch(n.Machine.Zone))
-	standby.Start()
-	waitsOnStandby(r.cluster, standby)
+	standby := r.standby(n.Machine.Zone)
 	out := n.Command("volume", "release")
 	if out.Code != 0 || !strings.Contains(out.Out, r.volumes["a"]) {
 		t.Fatalf("release: %+v", out)
@@ -149,13 +139,13 @@ func TestEBSReleasedVolumeIsTakenByAnother(t *testing.T) {
 
 // What an operator is shown about the volumes.
 func TestEBSVolumeCommands(t *testing.T) {
-	s := site(t)
-	c := s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2]))
-	n := c.Nodes[0]
+	r := machines(site(t))
+	c, n := r.cluster, r.cluster.Nodes[0]
 	n.Configure()
 	create := []string{"volume", "create", "--zones", strings.Join(zones, ","), "--size", "1"}
 	out := n.Command(append(create, "--dry-run")...)
-	if out.Code != 0 || !strings.Contains(out.Out, "would make 1 GiB of gp3 in eu-test-1b, encrypted") || len(s.EC2.State().Volumes) != 0 {
+	if out.Code != 0 || !strings.Contains(out.Out, "would make 1 GiB of gp3 in eu-test-1b, encrypted") ||
+		len(r.EC2.State().Volumes) != 0 {
 		t.Fatalf("dry run: %+v", out)
 	}
 	for range 2 { // a repetition changes nothing
@@ -163,24 +153,20 @@ func TestEBSVolumeCommands(t *testing.T) {
 			t.Fatalf("create: %+v", out)
 		}
 	}
-	if got := len(s.EC2.State().Volumes); got != 3 || !strings.Contains(out.Out, "already") {
+	if got := len(r.EC2.State().Volumes); got != 3 || !strings.Contains(out.Out, "already") {
 		t.Errorf("got %d volumes, want 3: %+v", got, out)
 	}
-	for _, v := range s.EC2.State().Volumes {
+	for _, v := range r.EC2.State().Volumes {
 		if !v.Encrypted || v.KMSKey != "alias/etcd" || v.Tags["holdfast:cluster"] != "main" || v.Tags["holdfast:member"] == "" {
 			t.Errorf("made %+v", v)
 		}
 	}
-	if out := n.Command("volume", "doctor"); out.Code != 0 {
-		t.Errorf("doctor: %+v", out)
-	}
-	if err := s.EC2.Inject(ec2test.Fault{Action: "AttachVolume", Kind: ec2test.Deny}); err != nil {
-		t.Fatal(err)
-	}
+	done(t, n, "volume", "doctor")
+	inject(t, r.Site, ec2test.Fault{Action: "AttachVolume", Kind: ec2test.Deny})
 	if out := n.Command("volume", "doctor"); out.Code != 1 || !strings.Contains(out.Out+out.Err, "AttachVolume") {
 		t.Errorf("doctor without AttachVolume: %+v", out)
 	}
-	s.EC2.Clear()
+	r.EC2.Clear()
 	c.Start()
 	c.Serving()
 	out = n.Command("volume", "list", "-o", "json")
@@ -205,15 +191,9 @@ func TestEBSVolumeCommands(t *testing.T) {
 func TestEBSWithoutPermissionForTags(t *testing.T) {
 	r := masters(t)
 	for _, action := range []string{"CreateTags", "DeleteTags"} {
-		if err := r.EC2.Inject(ec2test.Fault{Action: action, Kind: ec2test.Deny}); err != nil {
-			t.Fatal(err)
-		}
+		inject(t, r.Site, ec2test.Fault{Action: action, Kind: ec2test.Deny})
 	}
-	var seeds []string
-	for _, n := range r.cluster.Nodes {
-		seeds = append(seeds, n.Address)
-	}
-	r.cluster.Set("gossip.seeds", seeds)
+	r.cluster.Set("gossip.seeds", r.cluster.Addresses())
 	r.cluster.Start()
 	r.cluster.Serving()
 	s, err := r.cluster.Nodes[0].Self()
@@ -231,23 +211,17 @@ func TestEBSWithoutPermissionForTags(t *testing.T) {
 func TestEBSWitnessVetoesFounding(t *testing.T) {
 	r := masters(t)
 	old, err := r.EC2.AddVolume(ec2test.Volume{Zone: "eu-test-1d", Tags: map[string]string{"holdfast:cluster": "main", "holdfast:record": "main@1-0123456789abcdef"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.cluster.Start()
 	for _, n := range r.cluster.Nodes {
 		n.Says("not founding", old, "main@1-0123456789abcdef", "remove that tag")
 	}
-	if err := r.EC2.DeleteTag(old, "holdfast:record"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.EC2.DeleteTag(old, "holdfast:record"))
 	r.cluster.Kill() // otherwise the next look at the tags comes within a minute
 	r.cluster.Start()
 	r.cluster.Serving()
 	s, err := r.cluster.Nodes[0].Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.cluster.Until(patience, "every volume bears the record", func() error {
 		for slot, id := range r.volumes {
 			if v, _ := r.EC2.Volume(id); v.Tags["holdfast:record"] != s.Record.Token() {
@@ -263,30 +237,26 @@ func TestEBSWitnessVetoesFounding(t *testing.T) {
 
 // A master in a warm pool claims nothing, says so, and joins as soon as its auto-scaling group puts it into service.
 func TestEBSWarmPool(t *testing.T) {
-	s := site(t)
-	r := region{s, s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])), s.Volumes("main", abc, zones...)}
+	r := masters(t)
 	warm := r.cluster.Nodes[0]
 	const state = "autoscaling/target-lifecycle-state"
-	must(t, s.EC2.SetMetadata(warm.Machine.ID, state, "Warmed:Stopped"))
+	must(t, r.EC2.SetMetadata(warm.Machine.ID, state, "Warmed:Stopped"))
 	r.cluster.Start()
 	waitsOnStandby(r.cluster, warm, "warm pool (Warmed:Stopped)")
-	if calls := s.EC2.Calls("AttachVolume", warm.Machine.ID); calls > 0 {
+	if calls := r.EC2.Calls("AttachVolume", warm.Machine.ID); calls > 0 {
 		t.Errorf("AttachVolume was called %d times in the warm pool", calls)
 	}
-	must(t, s.EC2.SetMetadata(warm.Machine.ID, state, "InService"))
+	must(t, r.EC2.SetMetadata(warm.Machine.ID, state, "InService"))
 	r.intact(t, r.written(20))
 }
 
 // A Spot instance gets an interruption notice: a standby has its slot before the instance ends. A rebalance
 // recommendation is followed if that risks nothing.
 func TestEBSSpotNotices(t *testing.T) {
-	r := serving(t)
-	w := r.written(20)
+	r, w := serving(t, 20)
 	first := r.cluster.Holder("a")
 	member := memberOf(t, first)
-	second := r.cluster.Place(r.Launch(first.Machine.Zone))
-	second.Start()
-	waitsOnStandby(r.cluster, second)
+	second := r.standby(first.Machine.Zone)
 	must(t, r.EC2.SetMetadata(first.Machine.ID, "events/recommendations/rebalance", `{"noticeTime":"2026-11-23T08:20:00Z"}`))
 	r.cluster.Until(time.Minute, "the standby has taken the slot", func() error { return serves(second) })
 	waitsOnStandby(r.cluster, first)

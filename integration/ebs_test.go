@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,37 +29,51 @@ func siteWith(t *testing.T, any bool) *integration.Site {
 		t.Skip("hosts in network namespaces, loop devices and mounts need root")
 	}
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return integration.NewSite(t, path, any)
 }
 
-// region makes a site with a cluster of three machines in three zones, each with a blank volume.
+// region is a site with a cluster, and the volumes of its slots.
 type region struct {
 	*integration.Site
 	cluster *integration.Cluster
 	volumes map[string]string
 }
 
-func masters(t *testing.T) region {
+// machines makes a cluster of three machines without volumes, in these zones or in three.
+func machines(s *integration.Site, in ...string) region {
+	if in == nil {
+		in = zones
+	}
+	return region{s, s.Cluster("main", abc, 0, s.Launch(in[0]), s.Launch(in[1]), s.Launch(in[2])), map[string]string{}}
+}
+
+// blank adds a blank volume for each slot, one in the zone of each machine.
+func (r region) blank() region {
+	r.volumes = r.Volumes(r.cluster.Name, abc, r.Machines[0].Zone, r.Machines[1].Zone, r.Machines[2].Zone)
+	return r
+}
+
+// masters makes a cluster of three machines with blank volumes, in these zones or in three.
+func masters(t *testing.T, in ...string) region {
 	t.Helper()
-	return inZones(site(t), zones...)
+	return machines(site(t), in...).blank()
 }
 
-// inZones makes a region's machines and volumes in these zones, one of each for a slot.
-func inZones(s *integration.Site, zones ...string) region {
-	ids := s.Volumes("main", abc, zones...)
-	return region{s, s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])), ids}
-}
-
-// serving starts the nodes and waits until they serve.
-func serving(t *testing.T) region {
+// serving starts masters, and returns a writer with this many acknowledged writes.
+func serving(t *testing.T, count int) (region, *integration.Writer) {
 	t.Helper()
 	r := masters(t)
 	r.cluster.Start()
-	r.cluster.Serving()
-	return r
+	return r, r.written(count)
+}
+
+// standby starts another node in a zone, and waits until it stands by for a reason that contains the texts.
+func (r region) standby(zone string, texts ...string) *integration.Node {
+	n := r.cluster.Place(r.Launch(zone))
+	n.Start()
+	waitsOnStandby(r.cluster, n, texts...)
+	return n
 }
 
 // written waits until the cluster serves, and returns a writer with this many acknowledged writes.
@@ -137,8 +150,7 @@ func waitsInState(c *integration.Cluster, n *integration.Node, state string, tex
 
 // Three machines start with nothing, and no seeds. They find the volumes and, by their tags, each other.
 func TestEBSFoundsFromBlankVolumesWithoutSeeds(t *testing.T) {
-	r := serving(t)
-	w := r.written(50)
+	r, w := serving(t, 50)
 	r.cluster.Healthy()
 	oneCluster(t, r.cluster)
 	r.onTheirVolumes(t)
@@ -157,29 +169,23 @@ func TestEBSFoundsFromBlankVolumesWithoutSeeds(t *testing.T) {
 // An instance is terminated. A standby in its zone takes the volume with its data, at another address, and the member
 // list stays as it is.
 func TestEBSStandbyTakesTheVolumeOfATerminatedInstance(t *testing.T) {
-	r := serving(t)
-	w := r.written(50)
+	r, w := serving(t, 50)
 	before := r.cluster.Members()
 	gone := r.cluster.Holder("b")
-	standby := r.cluster.Place(r.Launch(gone.Machine.Zone))
-	standby.Start()
-	waitsOnStandby(r.cluster, standby, r.volumes["b"])
+	standby := r.standby(gone.Machine.Zone, r.volumes["b"])
 	begin := time.Now()
 	gone.Machine.Terminate()
 	r.cluster.Until(patience, "the standby serves the slot", func() error { return serves(standby) })
 	t.Logf("from the instance's end to the standby serving: %s", time.Since(begin).Round(time.Millisecond))
 	r.cluster.Serving()
 	w.More(20)
-	if after := r.cluster.Members(); !maps.Equal(after, before) {
-		t.Errorf("members: got %v, want %v", after, before)
-	}
+	sameMembers(t, r.cluster, before)
 	r.intact(t, w)
 }
 
 // All instances are terminated at once and replaced by others, at other addresses.
 func TestEBSAllInstancesReplacedAtOnce(t *testing.T) {
-	r := serving(t)
-	w := r.written(50)
+	r, w := serving(t, 50)
 	before := r.cluster.Members()
 	w.Stop()
 	for _, n := range slices.Clone(r.cluster.Nodes) {
@@ -189,16 +195,13 @@ func TestEBSAllInstancesReplacedAtOnce(t *testing.T) {
 		r.cluster.Place(r.Launch(zone)).Start()
 	}
 	r.cluster.Serving()
-	if after := r.cluster.Members(); !maps.Equal(after, before) {
-		t.Errorf("members: got %v, want %v", after, before)
-	}
+	sameMembers(t, r.cluster, before)
 	r.intact(t, w)
 }
 
 // Two masters and two volumes are in one zone. Each takes one, and they never steal.
 func TestEBSTwoMastersInOneZone(t *testing.T) {
-	s := site(t)
-	r := inZones(s, zones[0], zones[0], zones[1])
+	r := masters(t, zones[0], zones[0], zones[1])
 	r.cluster.Start()
 	w := r.written(20)
 	for range 3 {
@@ -223,10 +226,8 @@ func TestEBSKilledAtEachStepOfTheClaim(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			r := masters(t)
 			victim := r.cluster.Nodes[0]
-			victim.Start("HOLDFAST_TEST_KILL_AT=" + step)
-			if code := victim.Exit(time.Minute); code != -1 {
-				t.Fatalf("exit code %d, want it killed", code)
-			}
+			victim.Start(killAt + step)
+			killed(t, victim, step)
 			r.cluster.Start()
 			w := r.written(10)
 			r.attached(t, 3)
@@ -238,17 +239,12 @@ func TestEBSKilledAtEachStepOfTheClaim(t *testing.T) {
 // The device of a serving leader vanishes. Its process ends within 2 s, no acknowledged write is lost, and it comes
 // back when the volume does.
 func TestEBSDeviceYankedUnderLoad(t *testing.T) {
-	r := serving(t)
-	w := r.written(50)
+	r, w := serving(t, 50)
 	n := r.cluster.Leader()
 	s, err := n.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	begin := time.Now()
-	if err := r.EC2.Yank(s.Volume.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.EC2.Yank(s.Volume.ID))
 	if code := n.Exit(5 * time.Second); code == 0 {
 		t.Error("exit code 0, want a failure that a supervisor sees")
 	}
@@ -258,9 +254,7 @@ func TestEBSDeviceYankedUnderLoad(t *testing.T) {
 		t.Errorf("the process ended after %s, want 2 s", took)
 	}
 	w.More(50)
-	if err := r.EC2.ForceDetach(s.Volume.ID); err != nil { // AWS has repaired it
-		t.Fatal(err)
-	}
+	must(t, r.EC2.ForceDetach(s.Volume.ID)) // AWS has repaired it
 	n.Start()
 	r.cluster.Serving()
 	w.More(20)
@@ -270,25 +264,18 @@ func TestEBSDeviceYankedUnderLoad(t *testing.T) {
 // The device of the leader stalls for a while. No node takes the volume away, the others continue, and the member
 // catches up.
 func TestEBSDeviceStalls(t *testing.T) {
-	r := serving(t)
-	w := r.written(50)
+	r, w := serving(t, 50)
 	n := r.cluster.Leader()
 	s, err := n.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.EC2.Freeze(s.Volume.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, r.EC2.Freeze(s.Volume.ID))
 	w.Gap()
 	w.More(20) // slowly: the writers notice only by a timeout that one node does not answer
 	t.Logf("longest time without a write: %s", w.Gap().Round(time.Millisecond))
 	if !n.Running() {
 		t.Error("the node has ended, although its device may come back")
 	}
-	if err := r.EC2.Thaw(s.Volume.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.EC2.Thaw(s.Volume.ID))
 	r.cluster.Serving()
 	w.More(20)
 	w.Verify()
@@ -297,11 +284,8 @@ func TestEBSDeviceStalls(t *testing.T) {
 // EC2 cannot be reached. No node restarts, and clients notice nothing. A node that is restarted meanwhile uses the
 // volume whose device it has, because the machine's metadata service still answers.
 func TestEBSWithoutEC2(t *testing.T) {
-	r := serving(t)
-	w := r.written(20)
-	if err := r.EC2.Inject(ec2test.Fault{Kind: ec2test.LoseRequest}); err != nil {
-		t.Fatal(err)
-	}
+	r, w := serving(t, 20)
+	inject(t, r.Site, ec2test.Fault{Kind: ec2test.LoseRequest})
 	w.More(300)
 	for _, n := range r.cluster.Nodes {
 		if !n.Running() {
@@ -337,22 +321,16 @@ func TestEBSForeignData(t *testing.T) {
 	n := r.cluster.Nodes[0]
 	n.Says("volume of slot a", "no identity", "holdfast volume set-aside")
 	n.Kill()
-	if err := n.Machine.Host.Reboot(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Machine.Host.Reboot())
 	if after := r.Checksum(r.volumes["a"]); after != before {
 		t.Error("the volume was written to")
 	}
 	n.Start()
 	n.Says("holdfast volume set-aside")
-	if out := n.Command("volume", "set-aside", "--yes"); out.Code != 0 {
-		t.Fatalf("set aside: %+v", out)
-	}
+	done(t, n, "volume", "set-aside", "--yes")
 	r.cluster.Serving()
 	s, err := n.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	aside := n.Machine.Host.Path(filepath.Join(s.Volume.Path, "aside"))
 	if found, err := filepath.Glob(aside + "/*/precious"); err != nil || len(found) != 1 {
 		t.Errorf("what was set aside: got %v, %v", found, err)

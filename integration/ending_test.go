@@ -169,12 +169,10 @@ func TestDrillOnStoreOfServingCluster(t *testing.T) {
 // One of three machines is cut off from the others, and all read the store. Orders on that machine do not end the
 // generation in which the others serve.
 func TestRecoverOfIsland(t *testing.T) {
-	r := serving(t)
+	r, w := serving(t, 30)
 	c := r.cluster
 	island := c.Nodes[slices.IndexFunc(c.Nodes, func(n *integration.Node) bool { return n != c.Leader() })]
 	others := slices.DeleteFunc(slices.Clone(c.Nodes), func(n *integration.Node) bool { return n == island })
-	w := c.Write()
-	w.More(30)
 	w.Stop()
 	must(t, r.Net.Partition([]*hosts.Host{island.Machine.Host}, []*hosts.Host{others[0].Machine.Host, others[1].Machine.Host}))
 	after := c.Write(others...)
@@ -366,9 +364,7 @@ func TestForgedOrdersInTheStore(t *testing.T) {
 		}
 		return nil
 	})
-	if o := p.Nodes[0].Command("restore", saved.Name, "--yes"); o.Code != 0 {
-		t.Fatalf("the operator's own restore: %s%s", o.Out, o.Err)
-	}
+	done(t, p.Nodes[0], "restore", saved.Name, "--yes")
 	generation(t, p.Cluster, 2)
 }
 

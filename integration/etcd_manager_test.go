@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"holdfast/integration"
-	"holdfast/volume/volumetest/ec2test"
 )
 
 // asEtcdManager makes a node run under the name etcd-manager, with etcd-manager's flags and environment variables. All
@@ -87,23 +86,10 @@ func TestEtcdManagerFlags(t *testing.T) {
 	w.Verify()
 }
 
-// With kops' flags on AWS, the slots and the volumes come from the tags, even if the volumes of events have other
-// slots.
+// With kops' flags on AWS, the slots and the volumes come from the tags, beside the volumes of events.
 func TestEtcdManagerFlagsOnEBS(t *testing.T) {
-	s := site(t)
-	r := region{s, s.Cluster("etcd", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])), map[string]string{}}
-	for i, slot := range abc {
-		for _, etcd := range []string{"main", "events"} {
-			id, err := s.EC2.AddVolume(ec2test.Volume{Zone: zones[i], Size: 20, Encrypted: true, Tags: map[string]string{
-				"KubernetesCluster": "k8s.example.com", "kubernetes.io/cluster/k8s.example.com": "owned",
-				"k8s.io/etcd/" + etcd: slot + "/a,b,c", "k8s.io/role/control-plane": "1",
-			}})
-			must(t, err)
-			if etcd == "main" {
-				r.volumes[slot] = id
-			}
-		}
-	}
+	r := machines(site(t)).ofKops(t)
+	r.cluster.Name = "etcd"
 	for _, n := range r.cluster.Nodes {
 		n.Configure()
 		var file struct {
@@ -132,11 +118,11 @@ func TestEtcdManagerFlagsOnEBS(t *testing.T) {
 	}
 
 	// If EC2 does not answer at the start, the slots are those of the last start.
-	s.Down()
+	r.Down()
 	n.Stop()
 	n.Start()
 	n.Logs("using the slots that they named at the last start")
-	s.Up()
+	r.Up()
 	r.cluster.Serving()
 	w.More(20)
 	r.intact(t, w)

@@ -61,7 +61,7 @@ func entries(t *testing.T, out string) []coordinator.Entry {
 }
 
 // done runs a command that must succeed, and returns its output.
-func done(t *testing.T, n *integration.Node, args ...string) string {
+func done(t testing.TB, n *integration.Node, args ...string) string {
 	t.Helper()
 	o := n.Command(args...)
 	if o.Code != 0 {

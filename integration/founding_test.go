@@ -46,18 +46,16 @@ func TestKillWhileFounding(t *testing.T) {
 }
 
 func killWhileFounding(t *testing.T, step string, c *integration.Cluster, victims int) {
-	for i, n := range c.Nodes {
-		if i < victims {
-			n.Start(killAt + step)
-		} else {
-			n.Start()
-		}
+	k := killAtEach(t, step)
+	k.all = true
+	k.start(c.Nodes[:victims]...)
+	for _, n := range c.Nodes[victims:] {
+		n.Start()
 	}
-	killed := c.Nodes[:victims]
 	// A victim can wait forever for something that another victim had no time to say, so that one comes back first.
 	c.Until(30*time.Second, "the victims have died at "+step+", or wait for one that has", func() error {
 		dead, waiting := 0, 0
-		for _, n := range killed {
+		for _, n := range c.Nodes[:victims] {
 			if !n.Running() {
 				dead++
 			} else if s, err := n.Self(); err == nil && s.Action == "wait" && s.Etcd == nil {
@@ -69,22 +67,7 @@ func killWhileFounding(t *testing.T, step string, c *integration.Cluster, victim
 		}
 		return nil
 	})
-	again := map[*integration.Node]bool{}
-	c.Until(60*time.Second, "all have died once and serve", func() error {
-		for _, n := range killed {
-			if !n.Running() && !again[n] {
-				again[n] = true
-				if code := n.Exit(time.Second); code != -1 {
-					t.Errorf("%s ended with code %d instead of being killed", n.Name, code)
-				}
-				n.Start()
-			}
-		}
-		if len(again) < victims {
-			return fmt.Errorf("%d of %d have died", len(again), victims)
-		}
-		return c.Served()
-	})
+	k.until("all serve", c.Served)
 	oneCluster(t, c)
 	records, err := filepath.Glob(filepath.Join(c.Store, "holdfast", c.Name, "record-*.json"))
 	if err != nil || len(records) != 1 {
@@ -103,50 +86,37 @@ func TestKillWhileReplacing(t *testing.T) {
 	for _, step := range tier.Share(t, 3, steps) {
 		t.Run(step, func(t *testing.T) {
 			story(t)
-			killWhileReplacing(t, nil, []string{killAt + step})
+			killWhileReplacing(t, step, false)
 		})
 	}
 	for _, step := range tier.Share(t, 2, []string{"before-remove", "before-add"}) {
 		t.Run(step, func(t *testing.T) {
 			story(t)
-			killWhileReplacing(t, []string{killAt + step}, nil)
+			killWhileReplacing(t, step, true)
 		})
 	}
 }
 
-func killWhileReplacing(t *testing.T, others, victim []string) {
+func killWhileReplacing(t *testing.T, step string, leader bool) {
 	c := cluster(t, integration.Options{})
-	n := c.Nodes[1]
-	for _, m := range c.Nodes {
-		m.Start(others...)
+	n, k := c.Nodes[1], killAtEach(t, step)
+	if leader {
+		k.start(c.Nodes...)
+	} else {
+		c.Start()
 	}
 	c.Serving()
 	w := c.Write()
 	w.More(20)
-	deaths := 0
 	replaced(t, c, n, func() {
 		n.Kill()
 		n.Wipe()
-		n.Start(victim...)
-		c.Until(60*time.Second, "whoever was to die has died, and slot b is served", func() error {
-			for _, m := range c.Nodes {
-				if !m.Running() {
-					deaths++
-					m.Start()
-				}
-			}
-			if deaths == 0 {
-				return errors.New("nobody has died")
-			}
-			return c.Served()
-		})
+		k.start(n)
+		k.until("slot b is served", c.Served)
 	})
 	w.More(20)
 	w.Verify()
 }
-
-// killAt begins the environment variable that makes a process kill itself at a step.
-const killAt = "HOLDFAST_TEST_KILL_AT="
 
 // A founding node comes late. The others wait, name its slot, and then all found together.
 func TestFoundLate(t *testing.T) {
@@ -197,9 +167,7 @@ func TestWipeTwo(t *testing.T) {
 		}
 	}
 	s, err := survivor.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s.Etcd == nil || s.Etcd.Cluster.String() != before {
 		t.Errorf("cluster ID of the survivor: got %+v, want %s", s.Etcd, before)
 	}

@@ -78,9 +78,7 @@ func TestGossipOverTLS(t *testing.T) {
 		t.Errorf("an observer without a certificate: got exit code %d\n%s", code, alone.Log())
 	}
 	file := filepath.Join(c.Dir, "observer.pem")
-	if out := n1.Command("tls", "observer", "kubelet", "--to", file); out.Code != 0 {
-		t.Fatalf("tls observer: %+v", out)
-	}
+	done(t, n1, "tls", "observer", "kubelet", "--to", file)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the observer's file: %v, %v", info, err)
 	}

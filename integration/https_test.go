@@ -6,9 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -37,8 +35,7 @@ func TestClientsFromHTTPToHTTPS(t *testing.T) {
 			if i == 1 {
 				n.Kill()
 			} else {
-				n.Signal(syscall.SIGTERM)
-				n.Exit(20 * time.Second)
+				n.Stop()
 			}
 			n.Start()
 			c.Healthy()
@@ -84,58 +81,31 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	w.More(50)
 	ca := filepath.Join(c.Dir, "ca")
 	authorities(t, c.Nodes[0], ca)
-	operate := func(command ...string) {
+	restart := func(n *integration.Node) {
 		t.Helper()
-		if out := c.Nodes[0].Command(command...); out.Code != 0 {
-			t.Fatalf("%v: %+v", command, out)
-		}
-	}
-	restart := func(n *integration.Node, env ...string) {
-		t.Helper()
-		n.Signal(syscall.SIGTERM)
-		n.Exit(20 * time.Second)
-		n.Start(env...)
-	}
-	serves := func(n *integration.Node) {
-		t.Helper()
-		c.Until(patience, n.Name+" serves", func() error {
-			s, err := n.Self()
-			if err == nil && s.State != "leader" && s.State != "follower" {
-				err = fmt.Errorf("it is %s: %s", s.State, s.Why)
-			}
-			return err
-		})
+		n.Stop()
+		n.Start()
 	}
 
 	// The pause keeps the URLs while a node gets a configuration that is too early.
-	operate("pause", "--reason", "the way to https")
-	steps := []string{"before-note", "after-note"}
-	for i, n := range c.Nodes {
-		schemes(n, ca, true, true)
-		if i < len(steps) {
-			restart(n, killAt+steps[i])
-		} else {
-			restart(n)
-		}
-		serves(n) // with the last node, all have promised
-	}
-	for left := slices.Clone(c.Nodes[:len(steps)]); len(left) > 0; { // each is killed when it promises, while all serve
-		i := -1
-		c.Until(patience, "a node that promises is killed", func() error {
-			if i = slices.IndexFunc(left, func(n *integration.Node) bool { return !n.Running() }); i < 0 {
-				return errors.New("all of them run")
-			}
-			return nil
-		})
-		n := left[i]
-		left = slices.Delete(left, i, i+1)
-		n.Exit(patience)
-		n.Start()
-		serves(n)
-	}
+	done(t, c.Nodes[0], "pause", "--reason", "the way to https")
+	k := killAtEach(t, "before-note", "after-note")
+	k.all = true
 	for _, n := range c.Nodes {
-		secures(c, n)
+		// Each by its own account: until the last one has TLS, they do not hear each other in the gossip.
+		c.Until(patience, "all serve", func() error { return everywhere(c, serves) })
+		schemes(n, ca, true, true)
+		n.Stop()
+		k.start(n)
 	}
+	k.until("all have promised, and serve", func() error { // each promises while all serve
+		for _, n := range c.Nodes {
+			if err := secured(n); err != nil {
+				return err
+			}
+		}
+		return c.Served()
+	})
 	n := c.Nodes[1]
 	for _, early := range []struct {
 		http, https bool
@@ -148,31 +118,19 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	}
 	schemes(n, ca, true, true)
 	restart(n)
-	serves(n)
 
-	// Each node is killed at each step that it reaches.
-	next := map[*integration.Node][]string{}
+	// Leaders are killed at an update, and the nodes that led then at the note of their own disks.
+	k = killAtEach(t, "before-update", "after-update", "before-note", "after-note")
 	for _, n := range c.Nodes {
-		next[n] = []string{"before-update", "after-update", "before-note", "after-note"}
-		restart(n, killAt+next[n][0])
-		serves(n)
+		c.Serving()
+		n.Stop()
+		k.start(n)
 	}
+	c.Serving()
 	if out := c.Nodes[0].Command("resume"); out.Code != 0 { // it began the change, and was killed before it had answered
 		c.Nodes[0].Exit(patience)
 	}
-	killed := 0
-	c.Until(3*time.Minute, "every member has an https URL, and every disk has noted it", func() error {
-		for _, n := range c.Nodes {
-			if !n.Running() {
-				killed++
-				next[n] = next[n][1:]
-				var env []string
-				if len(next[n]) > 0 {
-					env = append(env, killAt+next[n][0])
-				}
-				n.Start(env...)
-			}
-		}
+	k.until("every member has an https URL, and every disk has noted it", func() error {
 		for _, n := range c.Nodes {
 			s, err := n.Self()
 			if err != nil {
@@ -184,15 +142,11 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 		}
 		return nil
 	})
-	t.Logf("killed %d times", killed)
-	if killed < 4 {
-		t.Errorf("killed %d times, want the leaders before and after an update, and nodes at a note", killed)
-	}
+	t.Logf("killed: %v", k.deaths)
 	for _, n := range c.Nodes { // otherwise a node that was not killed would be, at a later step
 		restart(n)
-		serves(n)
+		c.Healthy()
 	}
-	c.Healthy()
 	w.More(50)
 	https(t, c, before)
 
@@ -218,8 +172,8 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	https(t, c, before)
 	t.Logf("longest time without an acknowledgement: %v", w.Gap())
 
-	operate("snapshot", "save")
-	operate("restore", "latest", "--yes")
+	done(t, c.Nodes[0], "snapshot", "save")
+	done(t, c.Nodes[0], "restore", "latest", "--yes")
 	c.Healthy()
 	w.Verify()
 	https(t, c, nil)
@@ -300,15 +254,13 @@ func schemes(n *integration.Node, ca string, http, https bool) {
 	}
 }
 
-// secures waits until a node's disk has noted that the node serves https.
-func secures(c *integration.Cluster, n *integration.Node) {
-	c.Until(patience, n.Name+" has promised", func() error {
-		data, err := os.ReadFile(filepath.Join(n.Volume(), "founding.json"))
-		if err == nil && !strings.Contains(string(data), `"secured"`) {
-			err = errors.New(string(data))
-		}
-		return err
-	})
+// secured returns nil if a node's disk has noted that the node serves https.
+func secured(n *integration.Node) error {
+	data, err := os.ReadFile(filepath.Join(n.Volume(), "founding.json"))
+	if err == nil && !strings.Contains(string(data), `"secured"`) {
+		err = errors.New(string(data))
+	}
+	return err
 }
 
 // https checks that every member has only a peer URL with TLS, and still has its ID.

@@ -153,9 +153,7 @@ func listImports(t *testing.T) map[string][]string {
 		if errors.Is(err, io.EOF) {
 			return imports
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		imports[strings.TrimPrefix(p.ImportPath, module+"/")] = p.Imports
 	}
 }

@@ -105,9 +105,7 @@ func drained(t *testing.T, c *integration.Cluster, n *integration.Node, still fu
 		}
 		return nil
 	})
-	if out := n.Command("undrain"); out.Code != 0 {
-		t.Fatalf("undrain: %+v", out)
-	}
+	done(t, n, "undrain")
 	c.Until(patience, n.Name+" serves again", func() error {
 		must(t, still())
 		s, err := n.Self()

@@ -70,9 +70,7 @@ func oneCluster(t *testing.T, c *integration.Cluster) string {
 	records, ids := map[string]bool{}, map[string]bool{}
 	for _, n := range c.Running() {
 		s, err := n.Self()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if s.Etcd == nil || s.Record == nil {
 			continue // a standby
 		}

@@ -11,13 +11,9 @@ import (
 func TestUnusedOperationsAreNotLinked(t *testing.T) {
 	story(t)
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, want := range map[string]bool{
 		"service/ec2.(*Client).AttachVolume":          true, // the binary contains the names of its functions
 		"service/ec2.(*Client).AcceptAddressTransfer": false,

@@ -45,9 +45,7 @@ func TestBucketLies(t *testing.T) {
 	w.More(20)
 	more(t, c, n, time.Minute)
 	unscheduled(c)
-	if o := n.Command(append([]string{"snapshot", "verify"}, good(t, n)...)...); o.Code != 0 {
-		t.Errorf("verify: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	done(t, n, append([]string{"snapshot", "verify"}, good(t, n)...)...)
 	w.Verify()
 
 	b := overtaken(t, c, func(n *integration.Node) { must(t, os.RemoveAll(filepath.Join(n.Volume(), "etcd"))) })

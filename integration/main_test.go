@@ -73,9 +73,7 @@ const patience = 30 * time.Second
 func cluster(t *testing.T, o integration.Options) *integration.Cluster {
 	t.Helper()
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := integration.New(t, path, o)
 	t.Cleanup(func() { // before the nodes end
 		if t.Failed() || t.Skipped() || len(c.Running()) == 0 || slices.ContainsFunc(c.Running(), (*integration.Node).Paused) {

@@ -16,15 +16,10 @@ import (
 // lists. Each host has its own backup store, so that no store vetoes a founding.
 func mounted(t *testing.T) *integration.Cluster {
 	t.Helper()
-	s := site(t)
-	c := s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[0]), s.Launch(zones[0]))
-	var seeds []string
-	for _, n := range c.Nodes {
-		seeds = append(seeds, n.Address)
-	}
+	c := machines(site(t), zones[0], zones[0], zones[0]).cluster
 	for _, n := range c.Nodes {
 		n.Root = filepath.Join(n.Dir, "volumes")
-		n.Keys["volume.provider"], n.Keys["volume.local.root"], n.Keys["gossip.seeds"] = "local", n.Root, seeds
+		n.Keys["volume.provider"], n.Keys["volume.local.root"], n.Keys["gossip.seeds"] = "local", n.Root, c.Addresses()
 		n.Keys["snapshot.store"] = filepath.Join(n.Data, "snapshots")
 		must(t, errors.Join(os.Mkdir(n.Root, 0o700), os.Mkdir(disk(n), 0o700)))
 		mount(t, n)
@@ -194,9 +189,7 @@ func TestMissingDiskIsGivenUp(t *testing.T) {
 	if got := c.Members()["b"].ID; got != old {
 		t.Errorf("member of slot b: got %x, want %x as long as its disk may come back", got, old)
 	}
-	if o := n.Command("volume", "set-aside", "--yes"); o.Code != 0 {
-		t.Fatalf("set aside: exit code %d: %s", o.Code, o.Err)
-	}
+	done(t, n, "volume", "set-aside", "--yes")
 	c.Until(time.Minute, "slot b is another voter", func() error {
 		if m, ok := c.Members()["b"]; !ok || m.ID == old || m.Learner {
 			return fmt.Errorf("member %x, learner %t; it was %x", m.ID, m.Learner, old)

@@ -68,7 +68,7 @@ func (n *Node) Configure() {
 	keys := map[string]any{
 		"cluster.name": n.c.Name, "cluster.slots": n.c.Slots,
 		"node.name": n.Name, "node.address": n.Address, "node.data-dir": n.Data,
-		"gossip.seeds":      addresses(n.c.Nodes),
+		"gossip.seeds":      n.c.Addresses(),
 		"volume.local.root": n.Root,
 		"snapshot.store":    n.c.Store, "snapshot.every": "0s", "snapshot.drill": "0s",
 		"log.format": "json",
@@ -100,14 +100,6 @@ func (n *Node) Configure() {
 	if err != nil {
 		n.c.t.Fatal(err)
 	}
-}
-
-func addresses(nodes []*Node) []string {
-	var all []string
-	for _, n := range nodes {
-		all = append(all, n.Address)
-	}
-	return all
 }
 
 // Start starts the process with its configuration and, on top of the test's own environment, env ("NAME=value").
@@ -301,6 +293,14 @@ type Output struct {
 func (n *Node) Command(args ...string) Output {
 	n.c.t.Helper()
 	return n.Holdfast(append(args, "--config", n.File())...)
+}
+
+// Begin runs a Command in the background. The channel gets its output.
+func (n *Node) Begin(args ...string) <-chan Output {
+	n.c.t.Helper()
+	done := make(chan Output, 1)
+	go func() { done <- n.Command(args...) }()
+	return done
 }
 
 // Holdfast runs `holdfast args...` in Dir.

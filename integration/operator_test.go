@@ -78,9 +78,7 @@ func TestAbortDeletedFromTheStore(t *testing.T) {
 	p := produce(t, c)
 	saved := save(t, n1)
 	operator := filepath.Join(c.Dir, "operator.pem")
-	if out := n1.Command("tls", "operator", "alice", "--to", operator); out.Code != 0 {
-		t.Fatalf("tls operator: %+v", out)
-	}
+	done(t, n1, "tls", "operator", "alice", "--to", operator)
 	backups := filepath.Join(c.Store, saved.Name)
 	elsewhere := make(chan integration.Output, 1)
 	go func() {
@@ -94,8 +92,7 @@ func TestAbortDeletedFromTheStore(t *testing.T) {
 		return nil
 	})
 	must(t, os.Rename(backups, backups+".away")) // no node can prepare it, so there is time to abort it
-	confirmed := make(chan integration.Output, 1)
-	go func() { confirmed <- n1.Command("restore", "--confirm", "--yes") }()
+	confirmed := n1.Begin("restore", "--confirm", "--yes")
 	consent := func() string {
 		return n1.Holdfast("etcdctl", "--config", n1.File(), "get", "holdfast.internal/consent").Out
 	}
@@ -105,10 +102,8 @@ func TestAbortDeletedFromTheStore(t *testing.T) {
 		}
 		return nil
 	})
-	if out := n1.Command("restore", "--abort"); out.Code != 0 {
-		t.Fatalf("abort: %+v", out)
-	}
-	for _, ended := range []chan integration.Output{elsewhere, confirmed} {
+	done(t, n1, "restore", "--abort")
+	for _, ended := range []<-chan integration.Output{elsewhere, confirmed} {
 		if out := <-ended; out.Code == 0 {
 			t.Errorf("aborted, a command says that it was restored: %+v", out)
 		}
@@ -147,8 +142,6 @@ func TestAbortDeletedFromTheStore(t *testing.T) {
 	}
 	again()
 	p.untouched()
-	if out := n1.Command("restore", saved.Name, "--yes"); out.Code != 0 {
-		t.Fatalf("another restore: %+v", out)
-	}
+	done(t, n1, "restore", saved.Name, "--yes")
 	generation(t, c, 2)
 }

@@ -80,9 +80,7 @@ func TestRecoverBehindABackup(t *testing.T) {
 	for _, lost := range c.Nodes[:2] {
 		lost.Start()
 	}
-	if o := n.Command(append(strings.Fields(again)[1:], "--yes")...); o.Code != 0 {
-		t.Fatalf("%s: exit code %d: %s%s", again, o.Code, o.Out, o.Err)
-	}
+	done(t, n, append(strings.Fields(again)[1:], "--yes")...)
 	generation(t, c, 2)
 	allVoters(t, c)
 	late(t, c, 20)
@@ -157,9 +155,7 @@ func TestRecoverBehindADamagedBackup(t *testing.T) {
 	n := c.Nodes[2]
 	n.Says("recovery is automatic, and waits: the newest backup is not known", b.Name+" does not tell what it holds")
 	unproposed(t, c)
-	if o := n.Command("recover", "--lost", "a,b", "--yes"); o.Code == 0 || !strings.Contains(o.Err, b.Name+" does not tell") {
-		t.Errorf("unnamed: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	refused(t, n, b.Name+" does not tell", "recover", "--lost", "a,b", "--yes")
 	if o := n.Command("recover", "--lost", "a,b", "--survivor", "c", "--despite-backup", "unknown", "--yes"); o.Code != 0 || !strings.Contains(o.Out, "recovered from slot c") {
 		t.Fatalf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}

@@ -51,9 +51,7 @@ func TestRecover(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
 	n := c.Nodes[0]
-	if o := n.Command("recover", "--yes"); o.Code == 0 || !strings.Contains(o.Err, "recovery is not needed") {
-		t.Errorf("with a quorum: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	refused(t, n, "recovery is not needed", "recover", "--yes")
 	w := c.Write()
 	bereave(t, c, w)
 	copies := map[*integration.Node]string{}
@@ -68,9 +66,7 @@ func TestRecover(t *testing.T) {
 		t.Errorf("plan: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
 	for _, args := range [][]string{{"--yes"}, {"--yes", "--lost", "b"}, {"--yes", "--lost", "a,b,c"}, {"--yes", "--lost", "b,c,x"}} {
-		if o := n.Command(append([]string{"recover"}, args...)...); o.Code == 0 || !strings.Contains(o.Err, "nothing was changed") {
-			t.Errorf("%v: exit code %d: %s%s", args, o.Code, o.Out, o.Err)
-		}
+		refused(t, n, "nothing was changed", append([]string{"recover"}, args...)...)
 	}
 	begin := time.Now()
 	o = n.Command("recover", "--lost", "b,c", "--yes")
@@ -143,22 +139,11 @@ func TestKillWhileRecovering(t *testing.T) {
 	w := c.Write()
 	bereave(t, c, w)
 	n.Kill()
-	at := 0
-	n.Start(killAt + recovering[at])
+	k := killAtEach(t, recovering...)
+	k.start(n)
 	n.Says("`holdfast recover --lost b,c`")
-	done := make(chan integration.Output, 1)
-	go func() { done <- n.Command("recover", "--lost", "b,c", "--yes", "--timeout", "90s") }()
-	deaths := map[string]int{}
-	c.Until(90*time.Second, "the cluster is recovered", func() error {
-		if !n.Running() {
-			deaths[recovering[at]]++
-			at++
-			if at < len(recovering) {
-				n.Start(killAt + recovering[at])
-			} else {
-				n.Start()
-			}
-		}
+	done := n.Begin("recover", "--lost", "b,c", "--yes", "--timeout", "90s")
+	k.until("the cluster is recovered", func() error {
 		if s, err := n.Self(); err != nil || s.State != "leader" || s.Record.Generation != 2 {
 			return fmt.Errorf("%w, %s: %s", err, s.State, s.Why)
 		}
@@ -166,11 +151,6 @@ func TestKillWhileRecovering(t *testing.T) {
 	})
 	if o := <-done; o.Code != 0 {
 		t.Errorf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
-	for _, step := range recovering {
-		if deaths[step] == 0 {
-			t.Errorf("it was not killed at %s: %v", step, deaths)
-		}
 	}
 	for _, lost := range c.Nodes[1:] {
 		lost.Wipe()
@@ -199,9 +179,7 @@ func TestRecoverMostAdvanced(t *testing.T) {
 	n.Start()
 	c.Nodes[1].Start()
 	n.Says("recover --lost c,d,e`, which continues from slot b")
-	if o := n.Command("recover", "--lost", "c,d,e", "--survivor", "a", "--yes"); o.Code == 0 || !strings.Contains(o.Err, "more advanced log") {
-		t.Errorf("from slot a: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	refused(t, n, "more advanced log", "recover", "--lost", "c,d,e", "--survivor", "a", "--yes")
 	if o := n.Command("recover", "--lost", "c,d,e", "--yes"); o.Code != 0 || !strings.Contains(o.Out, "recovered from slot b") {
 		t.Fatalf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
@@ -229,9 +207,8 @@ func TestRecoverOfSlowCluster(t *testing.T) {
 		m.Pause()
 	}
 	n.Says("`holdfast recover --lost b,c`")
-	done := make(chan integration.Output, 1)
-	go func() { done <- n.Command("recover", "--lost", "b,c", "--yes") }()
-	n.Exit(60 * time.Second) // it was killed when everything was prepared
+	done := n.Begin("recover", "--lost", "b,c", "--yes")
+	killed(t, n, "before-conclude") // everything is prepared
 	for _, m := range c.Nodes[1:] {
 		m.Continue()
 	}
@@ -278,9 +255,7 @@ func TestRecoverAutomatic(t *testing.T) {
 		lost.Start()
 	}
 	n.Says("it is not proven that what b, c held is gone", "`holdfast recover --lost b,c`")
-	if o := n.Command("recover", "--lost", "b,c", "--yes"); o.Code != 0 {
-		t.Fatalf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	done(t, n, "recover", "--lost", "b,c", "--yes")
 	generation(t, c, 3)
 	allVoters(t, c)
 	again.Verify()

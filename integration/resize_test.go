@@ -94,13 +94,7 @@ func says(c *integration.Cluster, n *integration.Node, words string) {
 // retired waits until a node has given up its slot, and checks that its data is still there.
 func retired(t *testing.T, c *integration.Cluster, n *integration.Node, slot string) {
 	t.Helper()
-	c.Until(60*time.Second, n.Name+" stands by", func() error {
-		s, err := n.Self()
-		if err == nil && s.State != "standby" {
-			err = fmt.Errorf("it is %s: %s", s.State, s.Why)
-		}
-		return err
-	})
+	waitsOnStandby(c, n)
 	if aside, err := filepath.Glob(filepath.Join(n.Root, slot, "aside", "*", "member", "wal")); err != nil || len(aside) == 0 {
 		t.Errorf("%s has nothing set aside of slot %s: %v", n.Name, slot, err)
 	}
@@ -136,9 +130,7 @@ func TestResize(t *testing.T) {
 
 	leader := c.Leader()
 	s, err := leader.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gone := []string{s.Volume.Slot, "e"}
 	if s.Volume.Slot == "e" {
 		gone[1] = "d"
@@ -210,40 +202,19 @@ func TestKillWhileResizing(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			story(t)
 			c := cluster(t, integration.Options{})
-			for _, n := range c.Nodes {
-				n.Start(killAt + step)
-			}
+			k := killAtEach(t, step)
+			k.start(c.Nodes...)
 			members(c, "a", "b", "c")
 			w := c.Write()
 			w.More(20)
 			s, err := c.Leader().Self()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			keep := map[string]string{"a": "b", "b": "c", "c": "a"}[s.Volume.Slot] // the leader leaves
 			for _, n := range c.Nodes {
 				delete(n.Keys, "volume.local.slot")
 			}
 			want(c.Nodes, keep)
-			died := 0
-			c.Until(60*time.Second, "a node has died at "+step, func() error {
-				for _, n := range c.Nodes {
-					if !n.Running() {
-						died++
-						n.Start()
-					}
-				}
-				if died == 0 {
-					return errors.New("none has")
-				}
-				return nil
-			})
-			c.Until(90*time.Second, "only "+keep+" is left", func() error {
-				for _, n := range c.Nodes {
-					if !n.Running() {
-						n.Start()
-					}
-				}
+			k.until("only "+keep+" is left", func() error {
 				if err := c.Served(); err != nil {
 					return err
 				}
@@ -280,17 +251,9 @@ func TestJoinUndone(t *testing.T) {
 	w := c.Write()
 	w.More(20)
 	lost.Start(killAt + "before-accept")
-	c.Until(patience, "n4 stands by", func() error {
-		s, err := lost.Self()
-		if err == nil && s.State != "standby" {
-			err = errors.New(s.State)
-		}
-		return err
-	})
+	waitsOnStandby(c, lost)
 	want(c.Nodes[:3], "a", "b", "c", "d", "e")
-	if code := lost.Exit(60 * time.Second); code != -1 {
-		t.Fatalf("n4 ended with exit code %d, want a kill", code)
-	}
+	killed(t, lost, "before-accept")
 	lost.Wipe()
 	other.Start()
 	voters(c, "a", "b", "c", "e")

@@ -1,9 +1,7 @@
 package integration_test
 
 import (
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,19 +14,12 @@ import (
 	"holdfast/integration/tier"
 )
 
-var restores = flag.Int("restores", 2, "of the storm of restores")
-
 // Nodes are killed, stopped and paused at random during one restore after the other. After each there is one
 // generation, which no node leaves again, and the cluster has the data either of the backup or of before.
 func TestRestoreStorm(t *testing.T) {
 	tier.Long(t, "TestKillWhileRestoring kills at each step what this kills at random")
 	story(t)
-	from := *seed
-	if from == 0 {
-		from = rand.Uint64()
-	}
-	t.Logf("to see this storm again: -run TestRestoreStorm -seed %d -restores %d", from, *restores)
-	random := rand.New(rand.NewPCG(from, 0))
+	random := dice(t)
 	c := founded(t, integration.Options{})
 	before := uint64(1)
 	for range *restores {
@@ -39,21 +30,12 @@ func TestRestoreStorm(t *testing.T) {
 		_, err = client.Put(t.Context(), "mark", "late")
 		must(t, err)
 		p := pinned(t, c)
-		done := make(chan integration.Output, 1)
-		n := c.Nodes[random.IntN(len(c.Nodes))]
-		go func() { done <- n.Command("restore", saved.Name, "--yes", "--timeout", "60s") }()
+		done := c.Nodes[random.IntN(len(c.Nodes))].Begin("restore", saved.Name, "--yes", "--timeout", "60s")
 		for range 6 {
 			time.Sleep(time.Duration(random.IntN(800)) * time.Millisecond) // until the next blow
 			strike(c.Nodes[random.IntN(len(c.Nodes))], random)
 		}
-		for _, n := range c.Nodes {
-			if n.Paused() {
-				n.Continue()
-			}
-			if !n.Running() {
-				n.Start()
-			}
-		}
+		settle(c)
 		said := <-done
 		now, want := before, "late"
 		if said.Code == 0 || strings.Contains(said.Err, "past the point of no return") {
@@ -88,26 +70,13 @@ func TestRestoreWithoutAKey(t *testing.T) {
 	}
 	c.Start()
 	c.Serving()
-	saved := save(t, c.Nodes[0])
-	_, err = etcd(t, "", c.Nodes...).Put(t.Context(), "late", "1")
-	must(t, err)
-	if o := c.Nodes[0].Command("restore", saved.Name, "--yes", "--timeout", "60s"); o.Code != 0 {
-		t.Errorf("restore: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	done(t, c.Nodes[0], "restore", beforeAndAfter(t, c), "--yes", "--timeout", "60s")
 	generation(t, c, 2)
-	for _, n := range c.Nodes {
-		got, err := etcd(t, "", n).Get(t.Context(), "late")
-		must(t, err)
-		if len(got.Kvs) != 0 {
-			t.Errorf("%s: %v", n.Name, got.Kvs)
-		}
-	}
+	holdsOnly(t, c)
 	if members := c.Members(); len(members) != 3 {
 		t.Errorf("members: %v", members)
 	}
 	// The restored generation is backed up and drilled like the one before.
 	again := save(t, c.Nodes[0])
-	if o := c.Nodes[0].Command("snapshot", "drill", again.Name); o.Code != 0 {
-		t.Errorf("drill of a backup of the restored generation: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	done(t, c.Nodes[0], "snapshot", "drill", again.Name)
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"filippo.io/age"
 
@@ -55,39 +54,15 @@ func TestKillWhileRestoring(t *testing.T) {
 func killWhileRestoring(t *testing.T, o integration.Options, steps []string, victims int) {
 	story(t)
 	c := founded(t, o)
-	client := etcd(t, "", c.Nodes...)
-	_, err := client.Put(t.Context(), "precious", "1")
-	must(t, err)
-	saved := save(t, c.Nodes[0])
-	_, err = client.Put(t.Context(), "late", "1")
-	must(t, err)
-	at := map[*integration.Node]int{}
+	name := beforeAndAfter(t, c)
+	k := killAtEach(t, steps...)
 	for _, n := range c.Nodes[:victims] {
 		n.Stop()
-		n.Start(killAt + steps[0])
+		k.start(n)
 	}
 	c.Serving()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() {
-		if o := c.Nodes[0].Command("restore", saved.Name, "--yes", "--timeout", "90s"); o.Code != 0 {
-			t.Errorf("restore: exit code %d: %s%s", o.Code, o.Out, o.Err)
-		}
-	})
-	deaths := map[string]int{}
-	c.Until(90*time.Second, "the cluster is restored", func() error {
-		for _, n := range c.Nodes[:victims] {
-			if n.Running() {
-				continue
-			}
-			deaths[steps[at[n]]]++
-			at[n]++
-			if at[n] < len(steps) {
-				n.Start(killAt + steps[at[n]])
-			} else {
-				n.Start()
-			}
-		}
+	done := c.Nodes[0].Begin("restore", name, "--yes", "--timeout", "90s")
+	k.until("the cluster is restored", func() error {
 		for _, n := range c.Nodes {
 			if s, err := n.Self(); err != nil || s.Record == nil || s.Record.Generation != 2 {
 				return fmt.Errorf("%s: %w, %s: %s", n.Name, err, s.State, s.Why)
@@ -95,20 +70,11 @@ func killWhileRestoring(t *testing.T, o integration.Options, steps []string, vic
 		}
 		return c.Served()
 	})
-	for _, step := range steps {
-		if deaths[step] == 0 {
-			t.Errorf("nobody was killed at %s: %v", step, deaths)
-		}
+	if o := <-done; o.Code != 0 {
+		t.Errorf("restore: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
 	generation(t, c, 2)
-	oneCluster(t, c)
-	got, err := etcd(t, "", c.Nodes...).Get(t.Context(), "precious")
-	must(t, err)
-	late, err := etcd(t, "", c.Nodes...).Get(t.Context(), "late")
-	must(t, err)
-	if len(got.Kvs) != 1 || len(late.Kvs) != 0 {
-		t.Errorf("restored: %v and %v", got.Kvs, late.Kvs)
-	}
+	holdsOnly(t, c)
 	w := c.Write()
 	w.More(10)
 	w.Verify()
@@ -233,8 +199,7 @@ func TestRestoreAborted(t *testing.T) {
 	text, err := json.Marshal(p)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(c.Store, "holdfast", c.Name, "restore-000002-01.json"), text, 0o600))
-	confirmed := make(chan integration.Output, 1)
-	go func() { confirmed <- n.Command("restore", "--confirm", p.ID, "--yes") }()
+	confirmed := n.Begin("restore", "--confirm", p.ID, "--yes")
 	c.Until(patience, "all nodes say that they cannot prepare", func() error {
 		s, err := n.Status()
 		for _, m := range s.Nodes {
@@ -247,12 +212,8 @@ func TestRestoreAborted(t *testing.T) {
 	if o := n.Command("status"); o.Code != 1 || !strings.Contains(o.Out, "a restore of "+saved.Name) {
 		t.Errorf("status: exit code %d: %s", o.Code, o.Out)
 	}
-	if o := n.Command("restore", saved.Name, "--yes"); o.Code == 0 || !strings.Contains(o.Err, "under way") {
-		t.Errorf("a second restore: exit code %d: %s", o.Code, o.Err)
-	}
-	if o := n.Command("restore", "--abort"); o.Code != 0 {
-		t.Errorf("abort: exit code %d: %s", o.Code, o.Err)
-	}
+	refused(t, n, "under way", "restore", saved.Name, "--yes")
+	done(t, n, "restore", "--abort")
 	if o := <-confirmed; o.Code == 0 || !strings.Contains(o.Err, "was aborted") {
 		t.Errorf("who confirmed it: exit code %d: %s", o.Code, o.Err)
 	}
@@ -286,9 +247,7 @@ func TestRestoreAborted(t *testing.T) {
 	if s.Record.Generation != 1 {
 		t.Errorf("generation %d", s.Record.Generation)
 	}
-	if o := n.Command("restore", saved.Name, "--yes"); o.Code != 0 {
-		t.Errorf("the restore after all: exit code %d: %s", o.Code, o.Err)
-	}
+	done(t, n, "restore", saved.Name, "--yes")
 	generation(t, c, 2)
 }
 

@@ -43,9 +43,7 @@ func TestStoreOfEtcdManager(t *testing.T) {
 		}
 		return err
 	})
-	if o := n.Command("found", "--new"); o.Code != 0 {
-		t.Fatalf("found --new: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	done(t, n, "found", "--new")
 	c.Serving()
 	name := beforeAndAfter(t, c)
 	plain, packed := filepath.Join(c.Dir, "plain.db"), filepath.Join(c.Dir, "etcd.backup.gz")
@@ -90,9 +88,7 @@ func TestStoreOfEtcdManager(t *testing.T) {
 		}
 	}
 	for _, name := range []string{unmarked, untold, torn} {
-		if o := n.Command("restore", name, "--yes"); o.Code == 0 || !strings.Contains(o.Err, "nothing was changed") {
-			t.Errorf("restore %s: exit code %d: %s%s", name, o.Code, o.Out, o.Err)
-		}
+		refused(t, n, "nothing was changed", "restore", name, "--yes")
 	}
 
 	says := func(what string, texts ...string) {

@@ -133,26 +133,6 @@ func TestRestoreWithoutRoom(t *testing.T) {
 	}
 }
 
-// killedAt kills a node at each step of its work and starts it again, and then starts it for good.
-func killedAt(t *testing.T, c *integration.Cluster, n *integration.Node, steps ...string) {
-	t.Helper()
-	for _, step := range steps {
-		n.Start(killAt + step)
-		dies(t, c, n, step)
-	}
-	n.Start()
-}
-
-func dies(t *testing.T, c *integration.Cluster, n *integration.Node, step string) {
-	t.Helper()
-	c.Until(patience, n.Name+" dies at "+step, func() error {
-		if s, err := n.Self(); n.Running() {
-			return fmt.Errorf("it runs, %s: %s, %w", s.Action, s.Why, err)
-		}
-		return nil
-	})
-}
-
 // A node is killed while it proposes the restore that a command in the store asks for. The backup is restored once.
 func TestKillWhileProposingCommand(t *testing.T) {
 	story(t)
@@ -161,7 +141,9 @@ func TestKillWhileProposingCommand(t *testing.T) {
 	c.Stop()
 	c.Set("restore.foreign-commands", true)
 	order := queue(t, c, name, time.Now())
-	killedAt(t, c, c.Nodes[0], "before-propose", "after-propose")
+	k := killAtEach(t, "before-propose", "after-propose")
+	k.start(c.Nodes...)
+	k.until("the node serves", c.Served)
 	generation(t, c, 2)
 	holdsOnly(t, c)
 	gone(t, c, order)
@@ -175,7 +157,9 @@ func TestKillWhileProposingAutomatically(t *testing.T) {
 	c.Kill()
 	c.Set("restore.automatic", true)
 	c.Nodes[0].Wipe()
-	killedAt(t, c, c.Nodes[0], "before-propose", "after-propose")
+	k := killAtEach(t, "before-propose", "after-propose")
+	k.start(c.Nodes...)
+	k.until("the node serves", c.Served)
 	generation(t, c, 2)
 	holdsOnly(t, c)
 }
@@ -191,7 +175,8 @@ func TestKillWhileDiscarding(t *testing.T) {
 	w.More(20)
 	w.Stop()
 	c.Kill()
-	n.Start(killAt + "before-discard") // without the others no majority can prepare
+	k := killAtEach(t, "before-discard", "after-discard")
+	k.start(n) // without the others no majority can prepare
 	c.Until(patience, "the node has read the store", func() error {
 		s, err := n.Self()
 		if err == nil && s.Store == "" {
@@ -199,31 +184,25 @@ func TestKillWhileDiscarding(t *testing.T) {
 		}
 		return err
 	})
-	followed := make(chan integration.Output, 1)
-	go func() { followed <- n.Command("restore", name, "--yes", "--lost", "b,c") }()
+	followed := n.Begin("restore", name, "--yes", "--lost", "b,c")
 	c.Until(patience, "it has prepared", func() error {
 		if s, err := n.Self(); err != nil || s.Restore == nil || s.Restore.State != "prepared" {
 			return fmt.Errorf("%+v, %w", s.Restore, err)
 		}
 		return nil
 	})
-	if o := n.Command("restore", "--abort"); o.Code != 0 {
-		t.Errorf("abort: exit code %d: %s", o.Code, o.Err)
-	}
+	done(t, n, "restore", "--abort")
 	if o := <-followed; o.Code == 0 || !strings.Contains(o.Err, "was aborted") {
 		t.Errorf("restore: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	dies(t, c, n, "before-discard")
-	killedAt(t, c, n, "after-discard")
+	k.until("the node is back", func() error { _, err := n.Self(); return err })
 	for _, away := range c.Nodes[1:] {
 		away.Start()
 	}
 	c.Serving()
 	nothingBuilt(t, c)
 	w.Verify()
-	if o := n.Command("restore", name, "--yes"); o.Code != 0 {
-		t.Errorf("the restore after all: exit code %d: %s", o.Code, o.Err)
-	}
+	done(t, n, "restore", name, "--yes")
 	holdsOnly(t, c)
 }
 

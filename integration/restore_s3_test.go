@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"holdfast/embedded/health"
-	"holdfast/integration"
 	"holdfast/snapshot/snapshottest/gateway"
 )
 
@@ -80,8 +79,7 @@ func TestRestoreFromFailingBucket(t *testing.T) {
 	proxy.Set(b.answer)
 	b.turn(gateway.On(http.MethodGet, "etcd.backup", gateway.Answer(http.StatusForbidden, "AccessDenied")))
 	t.Cleanup(func() { b.turn(nil) })
-	done := make(chan integration.Output, 1)
-	go func() { done <- n.Command("restore", name, "--yes", "--timeout", "2m") }()
+	done := n.Begin("restore", name, "--yes", "--timeout", "2m")
 	servedBy := func(what string, check func(s health.NodeStatus) error) {
 		t.Helper()
 		c.Until(time.Minute, what, func() error {

@@ -52,9 +52,7 @@ func etcd(t *testing.T, user string, nodes ...*integration.Node) *clientv3.Clien
 		urls = append(urls, n.ClientURL())
 	}
 	c, err := clientv3.New(clientv3.Config{Endpoints: urls, Logger: zap.NewNop(), DialTimeout: 2 * time.Second, Username: user, Password: user})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -360,12 +358,8 @@ func TestRestoreWhenAllIsLost(t *testing.T) {
 		_, rest, _ := strings.Cut(s.Why, "`holdfast ")
 		command, _, _ = strings.Cut(rest, "`")
 	}
-	if o := c.Nodes[1].Command("restore", "latest", "--yes"); o.Code == 0 || !strings.Contains(o.Err, "--lost a,b,c") {
-		t.Errorf("without naming the lost: exit code %d: %s", o.Code, o.Err)
-	}
-	if o := c.Nodes[1].Command(append(strings.Fields(command), "--yes")...); o.Code != 0 {
-		t.Fatalf("%s: exit code %d: %s%s", command, o.Code, o.Out, o.Err)
-	}
+	refused(t, c.Nodes[1], "--lost a,b,c", "restore", "latest", "--yes")
+	done(t, c.Nodes[1], append(strings.Fields(command), "--yes")...)
 	generation(t, c, 2)
 	got, err := etcd(t, "", c.Nodes...).Get(t.Context(), "precious")
 	must(t, err)
@@ -441,9 +435,7 @@ func TestRestoreOfEtcdManager(t *testing.T) {
 		}
 		return nil
 	})
-	if o := n.Command("restore", name, "--yes"); o.Code != 0 {
-		t.Errorf("by our own command: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	done(t, n, "restore", name, "--yes")
 	generation(t, c, 3)
 }
 

@@ -183,18 +183,12 @@ func leaves(t *testing.T, c *integration.Cluster, n *integration.Node) {
 // The disks of all are here, but there is no leader, and there can be none. No disk has to be declared lost.
 func TestRestoreWithoutLeader(t *testing.T) {
 	c, net := onHosts(t)
-	client := etcd(t, "", c.Nodes...)
-	_, err := client.Put(t.Context(), "precious", "1")
-	must(t, err)
-	saved := save(t, c.Nodes[0])
-	_, err = client.Put(t.Context(), "late", "1")
-	must(t, err)
+	beforeAndAfter(t, c)
 	for _, n := range c.Nodes {
 		must(t, n.Host.Block("tcp", 2380))
 	}
 	leaderless(t, c, c.Nodes...)
-	done := make(chan integration.Output, 1)
-	go func() { done <- c.Nodes[0].Command("restore", "latest", "--yes") }()
+	done := c.Nodes[0].Begin("restore", "latest", "--yes")
 	c.Until(90*time.Second, "every disk has entered generation 2", func() error {
 		entered := 0
 		for _, n := range c.Nodes {
@@ -219,10 +213,7 @@ func TestRestoreWithoutLeader(t *testing.T) {
 		t.Errorf("restore: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
 	generation(t, c, 2)
-	stored(t, client, "precious")
-	if got, err := client.Get(t.Context(), "late"); err != nil || len(got.Kvs) > 0 {
-		t.Errorf("what was written after backup %s is there: %v %v", saved.Name, got, err)
-	}
+	holdsOnly(t, c)
 	for _, n := range c.Nodes {
 		if aside, _ := filepath.Glob(filepath.Join(n.Volume(), "aside", "*-restored", "member")); len(aside) != 1 {
 			t.Errorf("%s has set aside %v", n.Name, aside)
@@ -257,9 +248,7 @@ func parted(t *testing.T) (c *integration.Cluster, keys []string, last int64) {
 	}
 	put()
 	one.Says("`holdfast recover --lost b,c`")
-	if o := one.Command("recover", "--lost", "b,c", "--yes"); o.Code != 0 {
-		t.Fatalf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	done(t, one, "recover", "--lost", "b,c", "--yes")
 	for range 20 {
 		put() // they could not hear of the recovery
 	}
@@ -291,17 +280,13 @@ func parted(t *testing.T) (c *integration.Cluster, keys []string, last int64) {
 // generation.
 func TestReturnAndRejoin(t *testing.T) {
 	c, keys, _ := parted(t)
-	if o := c.Nodes[0].Command("rejoin"); o.Code == 0 || !strings.Contains(o.Err, "nothing to choose") {
-		t.Errorf("rejoin on the survivor: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	refused(t, c.Nodes[0], "nothing to choose", "rejoin")
 	for i, n := range c.Nodes[1:] {
 		if o := n.Command("rejoin", "--dry-run"); o.Code != 0 || !strings.Contains(o.Out+o.Err, "would set the data") {
 			t.Errorf("rejoin --dry-run: exit code %d: %s%s", o.Code, o.Out, o.Err)
 		}
 		n.Says("`holdfast rejoin`")
-		if o := n.Command("rejoin"); o.Code != 0 {
-			t.Fatalf("rejoin: exit code %d: %s%s", o.Code, o.Out, o.Err)
-		}
+		done(t, n, "rejoin")
 		c.Until(90*time.Second, n.Name+" is a voter", func() error {
 			members, err := c.ReadMembers()
 			if m, ok := members[c.Slots[i+1]]; err != nil || !ok || m.Learner {
@@ -360,9 +345,7 @@ func instead(t *testing.T, c *integration.Cluster, keys []string, last int64, fl
 		must(t, err)
 		end = got.Header.Revision
 	}
-	if o := c.Nodes[1].Command(append([]string{"rejoin", "--instead", "--yes"}, flags...)...); o.Code != 0 {
-		t.Fatalf("rejoin --instead %v: exit code %d: %s%s", flags, o.Code, o.Out, o.Err)
-	}
+	done(t, c.Nodes[1], append([]string{"rejoin", "--instead", "--yes"}, flags...)...)
 	if one := c.Nodes[0]; !one.Running() {
 		one.Start()
 	}
@@ -410,8 +393,7 @@ func TestRecoverWithoutStore(t *testing.T) {
 	if s, err := n.Self(); err != nil || s.Restore != nil {
 		t.Errorf("showing it began it: %+v %v", s.Restore, err)
 	}
-	ordered := make(chan integration.Output, 1)
-	go func() { ordered <- n.Command("recover", "--without-store", "--lost", "b,c", "--yes") }()
+	ordered := n.Begin("recover", "--without-store", "--lost", "b,c", "--yes")
 	c.Until(patience, "the node is at it", func() error {
 		s, err := n.Self()
 		if err == nil && s.Restore == nil {
@@ -469,8 +451,7 @@ func TestOverruleObjection(t *testing.T) {
 	if o.Code == 0 || !strings.Contains(o.Err, "node n2 (slot b)") || !strings.Contains(o.Err, "--overrule "+disk) {
 		t.Fatalf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	done := make(chan integration.Output, 1)
-	go func() { done <- one.Command("recover", "--lost", "b,c", "--overrule", disk, "--yes") }()
+	done := one.Begin("recover", "--lost", "b,c", "--overrule", disk, "--yes")
 	leaves(t, c, two)
 	if o := <-done; o.Code != 0 {
 		t.Fatalf("recover --overrule: exit code %d: %s%s", o.Code, o.Out, o.Err)

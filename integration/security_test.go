@@ -12,9 +12,7 @@ import (
 // Each test that docs/security.md names exists.
 func TestPromisesAreTried(t *testing.T) {
 	text, err := os.ReadFile("../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tests := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -27,9 +25,7 @@ func TestPromisesAreTried(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(text, -1)
 	if len(named) < 20 {
 		t.Errorf("docs/security.md names %d tests: is the table of promises there?", len(named))

@@ -114,9 +114,7 @@ func goFiles(t *testing.T) map[string]*ast.File {
 		all[below], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -300,9 +298,7 @@ type Fifteen int
 func (s[T]) Sixteen(x Fifteen) {}
 func (s[T]) Eight() {}
 type i interface { one(); two(); other }`, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := fmt.Sprint(shapesOf([]*ast.File{f})); got != "{map[s:4] map[Ten:2 s:3] map[i:2]}" {
 		t.Errorf("got %s", got)
 	}

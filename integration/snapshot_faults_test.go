@@ -79,9 +79,7 @@ func TestBucketFails(t *testing.T) {
 	c.Set("snapshot.every", "0s") // nothing must change during the checks
 	n.Configure()
 	n.Logs("configuration reloaded", `"key":"snapshot.every"`)
-	if o := n.Command(append([]string{"snapshot", "verify"}, good(t, n)...)...); o.Code != 0 {
-		t.Errorf("verify: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	done(t, n, append([]string{"snapshot", "verify"}, good(t, n)...)...)
 	w.Verify()
 }
 
@@ -102,9 +100,7 @@ func TestTwoLeadersSave(t *testing.T) {
 	}
 	unscheduled(c)
 	n := c.Nodes[0]
-	if o := n.Command(append([]string{"snapshot", "verify"}, good(t, n)...)...); o.Code != 0 {
-		t.Errorf("verify: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	done(t, n, append([]string{"snapshot", "verify"}, good(t, n)...)...)
 	w.Verify()
 }
 
@@ -130,9 +126,7 @@ func TestSpoolFull(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Unmount(spool, unix.MNT_DETACH) })
 	c := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}, Keys: map[string]any{"snapshot.spool": spool}})
 	n := c.Nodes[0]
-	if o := n.Command("snapshot", "save"); o.Code != 0 {
-		t.Fatalf("save: exit code %d: %s", o.Code, o.Err)
-	}
+	done(t, n, "snapshot", "save")
 	filler := filepath.Join(spool, "filler")
 	fill(t, filler)
 	o := n.Command("snapshot", "save")
@@ -143,9 +137,7 @@ func TestSpoolFull(t *testing.T) {
 		t.Errorf("good backups after that: %v, want the first alone", got)
 	}
 	must(t, os.Remove(filler))
-	if o := n.Command("snapshot", "save"); o.Code != 0 {
-		t.Errorf("save when there is room: exit code %d: %s", o.Code, o.Err)
-	}
+	done(t, n, "snapshot", "save")
 	c.Healthy()
 }
 

@@ -57,9 +57,7 @@ func TestFoundNew(t *testing.T) {
 	for _, n := range c.Nodes {
 		n.Says("the backup store knows the cluster as story@1-", "holdfast found --new")
 	}
-	if o := c.Nodes[0].Command("found", "--new"); o.Code != 0 {
-		t.Fatalf("found --new: exit code %d: %s", o.Code, o.Err)
-	}
+	done(t, c.Nodes[0], "found", "--new")
 	c.Serving()
 	if got := oneCluster(t, c); got == old {
 		t.Errorf("the cluster ID is still %s", got)
@@ -92,9 +90,7 @@ func TestBackups(t *testing.T) {
 	if len(backups) != 1 || backups[0].Name != saved.Name {
 		t.Fatalf("listed %+v, want %s", backups, saved.Name)
 	}
-	if o := n.Command("snapshot", "verify", saved.Name); o.Code != 0 {
-		t.Errorf("verify: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	done(t, n, "snapshot", "verify", saved.Name)
 	stored := content(t, c.Store, saved.Stored.Size)
 	plain := filepath.Join(c.Dir, "plain.db")
 	unpack(t, stored, plain)
@@ -108,12 +104,8 @@ func TestBackups(t *testing.T) {
 	if o.Code == 0 || !strings.Contains(o.Out, saved.Name) || !strings.Contains(o.Out, "BAD") {
 		t.Errorf("verify of a damaged backup: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	if o := n.Command("snapshot", "delete", saved.Name); o.Code == 0 || !strings.Contains(o.Err, "the newest backup, and none is good") {
-		t.Errorf("delete of the only backup: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
-	if o := n.Command("snapshot", "delete", "--force", saved.Name); o.Code != 0 {
-		t.Errorf("delete by force: exit code %d: %s", o.Code, o.Err)
-	}
+	refused(t, n, "the newest backup, and none is good", "snapshot", "delete", saved.Name)
+	done(t, n, "snapshot", "delete", "--force", saved.Name)
 	if _, err := os.Stat(stored); !os.IsNotExist(err) {
 		t.Errorf("%s is still there (%v)", stored, err)
 	}

@@ -25,9 +25,7 @@ func TestSummary(t *testing.T) {
 		},
 	}
 	rows, err := summary(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var lines []string
 	for _, r := range rows {
 		lines = append(lines, strings.Join(r, "|"))
@@ -87,15 +85,11 @@ func TestBoundWithoutPeer(t *testing.T) {
 // Every promise names an existing benchmark.
 func TestPromisesAreMeasured(t *testing.T) {
 	files, err := filepath.Glob("bench_*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var benchmarks []string
 	for _, name := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok {
 				benchmarks = append(benchmarks, fn.Name.Name)

@@ -33,9 +33,7 @@ func TestSuspendedMember(t *testing.T) {
 			return err
 		})
 	}
-	if o := other.Command("drain"); o.Code == 0 || !strings.Contains(o.Err, "not connected") {
-		t.Errorf("drain: exit code %d: %s%s", o.Code, o.Out, o.Err)
-	}
+	refused(t, other, "not connected", "drain")
 	if o := frozen.Command("status"); o.Code != 3 || !strings.Contains(o.Out+o.Err, "suspended") {
 		t.Errorf("status of the suspended node: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}

@@ -44,9 +44,7 @@ func TestShortestStopFromEtcd35(t *testing.T) {
 		t.Fatalf("save: %+v", o)
 	}
 	backup := time.Since(stopped)
-	if o := n.Command("restore", saved.Name, "--force-foreign", "--yes"); o.Code != 0 {
-		t.Fatalf("restore: %+v", o)
-	}
+	done(t, n, "restore", saved.Name, "--force-foreign", "--yes")
 	w.urls = c.Endpoints()
 	ours := w.dial(w.urls...)
 	defer ours.Close()

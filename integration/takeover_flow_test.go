@@ -138,9 +138,7 @@ func (h *handover) killAtEachStep(turn int) {
 		for _, step := range tier.Share(h.t, 2, takeoverSteps[(i+turn)%len(takeoverSteps)]) {
 			s.end()
 			s.node.Start(killAt + step)
-			if code := s.node.Exit(time.Minute); code != -1 {
-				h.t.Fatalf("slot %s ended with code %d, and not at %s: %s", s.slot, code, step, s.node.Report())
-			}
+			killed(h.t, s.node, step)
 			s.start()
 			h.serves(s.url)
 			h.t.Logf("slot %s was killed at %s; the longest gap meanwhile was %s", s.slot, step, h.longest())
@@ -174,9 +172,7 @@ func (h *handover) killWhileGivingBack(turn int, prepare func()) {
 				args = append(args, "--to-etcd", s.etcd)
 			}
 			h.t.Logf("the release of slot %s that is killed at %s says %+v", s.slot, step, s.node.Holdfast(args...))
-			if code := s.node.Exit(time.Minute); code != -1 {
-				h.t.Fatalf("slot %s ended with code %d, and not at %s: %s", s.slot, code, step, s.node.Report())
-			}
+			killed(h.t, s.node, step)
 			s.start()
 			h.serves(s.url)
 			h.t.Logf("the release of slot %s was killed at %s; the longest gap meanwhile was %s", s.slot, step, h.longest())

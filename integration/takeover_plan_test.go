@@ -76,9 +76,7 @@ func TestPlanOfPlainEtcd(t *testing.T) {
 		!strings.HasSuffix(p.Running, "db") {
 		t.Errorf("got %+v", p)
 	}
-	if out := s.node.Command("snapshot", "save", "--endpoints", s.url); out.Code != 0 {
-		t.Fatalf("save: %+v", out)
-	}
+	done(t, s.node, "snapshot", "save", "--endpoints", s.url)
 	if p = h.plan(0); p.Obstacles != 0 {
 		t.Errorf("with a backup: got %+v", p.Findings)
 	}

@@ -80,9 +80,7 @@ func TestRehearsal(t *testing.T) {
 	if out := n.Holdfast("etcdctl", "--endpoints", n.ClientURL(), "put", "before", "it"); out.Code != 0 {
 		t.Fatalf("put: %+v", out)
 	}
-	if out := n.Command("snapshot", "save"); out.Code != 0 {
-		t.Fatalf("save: %+v", out)
-	}
+	done(t, n, "snapshot", "save")
 	var ids []string
 	for _, n := range c.Nodes {
 		self, err := n.Self()

@@ -162,9 +162,7 @@ func clientTLS(t testing.TB, c *integration.Cluster, n *integration.Node, user s
 	t.Helper()
 	n.Configure()
 	dir := filepath.Join(c.Dir, "client-"+user)
-	if out := n.Command("tls", "client", user, "--to", dir); out.Code != 0 {
-		t.Fatalf("tls client: %+v", out)
-	}
+	done(t, n, "tls", "client", user, "--to", dir)
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, user+".crt"), filepath.Join(dir, user+".key"))
 	must(t, err)
 	text, err := os.ReadFile(filepath.Join(dir, "ca.crt"))

@@ -17,7 +17,6 @@ type Options struct {
 	AttachDelay, DetachDelay, CreateDelay, InstanceDelay time.Duration
 	// PowerOff is how long the devices of a terminated instance may stay in use before they are taken away by force. Its
 	// processes should be dead by then. The default is 10 s.
-	// away by force: its processes should be dead by then. Default 10 s.
 	PowerOff time.Duration
 	// PageSize is the page size of a Describe call that does not ask for one; the default is 1000.
 	PageSize int
