@@ -133,7 +133,12 @@ func (k *Keeper) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { k.watch(ctx) })
-	beside.Go(func() { k.prune(ctx) })
+	beside.Go(func() {
+		k.pruner.run(ctx, k.source, func() Keep {
+			cfg, _ := k.plan()
+			return cfg.Keep
+		})
+	})
 	k.cleanSpool(ctx)
 	for {
 		switch save, drill := k.look(); {
@@ -255,23 +260,6 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	if reason != k.state.logged {
 		k.state.logged = reason
 		k.lg.Error("backup was not saved", zap.String("reason", reason), zap.Error(err))
-	}
-}
-
-// prune prunes the main store whenever that is due and the source does not hold it, until ctx ends.
-func (k *Keeper) prune(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-k.pruner.due:
-		}
-		if hold := k.source.Hold(); hold != "" {
-			k.lg.Info("nothing was pruned", zap.String("reason", hold))
-			continue
-		}
-		cfg, _ := k.plan()
-		k.pruner.prune(ctx, k.source.Identity(), cfg.Keep)
 	}
 }
 

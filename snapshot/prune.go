@@ -275,6 +275,22 @@ func (p *pruner) account() PruneStatus {
 	return p.status
 }
 
+// run prunes whenever that is due and the source does not hold it, until ctx ends.
+func (p *pruner) run(ctx context.Context, source Source, keep func() Keep) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.due:
+		}
+		if hold := source.Hold(); hold != "" {
+			p.lg.Info("nothing was pruned", zap.String("reason", hold))
+			continue
+		}
+		p.prune(ctx, source.Identity(), keep())
+	}
+}
+
 // prune prunes the main store, unless it did so less than pruneEvery ago. A failure does not affect the backup that was
 // just made.
 func (p *pruner) prune(ctx context.Context, id Identity, keep Keep) {
