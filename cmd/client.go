@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -56,6 +57,12 @@ func configured(c *cobra.Command,
 		return run(c, l, args)
 	}
 	return c
+}
+
+// alone reports whether a command may look at this machine itself, because no node answers here. A node elsewhere that
+// does not answer says nothing about this machine.
+func alone(cfg config.Config, err error) bool {
+	return errors.Is(err, control.ErrUnreachable) && cfg.Control.Remote.Address == ""
 }
 
 // selfOf returns the status of the node itself.

@@ -1,15 +1,19 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/node"
 	"holdfast/cmd/show"
 )
 
@@ -43,6 +47,9 @@ func newConfigCheckCommand() *cobra.Command {
 			if err == nil {
 				err = config.Refused(l)
 			}
+			if err == nil {
+				err = usage(opens(c.Context(), l.Config))
+			}
 			if err != nil {
 				return fmt.Errorf("check configuration: %d wrong\n%w", len(config.Errors(err)), err)
 			}
@@ -58,6 +65,16 @@ func newConfigCheckCommand() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// opens returns an error if a node could not open its store or its volumes, such as with AWS settings of this machine
+// that contradict each other. It sends no request.
+func opens(ctx context.Context, cfg config.Config) error {
+	_, err := node.OpenStore(ctx, cfg)
+	if err == nil {
+		_, _, err = node.OpenProvider(ctx, cfg, prometheus.NewRegistry(), nil, zap.NewNop())
+	}
+	return err
 }
 
 func newConfigShowCommand() *cobra.Command {

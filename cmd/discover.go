@@ -59,7 +59,7 @@ func newDiscoverCommand() *cobra.Command {
 				o.Clients = append(o.Clients, certificates.FilesOf(filepath.Split(path)))
 			}
 			if err := checkDiscover(o); err != nil {
-				return err
+				return usage(err)
 			}
 			load := func() (*config.Loaded, error) { return config.Load("", c.Flags(), os.Environ()) }
 			loaded, err := load()

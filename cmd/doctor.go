@@ -76,7 +76,7 @@ func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Cl
 // askDoctor gets the node's report. If no node answers, it judges the files and the store itself.
 func askDoctor(ctx context.Context, cfg config.Config, client *control.Client) (r health.Report, err error) {
 	err = client.Get(ctx, "GET /doctor", &r)
-	if errors.Is(err, control.ErrUnreachable) {
+	if alone(cfg, err) {
 		return node.FactsAlone(ctx, cfg, err).Report(cfg.Cluster.Slots), nil
 	}
 	return r, err

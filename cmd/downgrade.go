@@ -96,13 +96,17 @@ func (f downgradeFlags) await(ctx context.Context, client *control.Client, to co
 	var said []string
 	for {
 		err := client.Get(ctx, "GET /downgrade", &d, to)
+		why := d.Why
+		if err != nil {
+			why = []string{err.Error()}
+		}
 		switch {
 		case err == nil && d.Phase == health.DowngradeRefused:
 			return d, fmt.Errorf("the downgrade to etcd %s was given up meanwhile: %s", d.To, strings.Join(d.Why, "; "))
 		case err == nil && (d.Phase == health.DowngradeReady || d.Phase == health.DowngradeDone):
 			return d, nil
-		case err == nil && !slices.Equal(said, d.Why):
-			said = d.Why
+		case ctx.Err() == nil && !slices.Equal(said, why):
+			said = why
 			fmt.Fprintf(out, "waiting: %s\n", strings.Join(said, ", "))
 		}
 		select {

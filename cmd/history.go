@@ -93,7 +93,7 @@ func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.Histo
 		return coordinator.History{}, nil, err
 	}
 	h, err := node.AskHistory(c.Context(), client, after)
-	if err == nil || f.follow || !errors.Is(err, control.ErrUnreachable) {
+	if err == nil || f.follow || !alone(cfg, err) {
 		return h, client, err
 	}
 	h, root, err := node.HistoryAlone(cfg, err)
@@ -120,18 +120,21 @@ func (f historyFlags) write(w io.Writer, entries []coordinator.Entry) error {
 // followEvery is how often --follow asks the node for new entries.
 const followEvery = 500 * time.Millisecond
 
-// more prints the entries after a time as they are made. While the node restarts, it keeps asking.
+// more prints the entries after a time as they are made. While the node restarts, it keeps asking, and says so once.
 func (f historyFlags) more(c *cobra.Command, client *control.Client, after time.Time) error {
 	t := time.NewTicker(followEvery)
 	defer t.Stop()
-	for {
+	for failed := false; ; {
 		select {
 		case <-c.Context().Done():
 			return nil
 		case <-t.C:
 		}
 		h, err := node.AskHistory(c.Context(), client, after)
-		if err != nil || len(h.Entries) == 0 {
+		if err != nil && !failed && c.Context().Err() == nil {
+			fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v; asking again until it answers\n", err)
+		}
+		if failed = err != nil; failed || len(h.Entries) == 0 {
 			continue
 		}
 		after = h.Entries[len(h.Entries)-1].Time

@@ -21,7 +21,7 @@ func newPauseCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		if err := snapshot.CheckReason(reason); err != nil {
-			return fmt.Errorf("--reason: %w", err)
+			return usage(fmt.Errorf("--reason: %w", err))
 		}
 		args := control.Args{"why": reason, "by": operator(), "dry": dryRun}
 		if err := client.Do(c.Context(), "POST /pause", args); err != nil {

@@ -32,8 +32,8 @@ func (f *proposalFlags) add(fs *pflag.FlagSet) {
 func (f *proposalFlags) check() error {
 	for i, slot := range f.Lost {
 		if f.Lost[i] = strings.TrimSpace(slot); f.Lost[i] == "" {
-			return fmt.Errorf("--lost: a slot has no name in %q; say slots with commas between, as b,c",
-				strings.Join(f.Lost, ","))
+			return usage(fmt.Errorf("--lost: a slot has no name in %q; say slots with commas between, as b,c",
+				strings.Join(f.Lost, ",")))
 		}
 	}
 	return atLeast("timeout", time.Second, f.Timeout)

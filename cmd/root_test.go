@@ -42,6 +42,8 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 		"a key that is none":         {"gossip: {key-file: DIR/short.key}", "key 1 must have 16, 24 or 32 bytes, has 3"},
 		"a socket in no directory":   {"control: {socket: DIR/none/s}", "control.socket: there is no directory DIR/none: create it"},
 		"a file and not a directory": {"node: {data-dir: DIR/file}", "node.data-dir: DIR/file is a file"},
+		"a directory below a file":   {"node: {data-dir: DIR/file/data}", "node.data-dir: DIR/file is a file"},
+		"a file and not a socket":    {"control: {socket: DIR/file}", "control.socket: DIR/file exists but is not a socket"},
 		"an address of another machine": {"node: {name: n1, address: 192.0.2.1}",
 			`node.address: must be an address of this machine, or set gossip.listen and metrics.listen to one, got "192.0.2.1" (`},
 		"a listener of another machine": {"metrics: {listen: '192.0.2.1:2390'}",

@@ -68,7 +68,7 @@ func newCopyCommand() *cobra.Command {
 		cobra.MinimumNArgs(1),
 		func(c *cobra.Command, b *backups.Backups, format output, names []string) error {
 			if (from == "") == (to == "") {
-				return errors.New("say either --to STORE or --from STORE")
+				return usage(errors.New("say either --to STORE or --from STORE"))
 			}
 			target, err := b.At(c.Context(), from+to)
 			if err != nil {
@@ -116,7 +116,7 @@ func newPinCommand() *cobra.Command {
 	c := backupCommand("pin {NAME|latest}", "Keep a backup from being pruned, for good", cobra.ExactArgs(1),
 		func(c *cobra.Command, b *backups.Backups, format output, args []string) error {
 			if err := snapshot.CheckReason(why); err != nil {
-				return fmt.Errorf("--why: %w", err)
+				return usage(fmt.Errorf("--why: %w", err))
 			}
 			at, err := b.Pin(c.Context(), args[0], why, dryRun)
 			return showPlace(c, format, "pinned", at, err, dryRun)

@@ -162,13 +162,13 @@ func (r *remoteFlags) config() (clientv3.Config, error) {
 func (r *remoteFlags) choose(c *cobra.Command, l *config.Loaded) (saver, error) {
 	if !c.Flags().Changed("endpoints") {
 		if err := r.unused(c.Flags()); err != nil {
-			return nil, err
+			return nil, usage(err)
 		}
 		client, err := control.Open(l.Config.Control)
 		return backups.Node{Client: client}, err
 	}
 	if l.Origin["cluster.name"] == config.OriginDefault {
-		return nil, errors.New("say by what name the store is to know this cluster: --cluster.name NAME")
+		return nil, usage(errors.New("say by what name the store is to know this cluster: --cluster.name NAME"))
 	}
 	b, err := backups.Open(c.Context(), l.Config, operator(), c.ErrOrStderr())
 	if err != nil {

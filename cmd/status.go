@@ -25,10 +25,7 @@ func newStatusCommand() *cobra.Command {
 		var s health.ClusterStatus
 		if err := client.Get(c.Context(), "GET /status", &s); err != nil {
 			fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
-			if !errors.Is(err, control.ErrUnreachable) {
-				return exitCode(1)
-			}
-			if why := node.LastEnd(cfg); why != "" {
+			if why := node.LastEnd(cfg); why != "" && errors.Is(err, control.ErrUnreachable) {
 				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %s\n", why)
 			}
 			return exitCode(3)
@@ -40,8 +37,13 @@ func newStatusCommand() *cobra.Command {
 		if err := format.write(c, s, text(s, time.Now())); err != nil {
 			return err
 		}
-		return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2),
-			health.NoQuorum: exitCode(2), health.Unknown: exitCode(2)}[s.Health]
+		switch s.Health {
+		case health.Healthy:
+			return nil
+		case health.Degraded:
+			return exitCode(1)
+		}
+		return exitCode(2) // also for what a node of another version may say
 	})
 	format.add(c.Flags())
 	c.Flags().BoolVar(&why, "why", false, "explain what each node does, what comes next, and what stops it")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -83,7 +84,7 @@ func newVolumeReleaseCommand() *cobra.Command {
 		case err == nil:
 			return say(c, "released %s (slot %s); this node claims no volume until it is restarted\n", released.Volume,
 				released.Slot)
-		case !errors.Is(err, control.ErrUnreachable):
+		case !alone(cfg, err), errors.Is(err, control.ErrHangs), errors.Is(err, fs.ErrPermission): // a node runs
 			return err
 		}
 		return dropVolumes(c.Context(), cfg, dryRun, c.OutOrStdout())

@@ -53,7 +53,7 @@ func newVolumeCreateCommand() *cobra.Command {
 // createVolumes creates the missing volumes one after the other, and prints each.
 func createVolumes(ctx context.Context, cfg config.Config, o createOptions, out io.Writer) error {
 	if err := o.check(); err != nil {
-		return err
+		return usage(err)
 	}
 	cfg, err := node.WithSlots(ctx, cfg)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"holdfast/durable"
 	"holdfast/gossip"
 	"holdfast/volume"
@@ -85,11 +87,7 @@ func checkOwnFiles(cfg Config, file string) error {
 // Refused returns all errors for which a node does not start, as far as they can be found beforehand. `holdfast run`
 // and `holdfast config check` report the same errors.
 func Refused(l *Loaded) error {
-	errs := []error{checkOwnFiles(l.Config, l.File)}
-	if isFile(l.Config.Node.DataDir) {
-		errs = append(errs, fmt.Errorf("%s: %s is a file: name a directory, which need not exist", dataDirKey,
-			l.Config.Node.DataDir))
-	}
+	errs := []error{checkOwnFiles(l.Config, l.File), makable(l.Config.Node.DataDir), PlaceOfSocket(l.Config.Control.Socket)}
 	// The node itself makes a directory below node.data-dir.
 	if dir := filepath.Dir(Abs(l.Config.Control.Socket)); !within(Abs(l.Config.Node.DataDir), dir) {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -108,6 +106,34 @@ func Refused(l *Loaded) error {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Invalid(Errors(err))
+	}
+	return nil
+}
+
+// makable returns an error unless node.data-dir is a directory that this user can write to, or can be made.
+func makable(dir string) error {
+	at := Abs(dir)
+	info, err := os.Stat(at)
+	for errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		at = filepath.Dir(at)
+		info, err = os.Stat(at)
+	}
+	if err == nil && !info.IsDir() {
+		return fmt.Errorf("%s: %s is a file: name a directory, which need not exist", dataDirKey, at)
+	}
+	if err == nil {
+		err = unix.Access(at, unix.W_OK|unix.X_OK)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: this user cannot write to %s: %w", dataDirKey, at, err)
+	}
+	return nil
+}
+
+// PlaceOfSocket returns an error if something other than a socket is where the control socket is to be.
+func PlaceOfSocket(path string) error {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSocket == 0 {
+		return fmt.Errorf("control.socket: %s exists but is not a socket; choose another path", path)
 	}
 	return nil
 }

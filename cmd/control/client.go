@@ -83,7 +83,8 @@ func (c *Client) Call(ctx context.Context, route string, args ...Args) (io.ReadC
 	resp, err := c.HTTP.Do(req)
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled): // the caller gave up, which says nothing about the node
-		return nil, fmt.Errorf("interrupted before the node on %s had answered: %w", c.At, context.Canceled)
+		return nil, fmt.Errorf("interrupted before the node on %s had answered, which may still do what was asked of it: %w",
+			c.At, context.Canceled)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("%w you on %s: %w; run the command as root, or as the user that runs holdfast", ErrUnreachable,
 			c.At, errors.Unwrap(err))
@@ -98,10 +99,14 @@ func (c *Client) Call(ctx context.Context, route string, args ...Args) (io.ReadC
 	}
 	defer resp.Body.Close()
 	var e failure
-	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || e.Error == "" {
-		return nil, fmt.Errorf("the node on %s answered %s", c.At, resp.Status)
+	if err := json.NewDecoder(resp.Body).Decode(&e); err == nil && e.Error != "" {
+		return nil, errors.New(e.Error)
 	}
-	return nil, errors.New(e.Error)
+	why := ""
+	if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed {
+		why = ": its version does not know this command; nothing was changed"
+	}
+	return nil, fmt.Errorf("the node on %s answered %s%s", c.At, resp.Status, why)
 }
 
 // awake returns an error if the process on the socket does not answer a trivial request. For a suspended process, the

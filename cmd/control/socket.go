@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/durable"
 )
 
@@ -110,6 +111,19 @@ func lock(dir *os.File) error {
 	}
 }
 
+// Served returns an error if another process serves the socket at path.
+func Served(path string) error {
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err == nil {
+		_ = c.Close()
+	}
+	if err == nil || errors.Is(err, syscall.EAGAIN) { // the queue of a suspended process is full
+		return fmt.Errorf("control.socket: another process serves %s: is holdfast running here already? (give each node "+
+			"its own node.data-dir)", path)
+	}
+	return nil
+}
+
 // listenUnix listens on a socket. It replaces a socket that no process uses any more. The file outlives the listener.
 // The directory is locked meanwhile: of two processes that find the same stale socket, the second would otherwise
 // replace the one that the first has just made.
@@ -125,16 +139,11 @@ func listenUnix(path string) (*net.UnixListener, fs.FileInfo, error) {
 	at := &net.UnixAddr{Name: path, Net: "unix"}
 	l, err := net.ListenUnix("unix", at)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		c, dialErr := net.DialUnix("unix", nil, at)
-		if dialErr == nil {
-			_ = c.Close()
+		if err := Served(path); err != nil {
+			return nil, nil, err
 		}
-		if dialErr == nil || errors.Is(dialErr, syscall.EAGAIN) { // the queue of a suspended process is full
-			return nil, nil, fmt.Errorf("control.socket: another process serves %s: is holdfast running here already? (give "+
-				"each node its own node.data-dir)", path)
-		}
-		if info, statErr := os.Lstat(path); statErr == nil && info.Mode()&fs.ModeSocket == 0 {
-			return nil, nil, fmt.Errorf("control.socket: %s exists but is not a socket; choose another path", path)
+		if err := config.PlaceOfSocket(path); err != nil {
+			return nil, nil, err
 		}
 		if err = os.Remove(path); err == nil {
 			l, err = net.ListenUnix("unix", at)

@@ -25,7 +25,7 @@ type etcd struct {
 // Start issues the slot's certificates, and then starts the member.
 func (e etcd) Start(ctx context.Context, s plan.Spec) error {
 	if err := e.certificates.Prepare(ctx, s.Slot); err != nil {
-		return err
+		return coordinator.Outside{Err: err}
 	}
 	return e.Member.Start(ctx, s)
 }

@@ -84,12 +84,27 @@ func (n *node) status() health.NodeStatus {
 // begins is the status text of a node that has decided nothing yet.
 const begins = "the process has just begun"
 
-// facts returns the status without the parts that come from the metrics, because the metrics are made from it.
-func (n *node) facts() health.NodeStatus {
+// situation returns the coordinator's situation with the current status of the member, and that status. An observation
+// is up to a second old, and there is none while the process stops its member.
+func (n *node) situation() (coordinator.Situation, plan.Member) {
 	now, e := n.coord.Now(), n.etcd.Status()
-	if m := &now.Observation.Member; m.Running && e.Running { // the observation is up to a second old
+	return refreshed(now, e), e
+}
+
+// refreshed returns a situation in which the member is as it says now. What only an observation tells is kept.
+func refreshed(now coordinator.Situation, e plan.Member) coordinator.Situation {
+	switch m := &now.Observation.Member; {
+	case !e.Running:
+		*m = plan.Member{}
+	case m.Running:
 		m.Status, m.Stalled = e.Status, e.Stalled
 	}
+	return now
+}
+
+// facts returns the status without the parts that come from the metrics, because the metrics are made from it.
+func (n *node) facts() health.NodeStatus {
+	now, e := n.situation()
 	s := health.NodeStatus{
 		Node: n.cfg.Node.Name, Address: n.address.String(), Live: true, Reached: true, Version: n.version,
 		Since: now.Since, State: now.State(), Action: now.Action.Kind, Why: now.Action.Text(),

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/durable"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/pki/authorities"
@@ -36,19 +37,23 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	if err := config.Refused(loaded); err != nil {
 		return fmt.Errorf("the node does not start: %d wrong\n%w", len(config.Errors(err)), err)
 	}
+	// Before anything is touched: two processes must not share these directories. The spool would be tidied under a save.
+	if err := control.Served(cfg.Control.Socket); err != nil {
+		return err
+	}
 	if err := config.CloseDataDir(cfg); err != nil {
 		return err
 	}
 	defer func() { settleEnd(cfg, err) }()
 	cfg, err = knownSlots(ctx, cfg, lg)
 	if err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	loaded.Config = cfg
 	reload = keepSlots(loaded, reload)
 	n, err := newNode(ctx, version, cfg, lg)
 	if err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	previous := net.DefaultResolver
 	net.DefaultResolver = n.names.Resolver() // etcd's dialers can be given a resolver in no other way
@@ -104,8 +109,16 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	}
 	cancel()
 	end()
-	if e := waitFor(group, lg); err == nil {
+	if e := waitFor(ctx, group, lg); err == nil {
 		err = e
+	}
+	return err
+}
+
+// unlessStopped returns the error of a start, or nil if the process was told to stop meanwhile.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
 	}
 	return err
 }
@@ -114,11 +127,13 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 // NFS server, must not keep the process from ending.
 const endWait = 5 * time.Second
 
-func waitFor(group *errgroup.Group, lg *zap.Logger) error {
+// waitFor returns why a part has failed, nil if none has. ctx is that of the group, which the first failure ends.
+func waitFor(ctx context.Context, group *errgroup.Group, lg *zap.Logger) error {
 	err, ended := durable.Soon(endWait, group.Wait)
 	if !ended {
 		lg.Error("the member has stopped, but something beside it hangs, most likely the backup store; not waiting for it",
 			zap.Duration("waited", endWait))
+		err = context.Cause(ctx)
 	}
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -146,10 +161,17 @@ func NewLogger(cfg config.Log) (*zap.Logger, zap.AtomicLevel, error) {
 }
 
 // reload applies the changes of the configuration that a running node can apply. The history also gets the keys whose
-// changes need a restart.
+// changes need a restart. A restart may be refused for other reasons than an error in the file.
 func (n *node) reload(now *config.Loaded, load func() (*config.Loaded, error), level zap.AtomicLevel) {
-	taken, restart, err := now.Reload(load, level, n.lg)
-	n.pending.Store(pendingOf(restart, err))
+	next, err := load()
+	taken, restart, err := now.Reload(func() (*config.Loaded, error) { return next, err }, level, n.lg)
+	refused := err
+	if err == nil {
+		if refused = config.Refused(next); refused != nil {
+			n.lg.Error("the process would not start with the changed configuration", zap.Error(refused))
+		}
+	}
+	n.pending.Store(pendingOf(restart, refused))
 	if err != nil {
 		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: "not taken over", Outcome: coordinator.Failed,
 			Error: err.Error()})

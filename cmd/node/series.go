@@ -16,7 +16,7 @@ import (
 
 // series returns the series about the node as a whole, all of one observation.
 func (n *node) series() (out metrics.Series) {
-	s := n.coord.Now()
+	s, _ := n.situation()
 	out.Gauge("build_info", "Versions of this process; always 1.", 1, "version", n.version, "etcd_version",
 		etcdversion.Version, "go_version", runtime.Version())
 	if c := claimStatus(n.ebs); c != nil {

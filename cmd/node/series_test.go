@@ -104,6 +104,26 @@ func TestNodeSeries(t *testing.T) {
 	}
 }
 
+// A member that is being stopped neither leads nor serves, whatever the last observation says.
+func TestSeriesOfAStoppedMember(t *testing.T) {
+	s := coordinator.Situation{}
+	o := &s.Observation
+	o.Claim, o.Stopping = plan.Claim{Held: true, Slot: "a"}, true
+	o.Member = plan.Member{Running: true, Ready: true, Status: plan.Status{HasLead: true, Leader: true, Confirmed: true}}
+	if got := refreshed(s, o.Member).State(); got != "leader" {
+		t.Errorf("while it runs: got the state %s", got)
+	}
+	s = refreshed(s, plan.Member{})
+	if got := s.State(); got != "waiting" {
+		t.Errorf("got the state %s", got)
+	}
+	var out metrics.Series
+	nodeSeries(&out, s)
+	seriesAre(t, "a stopped member", slices.DeleteFunc(out, func(m prometheus.Metric) bool {
+		return !strings.Contains(m.Desc().String(), `"holdfast_etcd_`)
+	}), "holdfast_etcd_leader 0\nholdfast_etcd_learner 0\nholdfast_etcd_ready 0\nholdfast_etcd_running 0\n")
+}
+
 func TestDatabaseSeries(t *testing.T) {
 	perDay := int64(-5)
 	s := coordinator.Situation{}

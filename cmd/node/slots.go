@@ -73,7 +73,10 @@ func knownSlots(ctx context.Context, cfg config.Config, lg *zap.Logger) (config.
 	if slices.Equal(slots, last) {
 		return tagged, nil
 	}
-	return tagged, writeSlots(file, cfg.Cluster.Name, slots)
+	if err := writeSlots(file, cfg.Cluster.Name, slots); err != nil { // a full disk must not keep the member down
+		lg.Warn("could not remember the slots of the volumes' tags", zap.Error(err))
+	}
+	return tagged, nil
 }
 
 // slotsFile is the content of slots.json in node.data-dir.
@@ -100,10 +103,7 @@ func writeSlots(file, cluster string, slots []string) error {
 	if err == nil {
 		err = durable.WriteFile(file, data)
 	}
-	if err != nil {
-		return fmt.Errorf("remember the slots in node.data-dir: %w", err)
-	}
-	return nil
+	return err
 }
 
 // keepSlots returns a load that keeps the slots of the running node if they come from tags. Tags are read at the start

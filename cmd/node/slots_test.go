@@ -2,6 +2,7 @@ package node
 
 import (
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -54,6 +55,13 @@ func TestSlotsOfTheTagsAreRemembered(t *testing.T) {
 	abc := []string{"a", "b", "c"}
 	if got, err := slots(dir); !slices.Equal(got, abc) || err != nil {
 		t.Fatalf("got %v, %v, want %v", got, err, abc)
+	}
+	full := t.TempDir()
+	if err := os.Mkdir(filepath.Join(full, "slots.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := slots(full); !slices.Equal(got, abc) || err != nil {
+		t.Errorf("where they cannot be remembered: got %v, %v, want %v", got, err, abc)
 	}
 	if err := cloud.Inject(ec2test.Fault{Action: "DescribeVolumes", Kind: ec2test.Deny}); err != nil {
 		t.Fatal(err)

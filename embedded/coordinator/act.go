@@ -215,7 +215,7 @@ func (ac *actor) note(ctx context.Context, o plan.Observation, a plan.Action) er
 // joiner without a log. Anything in the log's place that is no log is moved away first.
 func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) error {
 	if err := ac.world.Names.Check(ctx); err != nil {
-		return fmt.Errorf("check the names of the members: %w", err)
+		return fmt.Errorf("check the names of the members: %w", Outside{err})
 	}
 	held := ac.holding.now()
 	trusted := held.ledger.Etcd == ac.cfg.Plan.Etcd

@@ -131,7 +131,7 @@ type Situation struct {
 	Since       time.Time // when this decision was made
 	Busy        bool      // the action is being carried out
 	Err         string    // why the last action failed, until one succeeds
-	Address     bool      // Err is about a network address, not about the volume
+	Outside     bool      // Err says nothing about the volume
 	Delay       string    // why Action could not begin at the last attempt
 	Volume      plan.Volume
 	Progress    Progress      // of an action that reads or writes a backup

@@ -27,6 +27,29 @@ func live(t *testing.T, c *Coordinator) (stop func() error) {
 	return func() error { cancel(); return <-done }
 }
 
+// If etcd ends by itself during an action, that is cancelled, and the process ends: a restart is the cure.
+func TestEtcdThatEndsDuringAnAction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.claiming = true
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- w.coordinator("a").Run(ctx) }()
+		time.Sleep(5 * time.Second) // virtual
+		why := errors.New("a listener ended")
+		w.set(func() { w.ended = why })
+		select {
+		case err := <-done:
+			if !errors.Is(err, why) {
+				t.Errorf("got %v, want %v", err, why)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the process has not ended")
+		}
+	})
+}
+
 func TestOneNodeFoundsAndKeepsItsVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -116,12 +116,15 @@ func (t *turn) lacks(ctx context.Context, o plan.Observation) (risk string) {
 }
 
 // Undrain lets etcd start again; dry only checks whether it would. The disruption lock is returned when the member
-// serves.
+// serves. During a drain it is refused: whoever interrupted the command would be told that the node is not drained, and
+// then it would be.
 func (c *Coordinator) Undrain(dry bool) error {
-	if !c.holding.now().drained.on {
+	switch now := c.holding.now(); {
+	case now.gate.closed:
+		return fmt.Errorf("%w with an order, such as a drain: try again in a moment", errBusy)
+	case !now.drained.on:
 		return errors.New("this node is not drained")
-	}
-	if dry {
+	case dry:
 		return nil
 	}
 	c.holding.setDrained(drained{})

@@ -30,15 +30,14 @@ type loop struct {
 	lost chan error // why the volume was lost
 }
 
-// leave releases in reverse order what the node has taken. It tells the other nodes that no member runs here any more:
-// otherwise they would still take this node for the leader.
+// leave releases in reverse order what the node has taken. It tells the other nodes, and the status, that no member runs
+// here any more: otherwise they would still take this node for the leader.
 func (l *loop) leave() error {
 	ctx := context.Background() // the caller's has ended; every step below is bounded
 	if err := l.world.Etcd.Stop(ctx, l.part(ctx)); err != nil {
 		return err
 	}
-	o, _ := l.observer.observe()
-	l.announcer.publish(o)
+	l.lookAround()
 	v := l.holding.leave()
 	if v == nil {
 		return nil
@@ -55,7 +54,8 @@ func (l *loop) live(ctx, watching context.Context) error {
 		pace    pace
 	)
 	defer func() {
-		if doing != nil {
+		if doing != nil { // etcd may have ended by itself, and a fetch of a backup takes long
+			doing.cancel()
 			<-doing.done
 		}
 	}()

@@ -253,6 +253,42 @@ func TestDrainAndUndrain(t *testing.T) {
 	})
 }
 
+// Whoever interrupts `drain` and runs `undrain` at once is not told that the node is not drained: it would be soon after.
+func TestUndrainDuringADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(5 * time.Second) // virtual
+		w.company(t, nil)
+		w.heirLeads(t, 1, 3)
+		heir, during := w.heir, error(nil)
+		w.set(func() { w.heir = func() { heir(); during = c.Undrain(false) } })
+		synctest.Wait()
+		if r, err := c.Drain(t.Context(), DrainOptions{}); err != nil || !r.Drained || !errors.Is(during, errBusy) {
+			t.Errorf("drain: got %+v, %v; undrain meanwhile: %v, want %v", r, err, during, errBusy)
+		}
+		if err := errors.Join(c.Undrain(true), c.Undrain(false), stop()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// While the volume is released, the member has stopped, and the node does not look like a leader any more.
+func TestStateAfterTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(5 * time.Second) // virtual
+		last := ""
+		w.giving = func() { last = c.Now().State() }
+		if err := stop(); err != nil || last != "waiting" {
+			t.Errorf("state %q, %v", last, err)
+		}
+	})
+}
+
 // If the others do not serve without the drained member, it comes back by itself, unless the operator insisted.
 func TestDrainThatCostsTheQuorum(t *testing.T) {
 	for _, force := range []bool{false, true} {

@@ -137,7 +137,8 @@ func (h held) releasable(now Situation) error {
 
 // SetVolumeAside is the operator's order to set the whole content of the held volume aside. The volume becomes another,
 // blank disk, and its slot starts over in whatever cluster exists. It is refused while etcd runs, and if nothing is
-// wrong. Data on which etcd cannot be started is wrong, unless another process has etcd's address.
+// wrong. Data on which etcd cannot be started is wrong, unless the reason is outside of the volume, such as an address
+// that another process has, or a certificate.
 func (c *Coordinator) SetVolumeAside(ctx context.Context) error {
 	v, err := c.holding.order(c.status, held.keepsContent)
 	if err != nil {
@@ -189,7 +190,7 @@ func (h held) keepsContent(now Situation) error {
 		return errors.New("this node holds no volume; run the command on the node that holds the slot")
 	case o.Member.Running:
 		return fmt.Errorf("etcd runs on slot %s: its data is in use and is not set aside", o.Claim.Slot)
-	case unfit && now.Address:
+	case unfit && now.Outside:
 		return fmt.Errorf("nothing is wrong with the content of slot %s: %s", o.Claim.Slot, now.Err)
 	case now.Action.Kind != plan.Wait && !unfit || h.gate.busy || h.gate.closed:
 		return fmt.Errorf("the content of slot %s need not be set aside: %s", o.Claim.Slot, now.Action.Text())

@@ -94,7 +94,9 @@ func (s *status) acted(err error) (changed bool) {
 	defer s.mu.Unlock()
 	changed = s.now.Err != text(err)
 	s.now.Busy, s.now.Err, s.now.Delay = false, text(err), string(why)
-	_, s.now.Address = errors.AsType[*net.OpError](err)
+	_, address := errors.AsType[*net.OpError](err)
+	_, outside := errors.AsType[Outside](err)
+	s.now.Outside = address || outside
 	return changed
 }
 
@@ -121,6 +123,8 @@ func (s Situation) State() string {
 		return health.Standby
 	case o.Drained:
 		return "drained"
+	case o.Stopping:
+		return "waiting"
 	}
 	switch orElse(plan.PhaseWaiting, func() plan.Phase { return o.Facts(nil).Phase }) {
 	case plan.PhaseBlank, plan.PhaseFounder:

@@ -54,12 +54,13 @@ func TestOtherFailuresAreNotUnfit(t *testing.T) {
 	}
 }
 
-// A start that failed for lack of an address says nothing against the data, so that is not set aside. Any other failed
-// start may be the data's fault.
+// A start that failed for lack of an address or a certificate says nothing against the data, so that is not set aside.
+// Any other failed start may be the data's fault.
 func TestSetAsideAfterAFailedStart(t *testing.T) {
 	taken := &net.OpError{Op: "listen", Net: "tcp", Err: errors.New("address already in use")}
-	for why, want := range map[error]string{taken: "nothing is wrong with the content of slot a",
-		errors.New("crc mismatch"): ""} {
+	expired := Outside{errors.New("the authority has expired")}
+	const fine = "nothing is wrong with the content of slot a"
+	for why, want := range map[error]string{taken: fine, expired: fine, errors.New("crc mismatch"): ""} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			r := record("a")
@@ -74,7 +75,7 @@ func TestSetAsideAfterAFailedStart(t *testing.T) {
 			time.Sleep(time.Minute)
 			err := c.SetVolumeAside(t.Context())
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
-				!strings.Contains(err.Error(), "in use")) {
+				!strings.Contains(err.Error(), why.Error())) {
 				t.Errorf("%v: got %v, want %q", why, err, want)
 			}
 			if err := stop(); err != nil {

@@ -101,9 +101,15 @@ type Etcd interface {
 	Databases
 }
 
+// Outside is an error of a start whose reason is not on the volume: nothing there needs to be set aside.
+type Outside struct{ Err error }
+
+func (o Outside) Error() string { return o.Err.Error() }
+func (o Outside) Unwrap() error { return o.Err }
+
 // Process is the running etcd.
 type Process interface {
-	Start(ctx context.Context, s plan.Spec) error // returns when etcd runs, ready or not; plan.Unfit
+	Start(ctx context.Context, s plan.Spec) error // returns when etcd runs, ready or not; plan.Unfit, Outside
 	// Stop hands over for at most this long, then stops. It can be repeated.
 	Stop(ctx context.Context, handOver time.Duration) error
 	Kill()                               // stops without waiting for anything

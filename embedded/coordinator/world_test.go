@@ -24,12 +24,14 @@ import (
 // that cannot be caused there at will.
 type world struct {
 	unclaimed error // why no volume can be claimed
+	claiming  bool  // a claim lasts until it is cancelled
 	t         *testing.T
 	dir       string
 	lost      chan error
 
 	mu          sync.Mutex
 	member      plan.Member
+	ended       error // why etcd ended by itself
 	data        plan.DataDir
 	starts      []plan.Spec
 	startErr    error
@@ -122,7 +124,11 @@ func (w *world) note(list *[]string, text string) {
 	*list = append(*list, text)
 }
 
-func (w *world) Claim(_ context.Context, _, _ []string, avoid map[string]string) (Volume, error) {
+func (w *world) Claim(ctx context.Context, _, _ []string, avoid map[string]string) (Volume, error) {
+	if w.claiming {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if w.unclaimed != nil {
 		return nil, w.unclaimed
 	}
@@ -378,8 +384,12 @@ func (w *world) Stop(_ context.Context, handOver time.Duration) error {
 	}
 	return w.stopErr
 }
-func (w *world) Kill()                                 { w.mu.Lock(); defer w.mu.Unlock(); w.killed = true }
-func (w *world) State() (plan.Member, error)           { w.mu.Lock(); defer w.mu.Unlock(); return w.member, nil }
+func (w *world) Kill() { w.mu.Lock(); defer w.mu.Unlock(); w.killed = true }
+func (w *world) State() (plan.Member, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.member, w.ended
+}
 func (w *world) IsRemoved(uint64) bool                 { return false }
 func (w *world) Promote(context.Context, uint64) error { return plan.ErrNotReady }
 func (w *world) Update(_ context.Context, _ uint64, url string) error {
