@@ -124,8 +124,8 @@ func (i issuing) run(c *cobra.Command, name string) error {
 // load checks the name and the flags, and reads the configuration.
 func (i issuing) load(c *cobra.Command, name string) (*config.Loaded, error) {
 	if !isClientName(name) {
-		return nil, usage(fmt.Errorf("NAME: must be 1–64 of letters, digits and . _ @ : -, beginning with one of the first "+
-			"two, got %q", name))
+		return nil, usage(fmt.Errorf("NAME: must be 1–64 of letters, digits and . _ @ : -, beginning with one of the "+
+			"first two, got %q", name))
 	}
 	if i.to == "" {
 		return nil, usage(fmt.Errorf("--to: must be a %s, got none", i.kind))

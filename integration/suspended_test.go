@@ -40,6 +40,9 @@ func TestSuspendedMember(t *testing.T) {
 	if o := frozen.Command("doctor"); o.Code != 2 || !strings.Contains(o.Out, "[-] "+string(health.NodeSilent)) || !strings.Contains(o.Out, "suspended") {
 		t.Errorf("doctor on its machine: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
+	if o := frozen.Command("volume", "release"); o.Code != 1 || o.Out != "" || !strings.Contains(o.Err, "suspended") {
+		t.Errorf("release of its volume: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
 	frozen.Continue()
 	c.Healthy()
 }

@@ -87,7 +87,8 @@ func checkOwnFiles(cfg Config, file string) error {
 // Refused returns all errors for which a node does not start, as far as they can be found beforehand. `holdfast run`
 // and `holdfast config check` report the same errors.
 func Refused(l *Loaded) error {
-	errs := []error{checkOwnFiles(l.Config, l.File), makable(l.Config.Node.DataDir), PlaceOfSocket(l.Config.Control.Socket)}
+	errs := []error{checkOwnFiles(l.Config, l.File), makable(l.Config.Node.DataDir),
+		PlaceOfSocket(l.Config.Control.Socket)}
 	// The node itself makes a directory below node.data-dir.
 	if dir := filepath.Dir(Abs(l.Config.Control.Socket)); !within(Abs(l.Config.Node.DataDir), dir) {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {

@@ -37,7 +37,7 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	if err := config.Refused(loaded); err != nil {
 		return fmt.Errorf("the node does not start: %d wrong\n%w", len(config.Errors(err)), err)
 	}
-	// Before anything is touched: two processes must not share these directories. The spool would be tidied under a save.
+	// Two processes must not share these directories: the second would tidy the spool while the first saves into it.
 	if err := control.Served(cfg.Control.Socket); err != nil {
 		return err
 	}

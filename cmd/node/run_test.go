@@ -63,7 +63,8 @@ func TestSecondProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = Run(t.Context(), "test", l, func() (*config.Loaded, error) { return l, nil }, zap.NewNop(), zap.NewAtomicLevel())
+	again := func() (*config.Loaded, error) { return l, nil }
+	err = Run(t.Context(), "test", l, again, zap.NewNop(), zap.NewAtomicLevel())
 	if err == nil || !strings.Contains(err.Error(), "is holdfast running here already?") {
 		t.Errorf("got %v", err)
 	}

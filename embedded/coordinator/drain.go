@@ -116,8 +116,8 @@ func (t *turn) lacks(ctx context.Context, o plan.Observation) (risk string) {
 }
 
 // Undrain lets etcd start again; dry only checks whether it would. The disruption lock is returned when the member
-// serves. During a drain it is refused: whoever interrupted the command would be told that the node is not drained, and
-// then it would be.
+// serves. During a drain it is refused: an operator who interrupted the command would be told that the node is not
+// drained, and then it would be.
 func (c *Coordinator) Undrain(dry bool) error {
 	switch now := c.holding.now(); {
 	case now.gate.closed:

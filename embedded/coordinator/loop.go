@@ -30,7 +30,7 @@ type loop struct {
 	lost chan error // why the volume was lost
 }
 
-// leave releases in reverse order what the node has taken. It tells the other nodes, and the status, that no member runs
+// leave releases in reverse order what the node has taken. It tells the other nodes and the status that no member runs
 // here any more: otherwise they would still take this node for the leader.
 func (l *loop) leave() error {
 	ctx := context.Background() // the caller's has ended; every step below is bounded
