@@ -43,7 +43,7 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 		"a socket in no directory":   {"control: {socket: DIR/none/s}", "control.socket: there is no directory DIR/none: create it"},
 		"a file and not a directory": {"node: {data-dir: DIR/file}", "node.data-dir: DIR/file is a file"},
 		"a directory below a file":   {"node: {data-dir: DIR/file/data}", "node.data-dir: DIR/file is a file"},
-		"a file and not a socket":    {"control: {socket: DIR/file}", "control.socket: DIR/file exists but is not a socket"},
+		"a file and no socket":       {"control: {socket: DIR/file}", "control.socket: DIR/file exists but is not"},
 		"an address of another machine": {"node: {name: n1, address: 192.0.2.1}",
 			`node.address: must be an address of this machine, or set gossip.listen and metrics.listen to one, got "192.0.2.1" (`},
 		"a listener of another machine": {"metrics: {listen: '192.0.2.1:2390'}",

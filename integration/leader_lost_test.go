@@ -21,8 +21,8 @@ const lasting = 4 * time.Second
 
 // A leader is lost without any signal: its machine vanishes, and nothing resets its connections; or its process is
 // suspended, and the kernel accepts connections for it. The others elect early, once, and give the reason, unless the
-// machine is so busy that leaders have paused for long before. Requests to the old leader meanwhile are not lost, and it
-// follows later.
+// machine is so busy that leaders have paused for long before. Requests to the old leader meanwhile are not lost, and
+// it follows later.
 func TestLeaderLost(t *testing.T) {
 	c, network := onHosts(t)
 	c.Healthy()

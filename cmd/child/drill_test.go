@@ -281,7 +281,8 @@ func TestDrillThatIsNotTheBackups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for how, against := range map[string]bool{"says": true, "panic": true, "fault": true, "killed": false, "disk": false} {
+	causes := map[string]bool{"says": true, "panic": true, "fault": true, "killed": false, "disk": false}
+	for how, against := range causes {
 		t.Run(how, func(t *testing.T) {
 			t.Setenv(toldEnd, how)
 			d, err := Drill(t.Context(), store, meta.Name, opt)

@@ -83,7 +83,7 @@ func (c *Client) Call(ctx context.Context, route string, args ...Args) (io.ReadC
 	resp, err := c.HTTP.Do(req)
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled): // the caller gave up, which says nothing about the node
-		return nil, fmt.Errorf("interrupted before the node on %s had answered, which may still do what was asked of it: %w",
+		return nil, fmt.Errorf("interrupted before the node on %s had answered, which may still do what was asked: %w",
 			c.At, context.Canceled)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("%w you on %s: %w; run the command as root, or as the user that runs holdfast", ErrUnreachable,

@@ -57,8 +57,8 @@ func nodeSeries(out *metrics.Series, s coordinator.Situation) {
 		"within the last 5 s.", m.Ready && m.HasLead && m.Confirmed)
 	out.Flag("etcd_leader", "1 while this member is the raft leader, and was confirmed as such within the last 5 s.",
 		m.Leader && m.Confirmed)
-	out.Gauge("leader_silence_seconds", "The longest time within the last hour for which nothing came from a leader that "+
-		"then came back, as this member has seen.", s.LeaderSilence.Seconds())
+	out.Gauge("leader_silence_seconds", "The longest time within the last hour for which nothing came from a leader "+
+		"that then came back, as this member has seen.", s.LeaderSilence.Seconds())
 	out.Flag("etcd_learner", "1 while this member is a learner.", m.Learner)
 	if slot := o.Claim.Slot; slot != "" {
 		out.Gauge("volume_held", "1 for the slot whose volume this node holds; no series without a volume.", 1, "slot", slot)

@@ -31,7 +31,8 @@ func TestBackupText(t *testing.T) {
 	failing.Spooled = []string{"2026-07-01T11:59:00Z-000000"}
 	failing.Drill.Last.Error = "the hash is 1, want 2"
 	failing.Drill.Error = "no room"
-	failing.Prune = snapshot.PruneStatus{Last: noon, Refused: 20, Kept: map[string]string{"b": "locked", "a": "locked until 2027"}}
+	failing.Prune = snapshot.PruneStatus{Last: noon, Refused: 20,
+		Kept: map[string]string{"b": "locked", "a": "locked until 2027"}}
 	off := leading
 	off.Drill = snapshot.DrillStatus{Off: "no identity"}
 	old := snapshot.Status{Holdings: snapshot.Holdings{Newest: made("2026-06-01T00:00:00Z-000000", 30*24*time.Hour).Meta}}

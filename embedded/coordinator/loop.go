@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -205,12 +203,14 @@ type pace struct {
 }
 
 // next notes the action to do now, and the last one. The long pauses after a failed fetch of a backup delay no other
-// action, and neither does the rest after an action that changed nothing. A slot that has become free is claimed at once.
+// action, and neither does the rest after an action that changed nothing. A slot that has become free is claimed at
+// once.
 func (p *pace) next(a, before plan.Action) {
 	p.repeated = a.Kind == before.Kind && a.Text() == before.Text()
-	free := a.Kind == plan.Acquire && slices.ContainsFunc(slices.Collect(maps.Keys(before.Avoid)), func(slot string) bool {
-		return a.Avoid[slot] == ""
-	})
+	free := false
+	for slot := range before.Avoid {
+		free = free || a.Kind == plan.Acquire && a.Avoid[slot] == ""
+	}
 	if p.kind != a.Kind && p.limit() == maxFetch || p.idle && !p.repeated || free {
 		p.retry, p.pause = time.Time{}, tick
 	}

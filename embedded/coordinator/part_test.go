@@ -253,8 +253,8 @@ func TestDrainAndUndrain(t *testing.T) {
 	})
 }
 
-// During a drain, such as one whose command was interrupted, undrain does not say that the node is not drained: it would
-// be soon after.
+// During a drain, such as one whose command was interrupted, undrain does not say that the node is not drained: it
+// would be soon after.
 func TestUndrainDuringADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -33,8 +33,8 @@ func Reasons() []Reason {
 }
 
 const (
-	// After silentBeats without a heartbeat, heartbeats are missing, unless leaders have paused for long ([Silences]); after
-	// lateBeats, the leader's node is asked. A leader whose disk has hung for stuckBeats sends none.
+	// After silentBeats without a heartbeat, heartbeats are missing, unless leaders have paused for long ([Silences]).
+	// After lateBeats, the leader's node is asked. A leader whose disk has hung for stuckBeats sends none.
 	silentBeats = 5
 	lateBeats   = 2
 	stuckBeats  = 3

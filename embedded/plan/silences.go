@@ -11,8 +11,8 @@ const (
 	rememberBeats = 30_000
 )
 
-// Silences remembers the longest time for which a leader was silent and came back. Where leaders pause, they are deposed
-// later. It reads no clock.
+// Silences remembers the longest time for which a leader was silent and came back. Where leaders pause, they are
+// deposed later. It reads no clock.
 type Silences struct {
 	Longest time.Duration
 	at      time.Time // when it was over

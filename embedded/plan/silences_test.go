@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestSilences follows one voter, whose beat is a second, through a pause or a change of its leader. It remembers a pause
-// of three beats.
+// TestSilences follows one voter, whose beat is a second, through a pause or a change of its leader. The voter
+// remembers a pause of three beats.
 func TestSilences(t *testing.T) {
 	type look struct {
 		after, silence time.Duration // in beats
