@@ -208,10 +208,17 @@ func (c Candidacy) Evidence() Reason {
 // may write c meanwhile.
 func (c *Candidacy) Unanswered() bool { return c.Mute >= muteTries }
 
-// stood is how long the evidence has lasted. All voters miss the last heartbeat at the same time.
+// stood is how long the evidence has lasted. All voters miss the last heartbeat at the same time. The one with the
+// longest patience is waited for, or voters with different memories would campaign at once.
 func (c Candidacy) stood(reason Reason) time.Duration {
 	if reason == LeaderGone || reason == LeaderStalled {
-		return c.Silence - c.patience()
+		patience := c.patience()
+		for _, r := range c.Rivals {
+			if r.Said != nil {
+				patience = max(patience, r.Said.patience())
+			}
+		}
+		return c.Silence - patience
 	}
 	return c.Since
 }

@@ -105,6 +105,18 @@ func TestBallot(t *testing.T) {
 			paused(c)
 			c.Near, c.Rivals[0].Said.Silence, c.Silence = []uint64{1, 2}, time.Second, 629*time.Millisecond
 		}, ""},
+		{"paused, second by ID, and the first is more patient", func(c *Candidacy) {
+			third(c)
+			paused(c)
+			c.Near, c.Rivals[0].Said.Silence, c.Silence = []uint64{1, 2}, time.Second, 929*time.Millisecond
+			c.Rivals[0].Said.Longest = 400 * time.Millisecond
+		}, ""},
+		{"paused, second by ID, and both have waited", func(c *Candidacy) {
+			third(c)
+			paused(c)
+			c.Near, c.Rivals[0].Said.Silence, c.Silence = []uint64{1, 2}, time.Second, 930*time.Millisecond
+			c.Rivals[0].Said.Longest = 400 * time.Millisecond
+		}, LeaderGone},
 		{"paused, soon after an election", func(c *Candidacy) { paused(c); c.Elected = 8399 * time.Millisecond }, ""},
 		{"paused, long after an election", func(c *Candidacy) { paused(c); c.Elected = 8400 * time.Millisecond }, LeaderGone},
 		{"paused, soon after an election that another saw", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Elected = time.Second }, ""},

@@ -418,7 +418,8 @@ var mutants = []mutant{
 	{"a voter that hears the leader misses it", "campaign.go", `s.Lead == c.Suspect && s.silent()`, `s.Lead == c.Suspect`, byBallot},
 	{"a voter without a leader misses this one", "campaign.go", `s.Lead == c.Suspect && s.silent()`, `s.silent()`, byBallot},
 	{"a learner misses the leader", "campaign.go", `r.Said.Running && r.Said.Voter && says(`, `r.Said.Running && says(`, byBallot},
-	{"all who miss the leader campaign at once", "campaign.go", `return c.Silence - c.patience()`, `return c.Silence`, byBallot},
+	{"all who miss the leader campaign at once", "campaign.go", `return c.Silence - patience`, `return c.Silence`, byBallot},
+	{"voters with other memories campaign at once", "campaign.go", `patience = max(patience, r.Said.patience())`, `patience += 0 * r.Said.patience()`, byBallot},
 	{"a silent voter consents to a refusal", "campaign.go", `		return slices.ContainsFunc(c.Rivals, near)
 `, `		return !c.silent() && slices.ContainsFunc(c.Rivals, near)
 `, byBallot},
