@@ -39,7 +39,8 @@ func (k *killing) start(victims ...*integration.Node) {
 	k.t.Helper()
 	for _, n := range victims {
 		step, at := "", k.next[n]
-		if k.next[n] = at; at < len(k.steps) {
+		k.next[n] = at // a new victim is noted
+		if at < len(k.steps) {
 			step = k.steps[at]
 		}
 		n.Start(killAt + step)

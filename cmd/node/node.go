@@ -85,7 +85,7 @@ func (n *node) status() health.NodeStatus {
 const begins = "the process has just begun"
 
 // situation returns the coordinator's situation with the current status of the member, and that status. An observation
-// is up to a second old, and there is none while the process stops its member.
+// is up to a second old, and it is not renewed while the process stops its member.
 func (n *node) situation() (coordinator.Situation, plan.Member) {
 	now, e := n.coord.Now(), n.etcd.Status()
 	return refreshed(now, e), e

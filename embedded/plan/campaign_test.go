@@ -100,34 +100,14 @@ func TestBallot(t *testing.T) {
 		{"paused, and a learner misses it", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Voter = false }, ""},
 		{"paused, on one witness's word", func(c *Candidacy) { paused(c); five(c); c.Rivals[2].Said = nil }, ""},
 		{"paused, on two witnesses' word", func(c *Candidacy) { paused(c); five(c) }, LeaderGone},
-		{"paused, second by ID", func(c *Candidacy) {
-			third(c)
-			paused(c)
-			c.Near, c.Rivals[0].Said.Silence, c.Silence = []uint64{1, 2}, time.Second, 629*time.Millisecond
-		}, ""},
-		{"paused, second by ID, and the first is more patient", func(c *Candidacy) {
-			third(c)
-			paused(c)
-			c.Near, c.Rivals[0].Said.Silence, c.Silence = []uint64{1, 2}, time.Second, 929*time.Millisecond
-			c.Rivals[0].Said.Longest = 400 * time.Millisecond
-		}, ""},
-		{"paused, second by ID, and both have waited", func(c *Candidacy) {
-			third(c)
-			paused(c)
-			c.Near, c.Rivals[0].Said.Silence, c.Silence = []uint64{1, 2}, time.Second, 930*time.Millisecond
-			c.Rivals[0].Said.Longest = 400 * time.Millisecond
-		}, LeaderGone},
+		{"paused, second by ID", second(629*time.Millisecond, 0), ""},
+		{"paused, second by ID, and the first is more patient", second(929*time.Millisecond, 400*time.Millisecond), ""},
+		{"paused, second by ID, and both have waited", second(930*time.Millisecond, 400*time.Millisecond), LeaderGone},
 		{"paused, soon after an election", func(c *Candidacy) { paused(c); c.Elected = 8399 * time.Millisecond }, ""},
 		{"paused, long after an election", func(c *Candidacy) { paused(c); c.Elected = 8400 * time.Millisecond }, LeaderGone},
 		{"paused, soon after an election that another saw", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Elected = time.Second }, ""},
-		{"paused, like others before", func(c *Candidacy) {
-			paused(c)
-			c.Longest, c.Silence = 400*time.Millisecond, 809*time.Millisecond
-		}, ""},
-		{"paused, for longer than others before", func(c *Candidacy) {
-			paused(c)
-			c.Longest, c.Silence = 400*time.Millisecond, 810*time.Millisecond
-		}, LeaderGone},
+		{"paused, like others before", lasting(809 * time.Millisecond), ""},
+		{"paused, for longer than others before", lasting(810 * time.Millisecond), LeaderGone},
 		{"paused, like others that another saw", func(c *Candidacy) {
 			paused(c)
 			c.Rivals[0].Said.Longest, c.Rivals[0].Said.Silence = 400*time.Millisecond, 799*time.Millisecond
@@ -186,6 +166,24 @@ func third(c *Candidacy) {
 func paused(c *Candidacy) {
 	c.Near, c.Refused, c.Mute, c.Silence = []uint64{1, 3}, false, 3, 510*time.Millisecond
 	c.Rivals[0].Said.Silence = 500 * time.Millisecond
+}
+
+// lasting is a pause of this length, where a leader has paused for 400 ms before.
+func lasting(silence time.Duration) func(*Candidacy) {
+	return func(c *Candidacy) {
+		paused(c)
+		c.Longest, c.Silence = 400*time.Millisecond, silence
+	}
+}
+
+// second is a pause of this length for the second voter by ID. The first remembers a silence.
+func second(silence, longest time.Duration) func(*Candidacy) {
+	return func(c *Candidacy) {
+		third(c)
+		paused(c)
+		c.Near, c.Silence = []uint64{1, 2}, silence
+		c.Rivals[0].Said.Silence, c.Rivals[0].Said.Longest = time.Second, longest
+	}
 }
 
 func stalls(c *Candidacy) {
