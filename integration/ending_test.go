@@ -129,7 +129,7 @@ func TestDrillOnStoreOfServingCluster(t *testing.T) {
 	for _, names := range tier.Share(t, 2, []string{"d", "n"}) {
 		t.Run(names, func(t *testing.T) {
 			story(t)
-			p := produce(t, founded(t, integration.Options{}))
+			p := produce(t, founded(t, integration.Options{Keys: map[string]any{"etcd.election-timeout": 10000}})) // one leader
 			d := drill(t, p.Cluster, p.Store, names, nil)
 			d.Start()
 			for _, n := range d.Nodes {

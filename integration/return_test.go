@@ -171,7 +171,7 @@ func leaderless(t *testing.T, c *integration.Cluster, nodes ...*integration.Node
 // conclude at once.
 func leaves(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	t.Helper()
-	c.Until(patience, n.Name+" has left", func() error {
+	c.Until(time.Minute, n.Name+" has left", func() error { // after 27 s in which the cluster may object
 		all := n.Decisions()
 		if !slices.ContainsFunc(all, func(d integration.Decision) bool { return d.Action == string(plan.Leave) }) {
 			return fmt.Errorf("it has decided %+v", all)

@@ -180,14 +180,15 @@ func (w *Writer) read(n *Node) int64 {
 		opts []clientv3.OpOption
 	}{{"linearizable", nil}, {"serializable", []clientv3.OpOption{clientv3.WithSerializable()}}} {
 		found := map[string]string{}
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		resp, err := client.Txn(ctx).Then(
-			clientv3.OpGet("record/", append(how.opts, clientv3.WithPrefix())...),
-			clientv3.OpGet("counter/", append(how.opts, clientv3.WithPrefix())...)).Commit()
-		cancel()
-		if err != nil {
-			w.c.t.Fatalf("%s read from %s: %v", how.name, n.Name, err)
-		}
+		var resp *clientv3.TxnResponse
+		w.c.Until(20*time.Second, how.name+" read from "+n.Name, func() (err error) { // an election may be under way
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			resp, err = client.Txn(ctx).Then(
+				clientv3.OpGet("record/", append(how.opts, clientv3.WithPrefix())...),
+				clientv3.OpGet("counter/", append(how.opts, clientv3.WithPrefix())...)).Commit()
+			return err
+		})
 		for _, r := range resp.Responses {
 			for _, kv := range r.GetResponseRange().Kvs {
 				found[string(kv.Key)] = string(kv.Value)
