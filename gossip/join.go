@@ -24,7 +24,7 @@ const (
 	joinAlone   = 3 * time.Second        // longest pause while alone
 	joinSlow    = 6 * time.Second        // mean pause while in company
 	joinTargets = 16                     // addresses tried at once
-	resolveTime = 3 * time.Second
+	resolveTime = 6 * time.Second        // a resolver asks the second nameserver after 5 s (resolv.conf(5), timeout)
 )
 
 // seeker finds seeds and lost nodes that are not in the mesh.
@@ -36,7 +36,7 @@ type seeker struct {
 }
 
 // UseSeeds has a source of seeds, written as in Config.Seeds, asked at every attempt to join. alone says that no other
-// process is live: a source for which looking is expensive looks harder then. ctx ends after 3 s, and the source must
+// process is live: a source for which looking is expensive looks harder then. ctx ends after 6 s, and the source must
 // return then. Call UseSeeds before Run.
 func (s *seeker) UseSeeds(source func(ctx context.Context, alone bool) []string) { s.source = source }
 

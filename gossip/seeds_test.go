@@ -1,0 +1,62 @@
+package gossip
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// The first nameserver is gone: a resolver asks the next one after 5 s (resolv.conf(5)). Seeds are found all the same.
+func TestSeedsBesideADeadNameserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := atomic.Int32{}
+		was := net.DefaultResolver
+		defer func() { net.DefaultResolver = was }()
+		net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+			ours, its := net.Pipe()
+			if asked.Add(1) > 2 { // one question each for A and AAAA
+				go answerOne(its)
+			} else {
+				go func() { _, _ = its.Read(make([]byte, dns.MinMsgSize)) }()
+			}
+			return ours, nil
+		}}
+		p, err := newParts(Config{Listen: "10.0.0.9:7946"}, "main", node("a"), newKnowledge(node("a"), 0, zap.NewNop()),
+			zap.NewNop(), prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &seeker{parts: p, cfg: Config{Seeds: []string{"seed.example.com."}}, port: DefaultPort}
+		want := netip.MustParseAddrPort("10.0.0.1:7946")
+		if got := s.seeds(t.Context()); len(got) != 1 || got[0].at != want {
+			t.Errorf("got %v, %v, want %s", got, p.Problems(), want)
+			time.Sleep(time.Minute) // the lookup ends
+		}
+	})
+}
+
+// answerOne answers questions over TCP, each for an address.
+func answerOne(conn net.Conn) {
+	c := dns.Conn{Conn: conn}
+	for {
+		q, err := c.ReadMsg()
+		if err != nil {
+			return
+		}
+		m := new(dns.Msg).SetReply(q)
+		m.RecursionAvailable = true
+		if q.Question[0].Qtype == dns.TypeA {
+			m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA,
+				Class: dns.ClassINET, Ttl: 1}, A: net.IPv4(10, 0, 0, 1)}}
+		}
+		_ = c.WriteMsg(m)
+	}
+}
