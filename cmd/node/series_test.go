@@ -238,3 +238,13 @@ func TestFindingSeries(t *testing.T) {
 		t.Errorf("a finding of several nodes has the series %v", value)
 	}
 }
+
+// A machine's client and observer may have one name: each certificate has a series of its own.
+func TestIssuedSeries(t *testing.T) {
+	var out metrics.Series
+	issuedSeries(&out, []health.IssuedClient{{Name: "web1", NotAfter: time.Unix(10, 0)},
+		{Role: "observer", Name: "web1", NotAfter: time.Unix(20, 0)}})
+	seriesAre(t, "issued", out, `holdfast_tls_client_not_after_seconds{client="web1",role="client"} 10
+holdfast_tls_client_not_after_seconds{client="web1",role="observer"} 20
+`)
+}
