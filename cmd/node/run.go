@@ -171,6 +171,7 @@ func (n *node) reload(now *config.Loaded, load func() (*config.Loaded, error), l
 			n.lg.Error("the process would not start with the changed configuration", zap.Error(refused))
 		}
 	}
+	restart = append(restart, slotsPending(n.cfg, now.Config)...)
 	n.pending.Store(pendingOf(restart, refused))
 	if err != nil {
 		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: "not taken over", Outcome: coordinator.Failed,
