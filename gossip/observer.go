@@ -47,7 +47,7 @@ func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prom
 	}
 	at := netip.MustParseAddrPort(cfg.Listen) // newParts has parsed it
 	return &Observer{parts: p, knowledge: p.known, prover: newProver(p, cfg.KeyFile),
-		seeker: &seeker{parts: p, cfg: cfg, port: at.Port()}, self: self,
+		seeker: newSeeker(p, cfg, at.Port()), self: self,
 		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}}, nil
 }
 

@@ -16,11 +16,11 @@ import (
 
 // The first nameserver is gone: a resolver asks the next one after 5 s (resolv.conf(5)). Seeds are found all the same.
 func TestSeedsBesideADeadNameserver(t *testing.T) {
+	// net makes a channel at the first lookup of the process, which may not be in the bubble.
+	_, _ = (&net.Resolver{PreferGo: true}).LookupHost(t.Context(), "localhost")
 	synctest.Test(t, func(t *testing.T) {
 		asked := atomic.Int32{}
-		was := net.DefaultResolver
-		defer func() { net.DefaultResolver = was }()
-		net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		nameservers := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 			ours, its := net.Pipe()
 			if asked.Add(1) > 2 { // one question each for A and AAAA
 				go answerOne(its)
@@ -34,7 +34,8 @@ func TestSeedsBesideADeadNameserver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &seeker{parts: p, cfg: Config{Seeds: []string{"seed.example.com."}}, port: DefaultPort}
+		s := newSeeker(p, Config{Seeds: []string{"seed.example.com."}}, DefaultPort)
+		s.dns = nameservers
 		want := netip.MustParseAddrPort("10.0.0.1:7946")
 		if got := s.seeds(t.Context()); len(got) != 1 || got[0].at != want {
 			t.Errorf("got %v, %v, want %s", got, p.Problems(), want)
@@ -58,5 +59,24 @@ func answerOne(conn net.Conn) {
 				Class: dns.ClassINET, Ttl: 1}, A: net.IPv4(10, 0, 0, 1)}}
 		}
 		_ = c.WriteMsg(m)
+	}
+}
+
+// A seed may be a member's name: members are known only once a seed was found, so the nameservers are asked.
+func TestSeedsAreMembersNames(t *testing.T) {
+	const zone = "main.holdfast.internal"
+	r := NewResolver(zone, "etcd-{slot}.example.com", zap.NewNop())
+	was := net.DefaultResolver
+	net.DefaultResolver = r.Resolver()
+	defer func() { net.DefaultResolver = was }()
+	s := start(t, "main", node("a"), nil).seeker
+	s.dns.PreferGo, s.dns.Dial = true, func(context.Context, string, string) (net.Conn, error) {
+		ours, its := net.Pipe()
+		go answerOne(its)
+		return ours, nil
+	}
+	s.cfg.Seeds = []string{"etcd-b.example.com:7946"}
+	if got := s.seeds(t.Context()); len(got) != 1 || got[0].at != netip.MustParseAddrPort("10.0.0.1:7946") {
+		t.Errorf("got %v, %v", got, s.Problems())
 	}
 }
