@@ -3,8 +3,12 @@ package node
 import (
 	"cmp"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	etcdversion "go.etcd.io/etcd/api/v3/version"
 
 	"holdfast/embedded/coordinator"
@@ -50,6 +54,20 @@ func issuedSeries(out *metrics.Series, all []health.IssuedClient) {
 		out.Gauge("tls_client_not_after_seconds", "When the last certificate of `holdfast tls client`, `observer` or "+
 			"`operator` ends, in seconds since 1970, by name and role.", float64(c.NotAfter.Unix()), "client", c.Name,
 			"role", cmp.Or(c.Role, string(pki.Client)))
+	}
+}
+
+// gathering leaves out etcd's own gauges while it does not run. etcd never resets them: a standby would have a leader
+// forever, or none.
+func gathering(all prometheus.Gatherer, running func() bool) prometheus.GathererFunc {
+	return func() ([]*dto.MetricFamily, error) {
+		families, err := all.Gather()
+		if !running() {
+			families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool {
+				return f.GetType() == dto.MetricType_GAUGE && strings.HasPrefix(f.GetName(), "etcd_")
+			})
+		}
+		return families, err
 	}
 }
 
