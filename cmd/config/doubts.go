@@ -70,8 +70,14 @@ func (c Config) storeNameDoubts(doubt func(format string, args ...any)) {
 	if !c.Snapshot.S3.PathStyle {
 		name = bucket + "." + name
 	}
+	name = strings.ToLower(name)
 	domain, all := strings.CutPrefix(settings.PeerHost(c.Etcd.PeerURL), SlotMark+".")
-	if _, rest, _ := strings.Cut(name, "."); all && strings.EqualFold(rest, domain) {
+	_, rest, _ := strings.Cut(name, ".")
+	switch {
+	case strings.HasSuffix("."+name, "."+c.Zone()):
+		doubt("cluster.domain: %s, of snapshot.s3.endpoint, lies in %s, whose names a node answers itself, so it does not "+
+			"ask DNS for it: found the cluster with another domain", name, c.Zone())
+	case all && strings.EqualFold(rest, domain):
 		doubt("etcd.peer-url: %s, of snapshot.s3.endpoint, has the form of a member's name, so a node does not ask DNS for "+
 			"it: give it a line in /etc/hosts, or found the cluster with narrower names, such as etcd-{slot}.%s", name, domain)
 	}
