@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"syscall"
 	"time"
@@ -171,6 +172,10 @@ func (c *peerConn) cut() { _ = c.NetConn().Close() }
 func (t TLS) dial(ctx context.Context, by net.Dialer, address, purpose string, limit time.Duration) (*peerConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if to, err := netip.ParseAddrPort(address); err == nil && by.LocalAddr != nil &&
+		to.Addr().Unmap().Is4() != hostOf(by.LocalAddr).Is4() {
+		by.LocalAddr = nil // of the other IP family: from there nothing can be dialled
+	}
 	raw, err := by.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
