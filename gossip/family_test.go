@@ -15,7 +15,8 @@ func TestOtherFamily(t *testing.T) {
 	}
 	_ = l.Close()
 	ca := newAuthority(t)
-	a := launch(t, "main", node("a"), func(c *Config) { c.Listen = "[::1]:0" }, func(m *Mesh) { m.UseTLS(papersOf(t, ca, nodeName).tls()) })
+	a := launch(t, "main", node("a"), func(c *Config) { c.Listen = "[::1]:0" },
+		func(m *Mesh) { m.UseTLS(papersOf(t, ca, nodeName).tls()) })
 	o := observe(t, "main", "o", papersOf(t, ca, watcherName), nil, a)
 	await(t, "the observer sees a", 5*time.Second, sees(o, "a"))
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)

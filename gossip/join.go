@@ -36,8 +36,8 @@ type seeker struct {
 	parts
 }
 
-// newSeeker makes a seeker that asks the nameservers for seeds. net.DefaultResolver may be a [Resolver], which knows the
-// members' names only once a seed was found, and until then denies them.
+// newSeeker makes a seeker that asks the nameservers for seeds. net.DefaultResolver may be a [Resolver], which knows
+// the members' names only once a seed was found, and until then denies them.
 func newSeeker(p parts, cfg Config, port uint16) *seeker {
 	return &seeker{parts: p, cfg: cfg, port: port, dns: new(net.Resolver)}
 }

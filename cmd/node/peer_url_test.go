@@ -110,12 +110,14 @@ func TestNewSlotNeedsRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), secret...), 0o600); err != nil {
+		text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), secret...)
+		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		with := func(slots string) config.Config {
-			return loaded(t, fmt.Sprintf("{cluster: {name: main, slots: %s}, node: {address: 127.0.0.1}, tls: {mode: files}, etcd: {peer-url: 'https://etcd-{slot}.x:2380', "+
-				"peer-cert-file: %s, peer-key-file: %s, peer-trusted-ca-file: %s%s}}", slots, file, file, file, c.more))
+			return loaded(t, fmt.Sprintf("{cluster: {name: main, slots: %s}, node: {address: 127.0.0.1}, tls: {mode: files}, "+
+				"etcd: {peer-url: 'https://etcd-{slot}.x:2380', peer-cert-file: %s, peer-key-file: %s, "+
+				"peer-trusted-ca-file: %s%s}}", slots, file, file, file, c.more))
 		}
 		if got := slotsPending(with("[a, b]"), with(c.slots)); (len(got) > 0) != c.want {
 			t.Errorf("%s: got %+v, want %t", name, got, c.want)
