@@ -23,3 +23,13 @@ func TestOtherFamily(t *testing.T) {
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
 	await(t, "a sees b", 5*time.Second, sees(a, "b"))
 }
+
+// An observer whose machine has got another address since its start hears the nodes all the same.
+func TestObserverWhoseAddressIsGone(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+	gone := func(c *Config) { c.Listen = "192.0.2.1:7946" } // TEST-NET-1
+	o := observe(t, "main", "o", papersOf(t, ca, watcherName), gone, a)
+	await(t, "the observer sees a", 5*time.Second, sees(o, "a"))
+}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"strings"
 	"syscall"
 	"time"
@@ -172,11 +171,12 @@ func (c *peerConn) cut() { _ = c.NetConn().Close() }
 func (t TLS) dial(ctx context.Context, by net.Dialer, address, purpose string, limit time.Duration) (*peerConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if to, err := netip.ParseAddrPort(address); err == nil && by.LocalAddr != nil &&
-		to.Addr().Unmap().Is4() != hostOf(by.LocalAddr).Is4() {
-		by.LocalAddr = nil // of the other IP family: from there nothing can be dialled
-	}
 	raw, err := by.DialContext(ctx, "tcp", address)
+	var family *net.AddrError
+	if errors.As(err, &family) || errors.Is(err, syscall.EADDRNOTAVAIL) {
+		by.LocalAddr = nil // it is of the other IP family, or this machine has it no more
+		raw, err = by.DialContext(ctx, "tcp", address)
+	}
 	if err != nil {
 		return nil, err
 	}
