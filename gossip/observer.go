@@ -38,8 +38,8 @@ type Observer struct {
 	dialer net.Dialer
 }
 
-// NewObserver returns an observer of the named cluster. It dials from the address of cfg.Listen, if it can; seeds without a port
-// get the port of cfg.Listen. The error names what is wrong in cfg, cluster or self.
+// NewObserver returns an observer of the named cluster. It dials from the address of cfg.Listen, if it can; seeds
+// without a port get the port of cfg.Listen. The error names what is wrong in cfg, cluster or self.
 func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prometheus.Registerer) (*Observer, error) {
 	p, err := newParts(cfg, cluster, self, newKnowledge(Meta{}, cfg.ForgetAfter, lg), lg, reg)
 	if err != nil {
