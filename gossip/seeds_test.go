@@ -29,19 +29,25 @@ func TestSeedsBesideADeadNameserver(t *testing.T) {
 			}
 			return ours, nil
 		}}
-		p, err := newParts(Config{Listen: "10.0.0.9:7946"}, "main", node("a"), newKnowledge(node("a"), 0, zap.NewNop()),
-			zap.NewNop(), prometheus.NewRegistry())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := newSeeker(p, Config{Seeds: []string{"seed.example.com."}}, DefaultPort)
+		s := seeking(t, "seed.example.com.")
 		s.dns = nameservers
 		want := netip.MustParseAddrPort("10.0.0.1:7946")
 		if got := s.seeds(t.Context()); len(got) != 1 || got[0].at != want {
-			t.Errorf("got %v, %v, want %s", got, p.Problems(), want)
+			t.Errorf("got %v, %v, want %s", got, s.Problems(), want)
 			time.Sleep(time.Minute) // the lookup ends
 		}
 	})
+}
+
+// seeking returns a seeker of one seed.
+func seeking(t *testing.T, seed string) *seeker {
+	t.Helper()
+	cfg, known := Config{Listen: "10.0.0.9:7946", Seeds: []string{seed}}, newKnowledge(node("a"), 0, zap.NewNop())
+	p, err := newParts(cfg, "main", node("a"), known, zap.NewNop(), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newSeeker(p, cfg, DefaultPort)
 }
 
 // answerOne answers questions over TCP, each for an address.
@@ -69,13 +75,12 @@ func TestSeedsAreMembersNames(t *testing.T) {
 	was := net.DefaultResolver
 	net.DefaultResolver = r.Resolver()
 	defer func() { net.DefaultResolver = was }()
-	s := start(t, "main", node("a"), nil).seeker
+	s := seeking(t, "etcd-b.example.com")
 	s.dns.PreferGo, s.dns.Dial = true, func(context.Context, string, string) (net.Conn, error) {
 		ours, its := net.Pipe()
 		go answerOne(its)
 		return ours, nil
 	}
-	s.cfg.Seeds = []string{"etcd-b.example.com:7946"}
 	if got := s.seeds(t.Context()); len(got) != 1 || got[0].at != netip.MustParseAddrPort("10.0.0.1:7946") {
 		t.Errorf("got %v, %v", got, s.Problems())
 	}
