@@ -24,7 +24,7 @@ const (
 	joinAlone   = 3 * time.Second        // longest pause while alone
 	joinSlow    = 6 * time.Second        // mean pause while in company
 	joinTargets = 16                     // addresses tried at once
-	resolveTime = 3 * time.Second
+	resolveTime = 6 * time.Second        // a resolver asks the second nameserver after 5 s (resolv.conf(5), timeout)
 )
 
 // seeker finds seeds and lost nodes that are not in the mesh.
@@ -32,11 +32,18 @@ type seeker struct {
 	cfg    Config
 	port   uint16                                         // of seeds that name none, 0 for our own
 	source func(ctx context.Context, alone bool) []string // nil for none; not changed after Run has begun
+	dns    *net.Resolver
 	parts
 }
 
+// newSeeker makes a seeker that asks the nameservers for seeds. net.DefaultResolver may be a [Resolver], which knows
+// the members' names only once a seed was found, and until then denies them.
+func newSeeker(p parts, cfg Config, port uint16) *seeker {
+	return &seeker{parts: p, cfg: cfg, port: port, dns: new(net.Resolver)}
+}
+
 // UseSeeds has a source of seeds, written as in Config.Seeds, asked at every attempt to join. alone says that no other
-// process is live: a source for which looking is expensive looks harder then. ctx ends after 3 s, and the source must
+// process is live: a source for which looking is expensive looks harder then. ctx ends after 6 s, and the source must
 // return then. Call UseSeeds before Run.
 func (s *seeker) UseSeeds(source func(ctx context.Context, alone bool) []string) { s.source = source }
 
@@ -122,13 +129,13 @@ func (s *seeker) seeds(ctx context.Context) []target {
 	return slices.Concat(found...)
 }
 
-// resolve asks the ordinary resolver; memberlist's own lookup takes no context and bypasses ours.
+// resolve looks up a seed; memberlist's own lookup takes no context.
 func (s *seeker) resolve(ctx context.Context, seed string, told bool) []target {
 	key := "seed/name/" + seed // not that of an address
 	host, port, err := splitSeed(seed, cmp.Or(s.port, s.known.Address().Port()))
 	var ips []netip.Addr
 	if err == nil {
-		ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		ips, err = s.dns.LookupNetIP(ctx, "ip", host)
 	}
 	if err != nil {
 		s.show(key, fmt.Sprintf("seed %s: %v", seed, err))

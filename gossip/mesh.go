@@ -72,7 +72,7 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 		}
 		return answer(ctx, question)
 	}
-	m.seeker = &seeker{parts: m.parts, cfg: cfg}
+	m.seeker = newSeeker(p, cfg, 0)
 	return m, nil
 }
 

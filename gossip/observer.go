@@ -38,8 +38,8 @@ type Observer struct {
 	dialer net.Dialer
 }
 
-// NewObserver returns an observer of the named cluster. It dials from the address of cfg.Listen; seeds without a port
-// get the port of cfg.Listen. The error names what is wrong in cfg, cluster or self.
+// NewObserver returns an observer of the named cluster. It dials from the address of cfg.Listen, if it can; seeds
+// without a port get the port of cfg.Listen. The error names what is wrong in cfg, cluster or self.
 func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prometheus.Registerer) (*Observer, error) {
 	p, err := newParts(cfg, cluster, self, newKnowledge(Meta{}, cfg.ForgetAfter, lg), lg, reg)
 	if err != nil {
@@ -47,7 +47,7 @@ func NewObserver(cfg Config, cluster string, self Meta, lg *zap.Logger, reg prom
 	}
 	at := netip.MustParseAddrPort(cfg.Listen) // newParts has parsed it
 	return &Observer{parts: p, knowledge: p.known, prover: newProver(p, cfg.KeyFile),
-		seeker: &seeker{parts: p, cfg: cfg, port: at.Port()}, self: self,
+		seeker: newSeeker(p, cfg, at.Port()), self: self,
 		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}}, nil
 }
 

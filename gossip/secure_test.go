@@ -347,6 +347,28 @@ func TestGossipWaitsForACertificate(t *testing.T) {
 	}
 }
 
+// A node whose own certificate cannot be used, as between the two files of a renewal, takes nobody for a stranger, and
+// the others are told that it lies with that node.
+func TestOwnCertificateCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	p := papersOf(t, ca, nodeName)
+	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+	b := startTLS(t, node("b"), p, a)
+	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	p.set(nil, ca)
+	if _, err := a.Ask(t.Context(), "b", []byte("who")); !errors.Is(err, errNoPapers) {
+		t.Errorf("asked: got %v, want %v", err, errNoPapers)
+	}
+	await(t, "a complains of b", 5*time.Second, complains(a, errNoPapers.Error()))
+	await(t, "b complains of itself", 10*time.Second, complains(b, "cannot sign"))
+	for _, reason := range []string{reasonUnreadable, reasonCertificate} {
+		if n := rejected(t, b, reason); n > 0 {
+			t.Errorf("b refused %v others: %s", n, reason)
+		}
+	}
+}
+
 // A peer that takes nothing holds up nobody who sends, and what waits for it is bounded.
 func TestPacketsNeverWait(t *testing.T) {
 	t.Parallel()

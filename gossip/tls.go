@@ -73,9 +73,11 @@ var (
 	errNoTLS       = errors.New("it does not gossip over TLS (an older build of holdfast, or another program)")
 	errRefusesUs   = errors.New("it refuses the certificate of this node (which has expired or is of other authorities, " +
 		"its tls.mode is another one, or a clock is wrong)")
-	errSpeaks = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")
-	errOther  = errors.New("its certificate is not that of the node that is known at its address")
-	errSlow   = errors.New("it connected and completed no handshake in time")
+	errNoPapers = errors.New("it has no certificate that it can show now: its own status says why")
+	errOwn      = errors.New("this node cannot show its certificate")
+	errSpeaks   = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")
+	errOther    = errors.New("its certificate is not that of the node that is known at its address")
+	errSlow     = errors.New("it connected and completed no handshake in time")
 )
 
 // config is the TLS configuration of one side of a connection. Go's own verification needs a host name, which members
@@ -88,8 +90,8 @@ func (t TLS) config(usage x509.ExtKeyUsage, purposes ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: protocols, SessionTicketsDisabled: true,
 		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies
-		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.Certificate() },
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.Certificate() },
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return t.own() },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.own() },
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if s.NegotiatedProtocol == "" {
 				return errNoTLS
@@ -98,6 +100,15 @@ func (t TLS) config(usage x509.ExtKeyUsage, purposes ...string) *tls.Config {
 			return err
 		},
 	}
+}
+
+// own returns what this process shows. Its error is never the other side's fault.
+func (t TLS) own() (*tls.Certificate, error) {
+	pair, err := t.Certificate()
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errOwn, err)
+	}
+	return pair, err
 }
 
 // check verifies another's certificate, followed by its chain to the authority, for a usage, and returns the process
@@ -161,6 +172,11 @@ func (t TLS) dial(ctx context.Context, by net.Dialer, address, purpose string, l
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	raw, err := by.DialContext(ctx, "tcp", address)
+	var family *net.AddrError
+	if errors.As(err, &family) || errors.Is(err, syscall.EADDRNOTAVAIL) {
+		by.LocalAddr = nil // it is of the other IP family, or this machine has it no more
+		raw, err = by.DialContext(ctx, "tcp", address)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +219,8 @@ func (t TLS) whyNot(err error) error {
 		return fmt.Errorf("%w: %w", errCluster, err)
 	case errors.As(err, &plain):
 		return errNoTLS
+	case strings.HasSuffix(err.Error(), "remote error: tls: internal error"):
+		return fmt.Errorf("%w: %w", errNoPapers, err)
 	case errors.As(err, &op) && op.Op == "remote error", errors.As(err, &alert):
 		return fmt.Errorf("%w: %w", cmp.Or(t.foreign, errRefusesUs), err)
 	case strings.Contains(err.Error(), "didn't provide a certificate"):

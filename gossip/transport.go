@@ -188,7 +188,8 @@ func (t *transport) admit(ctx context.Context, over *tls.Conn) {
 	}
 	leave()
 	_ = raw.Close()
-	if err != nil && !hungUp(err) && !(known && errors.Is(err, errSlow)) { // or a node that has paused
+	if err != nil && !hungUp(err) && !errors.Is(err, errOwn) &&
+		!(known && errors.Is(err, errSlow)) { // or a node that has paused
 		t.refused(raw.RemoteAddr().String(), err)
 	}
 }

@@ -343,6 +343,13 @@ func TestWarnings(t *testing.T) {
 			"snapshot.s3.endpoint: http://10.0.0.9:9000 is not https, so anyone on the way to it reads every backup: take https, or set snapshot.recipients"}},
 		"keys in the clear, as it was said": {text: "node: {address: 10.0.0.1}\ntls: {mode: auto, insecure: true}\nsnapshot: {store: s3://bucket/etcd, s3: {endpoint: 'http://10.0.0.9:9000'}}", want: []string{
 			"snapshot.s3.endpoint: http://10.0.0.9:9000 is not https, so anyone on the way to it reads every backup: take https, or set snapshot.recipients"}},
+		"a store with the name of a member": {text: "etcd: {peer-url: 'http://{slot}.example.com:2380'}\nsnapshot: {store: s3://bucket/etcd, s3: {endpoint: 'https://minio.example.com', path-style: true}}", want: []string{
+			"etcd.peer-url: minio.example.com, of snapshot.s3.endpoint, has the form of a member's name, so a node does not ask DNS for it: " +
+				"give it a line in /etc/hosts, or found the cluster with narrower names, such as etcd-{slot}.example.com"}},
+		"a store in the cluster's domain": {text: "cluster: {name: prod, domain: example.com}\nsnapshot: {store: s3://bucket/etcd, s3: {endpoint: 'https://s3.prod.example.com'}}", want: []string{
+			"cluster.domain: bucket.s3.prod.example.com, of snapshot.s3.endpoint, lies in prod.example.com, whose names a node answers itself, so it does not ask DNS for it: found the cluster with another domain"}},
+		"a bucket below it":       {text: "etcd: {peer-url: 'http://{slot}.example.com:2380'}\nsnapshot: {store: s3://bucket/etcd, s3: {endpoint: 'https://minio.example.com'}}"},
+		"a store beside members":  {text: "etcd: {peer-url: 'http://etcd-{slot}.example.com:2380'}\nsnapshot: {store: s3://bucket/etcd, s3: {endpoint: 'https://minio.example.com', path-style: true}}"},
 		"a store on this machine": {text: "snapshot: {store: s3://bucket/etcd, s3: {endpoint: 'http://127.0.0.1:9000'}}"},
 		"cron":                    {text: "snapshot: {every: 0s, cron: '0 * * * *'}"},
 		"keys": {text: "snapshot: {recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}", want: []string{

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/embedded/auth"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/settings"
 	"holdfast/snapshot"
 	"holdfast/snapshot/s3"
 )
@@ -25,6 +26,7 @@ func (c Config) doubts() (all []string) {
 	}
 	c.gossipDoubts(doubt)
 	c.peerURLDoubts(doubt)
+	c.storeNameDoubts(doubt)
 	c.tlsDoubts(doubt)
 	c.backupDoubts(doubt)
 	if u := c.Upkeep; u.DefragFreePercent > 0 && u.DefragFreeBytes < 16<<20 {
@@ -55,6 +57,30 @@ func (c Config) peerURLDoubts(doubt func(format string, args ...any)) {
 	}
 	doubt("etcd.peer-url: %s, but etcd listens for members at %s: something must forward the one port to the other",
 		c.Etcd.PeerURL, strings.Join(c.Etcd.ListenPeerURLs, ", "))
+}
+
+// storeNameDoubts warns if a node takes the name of its store for that of a member.
+func (c Config) storeNameDoubts(doubt func(format string, args ...any)) {
+	u, err := url.Parse(c.Snapshot.S3.Endpoint)
+	bucket, _, notBucket := s3.ParseURL(c.Snapshot.Store)
+	if err != nil || notBucket != nil {
+		return
+	}
+	name := u.Hostname()
+	if !c.Snapshot.S3.PathStyle {
+		name = bucket + "." + name
+	}
+	name = strings.ToLower(name)
+	domain, all := strings.CutPrefix(settings.PeerHost(c.Etcd.PeerURL), SlotMark+".")
+	_, rest, _ := strings.Cut(name, ".")
+	switch {
+	case strings.HasSuffix("."+name, "."+c.Zone()):
+		doubt("cluster.domain: %s, of snapshot.s3.endpoint, lies in %s, whose names a node answers itself, so it does not "+
+			"ask DNS for it: found the cluster with another domain", name, c.Zone())
+	case all && strings.EqualFold(rest, domain):
+		doubt("etcd.peer-url: %s, of snapshot.s3.endpoint, has the form of a member's name, so a node does not ask DNS for "+
+			"it: give it a line in /etc/hosts, or found the cluster with narrower names, such as etcd-{slot}.%s", name, domain)
+	}
 }
 
 func (c Config) tlsDoubts(doubt func(format string, args ...any)) {

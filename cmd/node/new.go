@@ -213,6 +213,27 @@ func foreignHosts(cfg config.Config) (all []string) {
 	return all
 }
 
+// slotsPending returns the change of the slots if members may refuse new ones until they restart: with the operator's
+// certificates, one that has only its host name is accepted if the slot was known at the start. Who has certificates
+// with the cluster's name needs no restart.
+func slotsPending(start, now config.Config) []config.Change {
+	etcd, known := start.Etcd, foreignHosts(start)
+	isNew := func(host string) bool { return !slices.Contains(known, host) }
+	if start.TLS.Mode != pki.ModeFiles || len(etcd.PeerCertAllowedCN)+len(etcd.PeerCertAllowedHostname) > 0 ||
+		!slices.ContainsFunc(foreignHosts(now), isNew) {
+		return nil
+	}
+	text, err := os.ReadFile(etcd.PeerCertFile)
+	if err != nil {
+		return nil // it is reported as such, or members have no TLS
+	}
+	certs, err := pki.CertificatesIn(text)
+	if err != nil || certs[0].VerifyHostname(peerName(start)) == nil {
+		return nil
+	}
+	return []config.Change{{Key: "cluster.slots"}}
+}
+
 func actions() []string {
 	kinds := []plan.Kind{plan.Wait, plan.Acquire, plan.Yield, plan.Repair, plan.SetAside, plan.Promise, plan.Commit,
 		plan.Vacate, plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose,

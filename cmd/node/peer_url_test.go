@@ -1,10 +1,20 @@
 package node
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"holdfast/cmd/config"
+	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 )
 
@@ -68,5 +78,49 @@ func TestPeerURLFindings(t *testing.T) {
 	cfg := loaded(t, "tls: {mode: auto, from-http: true}\netcd: {listen-peer-urls: ['https://127.0.0.1:2381', 'http://127.0.0.1:2380']}\ncluster: {slots: [a]}")
 	if got := Wanted(cfg).FromHTTP; got != "2380" {
 		t.Errorf("http is served at port %q", got)
+	}
+}
+
+// A member accepts certificates that bear only the host name of a slot that its process knew when it started. Where the
+// own one is such a certificate, a new slot needs a restart.
+func TestNewSlotNeedsRestart(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		names []string // of the member's certificate
+		more  string   // configuration
+		slots string
+		want  bool
+	}{
+		"host names alone":      {[]string{"etcd-a.x"}, "", "[a, b, d]", true},
+		"a slot less":           {[]string{"etcd-a.x"}, "", "[a]", false},
+		"the cluster's name":    {[]string{"etcd-a.x", "peer.main.holdfast.internal"}, "", "[a, b, d]", false},
+		"names of the operator": {[]string{"etcd-a.x"}, ", peer-cert-allowed-hostname: [all.x]", "[a, b, d]", false},
+	} {
+		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
+		_, key, err := ed25519.GenerateKey(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: c.names}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret, err := pki.EncodeKeys(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), secret...)
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		with := func(slots string) config.Config {
+			return loaded(t, fmt.Sprintf("{cluster: {name: main, slots: %s}, node: {address: 127.0.0.1}, tls: {mode: files}, "+
+				"etcd: {peer-url: 'https://etcd-{slot}.x:2380', peer-cert-file: %s, peer-key-file: %s, "+
+				"peer-trusted-ca-file: %s%s}}", slots, file, file, file, c.more))
+		}
+		if got := slotsPending(with("[a, b]"), with(c.slots)); (len(got) > 0) != c.want {
+			t.Errorf("%s: got %+v, want %t", name, got, c.want)
+		}
 	}
 }

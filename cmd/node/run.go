@@ -64,7 +64,8 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	group, ctx := errgroup.WithContext(ctx)
 	outer, end := context.WithCancel(context.WithoutCancel(ctx)) // for parts that must outlive the member
 	defer end()
-	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz,
+	running := func() bool { return n.etcd.Status().Running }
+	server := metrics.NewServer(cfg.Metrics, gathering(prometheus.DefaultGatherer, running), n.livez, n.readyz,
 		func(ctx context.Context) (any, error) { return n.statusOfAll(ctx), nil }, lg.Named("http"))
 	group.Go(func() error { return server.Run(outer) })
 	group.Go(func() error { return metrics.Profile(outer, cfg.Metrics.Pprof, lg.Named("pprof")) })
@@ -171,6 +172,7 @@ func (n *node) reload(now *config.Loaded, load func() (*config.Loaded, error), l
 			n.lg.Error("the process would not start with the changed configuration", zap.Error(refused))
 		}
 	}
+	restart = append(restart, slotsPending(n.cfg, now.Config)...)
 	n.pending.Store(pendingOf(restart, refused))
 	if err != nil {
 		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: "not taken over", Outcome: coordinator.Failed,

@@ -1,13 +1,19 @@
 package node
 
 import (
+	"cmp"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	etcdversion "go.etcd.io/etcd/api/v3/version"
 
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 	"holdfast/embedded/plan"
 	"holdfast/metrics"
@@ -38,11 +44,31 @@ func (n *node) series() (out metrics.Series) {
 		out.Gauge("tls_not_after_seconds", "When a certificate of this node, or one of the authorities that it trusts, "+
 			"ends, in seconds since 1970.", float64(e.NotAfter.Unix()), "name", e.Name)
 	}
-	for _, c := range n.issued.Last() {
-		out.Gauge("tls_client_not_after_seconds", "When the last certificate of `holdfast tls client` for a client ends, in "+
-			"seconds since 1970, by its name.", float64(c.NotAfter.Unix()), "client", c.Name)
-	}
+	issuedSeries(&out, n.issued.Last())
 	return out
+}
+
+// issuedSeries adds the certificates that were issued to machines without a node.
+func issuedSeries(out *metrics.Series, all []health.IssuedClient) {
+	for _, c := range all {
+		out.Gauge("tls_client_not_after_seconds", "When the last certificate of `holdfast tls client`, `observer` or "+
+			"`operator` ends, in seconds since 1970, by name and role.", float64(c.NotAfter.Unix()), "client", c.Name,
+			"role", cmp.Or(c.Role, string(pki.Client)))
+	}
+}
+
+// gathering leaves out etcd's own gauges while it does not run. etcd never resets them: a standby would have a leader
+// forever, or none.
+func gathering(all prometheus.Gatherer, running func() bool) prometheus.GathererFunc {
+	return func() ([]*dto.MetricFamily, error) {
+		families, err := all.Gather()
+		if !running() {
+			families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool {
+				return f.GetType() == dto.MetricType_GAUGE && strings.HasPrefix(f.GetName(), "etcd_")
+			})
+		}
+		return families, err
+	}
 }
 
 // nodeSeries adds what the node does, and its member.

@@ -238,3 +238,38 @@ func TestFindingSeries(t *testing.T) {
 		t.Errorf("a finding of several nodes has the series %v", value)
 	}
 }
+
+// A machine's client and observer may have one name: each certificate has a series of its own.
+func TestIssuedSeries(t *testing.T) {
+	var out metrics.Series
+	issuedSeries(&out, []health.IssuedClient{{Name: "web1", NotAfter: time.Unix(10, 0)},
+		{Role: "observer", Name: "web1", NotAfter: time.Unix(20, 0)}})
+	seriesAre(t, "issued", out, `holdfast_tls_client_not_after_seconds{client="web1",role="client"} 10
+holdfast_tls_client_not_after_seconds{client="web1",role="observer"} 20
+`)
+}
+
+// While no member runs, etcd's gauges are left out, which it never resets, and nothing else.
+func TestGaugesOfEtcdThatHasStopped(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	for _, name := range []string{"etcd_server_has_leader", "holdfast_etcd_running"} {
+		reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: name}))
+	}
+	reg.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "etcd_server_proposals_failed_total"}))
+	for running, want := range map[bool][]string{
+		true:  {"etcd_server_has_leader", "etcd_server_proposals_failed_total", "holdfast_etcd_running"},
+		false: {"etcd_server_proposals_failed_total", "holdfast_etcd_running"},
+	} {
+		families, err := gathering(reg, func() bool { return running }).Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range families {
+			got = append(got, f.GetName())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("running %t: got %q, want %q", running, got, want)
+		}
+	}
+}

@@ -57,6 +57,7 @@ type Watcher struct {
 	directory directory
 	heard     time.Time         // when a leader was first heard of
 	serial    uint32            // of the zone
+	untold    bool              // the directory has changed since the zone was made
 	failed    map[string]string // file -> why it could not be written
 }
 
@@ -66,7 +67,7 @@ func NewWatcher(cluster string, names Names, out Outputs, feed Feed, reg prometh
 	lg *zap.Logger) *Watcher {
 	w := &Watcher{
 		cluster: cluster, names: names, out: out, feed: feed, lg: lg,
-		again: make(chan struct{}, 1), failed: map[string]string{}, serial: uint32(time.Now().Unix()),
+		again: make(chan struct{}, 1), failed: map[string]string{}, serial: uint32(time.Now().Unix()), untold: true,
 		writes: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_discover_writes_total", Help: "Files brought up to date, by result.",
 		}, []string{"output", "result"}),
@@ -145,6 +146,7 @@ func (w *Watcher) observe(now time.Time) (ready, complete bool) {
 	if w.heard.IsZero() && w.directory.known {
 		w.heard = now
 	}
+	w.untold = w.untold || changed
 	missing := w.directory.missing
 	complete = w.directory.known && len(missing) == 0
 	ready = w.directory.known && (complete || now.Sub(w.heard) >= gather)
@@ -154,7 +156,7 @@ func (w *Watcher) observe(now time.Time) (ready, complete bool) {
 		w.updated.Set(float64(now.Unix()))
 		w.lg.Info("members", zap.Strings("known", Places(entries)), zap.Strings("missing", missing))
 	}
-	if changed && ready {
+	if ready {
 		w.answer()
 	}
 	return ready, complete
@@ -169,16 +171,16 @@ func Places(entries []Entry) []string {
 	return texts
 }
 
-// answer has the server tell what is known.
+// answer has the server tell what is known, if that has changed.
 func (w *Watcher) answer() {
-	if w.out.Server == nil {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.out.Server == nil || !w.untold {
 		return
 	}
-	w.mu.Lock()
+	w.untold = false
 	w.serial++
-	z := newZone(w.names, w.directory.Entries(), w.serial)
-	w.mu.Unlock()
-	w.out.Server.Set(z)
+	w.out.Server.Set(newZone(w.names, w.directory.Entries(), w.serial))
 }
 
 // write brings the files up to date.
