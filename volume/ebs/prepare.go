@@ -28,10 +28,7 @@ func (a *claimAttempt) use(ctx context.Context, device string) (*claim, error) {
 	if err := a.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare %s (slot %s): %w", c.vol, c.Want.Slot, err)
 	}
-	if err := a.requests.remember(func(j *Journal) {
-		j.Held = &Holding{Volume: c.vol, Slot: c.Want.Slot, Epoch: c.tag.Epoch}
-		delete(j.Attaching, c.vol)
-	}); err != nil {
+	if err := a.requests.hold(Holding{Volume: c.vol, Slot: c.Want.Slot, Epoch: c.tag.Epoch}); err != nil {
 		return nil, err
 	}
 	// The node that has the device holds the volume, whatever the tag says now.

@@ -89,6 +89,25 @@ func (r *requests) remember(change func(*Journal)) error {
 	return nil
 }
 
+// hold records the held volume. A full disk must not keep a member down: if the journal cannot be written, and has the
+// volume from an earlier claim, that is enough, because the epoch is on the volume too.
+func (r *requests) hold(h Holding) error {
+	err := r.remember(func(j *Journal) {
+		j.Held = &h
+		delete(j.Attaching, h.Volume)
+	})
+	if err == nil {
+		return nil
+	}
+	j, e := r.journal()
+	if e != nil || j.Held == nil || j.Held.Volume != h.Volume || j.Held.Slot != h.Slot {
+		return err
+	}
+	r.log.Warn("could not write the journal; continuing with what it has of an earlier claim of this volume",
+		zap.String("volume", h.Volume), zap.Error(err))
+	return nil
+}
+
 // detach requests the end of this instance's attachment of a volume, which must not be mounted. The request is
 // journaled before it is sent: if it is executed late, it ends the next attachment too. nil means that EC2 has accepted
 // the request, or that there is no attachment.

@@ -317,6 +317,10 @@ func (h simHost) Journal() (Journal, error) {
 
 func (h simHost) Remember(j Journal) error {
 	w, b := h.enter(true)
+	if b.full {
+		w.mu.Unlock()
+		return syscall.ENOSPC
+	}
 	j.Attaching, j.Detaching = maps.Clone(j.Attaching), maps.Clone(j.Detaching)
 	b.journal = j
 	w.note("%s remembers held %v, attaching %v, detaching %v, formatting %v", h.x.name(), j.Held, keys(j.Attaching), keys(j.Detaching), j.Formatting)

@@ -121,3 +121,25 @@ func TestOutage(t *testing.T) {
 		})
 	}
 }
+
+// TestFullRootDisk: the machine's own disk takes no writes, so the journal cannot be written. A member whose disk is
+// here serves again after a restart; a node without one requests nothing.
+func TestFullRootDisk(t *testing.T) {
+	inCalm(t, 1, simCalm(), func(w *simWorld) {
+		for _, n := range w.nodes {
+			n.box.full = true
+		}
+		attached := w.tally.events["attach"]
+		for _, v := range w.vols {
+			holder := v.server
+			w.kill(holder, "beside a full disk")
+			w.sleep(time.Minute)
+			if x := holder.n.proc; x == nil || x.claim == nil || x.claim.vol != v.id {
+				w.fail("want %s to serve again from %s: %s", holder.n.name, v.id, w.describe())
+			}
+		}
+		if got := w.tally.events["attach"]; got != attached {
+			w.fail("got %d attachments, want %d", got, attached)
+		}
+	})
+}
