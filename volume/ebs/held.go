@@ -124,7 +124,8 @@ func (c *claim) lose(evidence error) error {
 }
 
 // watchCloud asks EC2 until ctx ends, and updates the tags of the volume. It returns an error if EC2 has said for long
-// enough that another instance has the volume.
+// enough that another instance has the volume, and the device has not answered meanwhile. While it answers, the volume
+// is attached here: only one instance can read it, and what EC2 says may be old (kubernetes#77949).
 func (c *claim) watchCloud(ctx context.Context) error {
 	var since time.Time // of the first consecutive answer that showed another instance
 	looks := 0
@@ -140,7 +141,7 @@ func (c *claim) watchCloud(ctx context.Context) error {
 		case <-time.After(every):
 		}
 		who := c.review(ctx)
-		if who == "" {
+		if _, stalled := c.p.host.Disks.Stalled(); who == "" || !stalled {
 			looks = 0
 			continue
 		}

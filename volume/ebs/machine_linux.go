@@ -139,7 +139,7 @@ func (m *Machine) Check(vol, path, dir string) error {
 	return nil
 }
 
-// Stalled returns since when the device of the checked volume has not answered, or false while it does.
+// Stalled implements [Disks].
 func (m *Machine) Stalled() (since time.Time, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,6 +25,7 @@ var (
 	bySteady     = caught{"TestSteady", `want [^\n]*`}
 	byMeanings   = caught{"TestMeanings", `got [^\n]*`}
 	byOutage     = caught{"TestOutage", `at [0-9hms.]+: [^\n]*`}
+	byLies       = caught{"TestLies", `at [0-9hms.]+: [^\n]*`}
 	byGoing      = caught{"TestGoingInstanceGivesTheRestBack", `detached [^\n]*`}
 	byWarm       = caught{"TestWarmInstanceClaimsNothing", `stands by in [^\n]*`}
 	byDrop       = caught{"TestDropContinues", `dropped [^\n]*`}
@@ -128,6 +129,7 @@ var mutants = []mutant{
 `, `		return "nobody"
 `, byOutage},
 	{"believe one answer", "held.go", `if looks >= patience && `, `if looks > 0 || `, bySimulation},
+	{"believe EC2 rather than the device", "held.go", `who == "" || !stalled {`, `who == "" || !stalled && who == "-" {`, byLies},
 	{"no fence", "held.go", `	if c.mounted {
 		if e := `, `	if c.blind && c.unsaid {
 		if e := `, bySimulation},

@@ -226,6 +226,11 @@ func (h simHost) Check(vol, device, dir string) error {
 	return nil
 }
 
+// Stalled says that no device answers in a life in which EC2 lies: then its lies may be believed.
+func (h simHost) Stalled() (since time.Time, ok bool) {
+	return h.x.w.began, h.x.w.life.lies
+}
+
 func (h simHost) Fence(dir string) error {
 	w, b := h.enter(true)
 	defer w.mu.Unlock()

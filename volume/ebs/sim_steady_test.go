@@ -91,11 +91,13 @@ func (x *simProc) requests() (n int) {
 	return n
 }
 
-// TestOutage: EC2 gives no answer for an hour. No member ends, and a member whose process restarts serves again within
-// seconds, because its disk is here.
+// TestOutage: EC2 gives no answer for an hour, and neither do the devices. No member ends, and a member whose process
+// restarts serves again within seconds, because its disk is here.
 func TestOutage(t *testing.T) {
+	l := simCalm()
+	l.lies = true
 	for seed := range uint64(simClusters()) {
-		inCalm(t, seed, simCalm(), func(w *simWorld) {
+		inCalm(t, seed, l, func(w *simWorld) {
 			w.outage = time.Now().Add(time.Hour)
 			w.sleep(20 * time.Minute)
 			var holder *simNode
@@ -142,4 +144,22 @@ func TestFullRootDisk(t *testing.T) {
 			w.fail("got %d attachments, want %d", got, attached)
 		}
 	})
+}
+
+// TestLies: EC2 keeps showing the attachment to an instance that is gone, as it does when its answers are old. The
+// device is here and answers, and only its instance can read it: the member serves on.
+func TestLies(t *testing.T) {
+	for seed := range uint64(simClusters()) {
+		inCalm(t, seed, simCalm(), func(w *simWorld) {
+			v := w.vols[0]
+			w.end(v.server.box)
+			w.recover(5 * time.Minute)
+			holder := v.server
+			v.lies = time.Now().Add(10 * time.Minute)
+			w.sleep(11 * time.Minute)
+			if v.server != holder || holder.dead {
+				w.fail("want %s to serve on: %s", holder.name(), w.describe())
+			}
+		})
+	}
 }
