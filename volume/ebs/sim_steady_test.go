@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"holdfast/volume"
 )
 
 // simCalm is a life without faults.
@@ -162,4 +164,21 @@ func TestLies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEpochsLast: whatever epoch somebody writes to the tag, the disk's identity can be read after the next claims.
+func TestEpochsLast(t *testing.T) {
+	inCalm(t, 1, simCalm(), func(w *simWorld) {
+		v := w.vols[0]
+		for range 3 {
+			forged := v.server.claim.tag
+			forged.Epoch = volume.MaxEpoch - 1
+			w.tag(v, TagClaim, forged.String())
+			w.kill(v.server, "after its tag was forged")
+			w.sleep(time.Minute)
+			if got := v.disk.identity.Epoch; got > volume.MaxEpoch-1e6 {
+				w.fail("got the epoch %d, and %d is the last one that counts", got, uint64(volume.MaxEpoch))
+			}
+		}
+	})
 }
