@@ -76,6 +76,9 @@ func (a *claimAttempt) take(ctx context.Context, v Volume) (*claim, error) {
 	}
 	device, err := a.attach(ctx)
 	if err != nil {
+		if !errors.Is(err, volume.ErrNoneFree) { // it will fail again, and each new claim would keep the others waiting
+			_ = a.claims.Remove(ctx, a.c.vol, a.c.tag.String())
+		}
 		return nil, err
 	}
 	return a.use(ctx, device)

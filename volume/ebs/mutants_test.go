@@ -24,8 +24,6 @@ var (
 	bySimulation = caught{"TestSimulation", `at [0-9ms.]+: ((I\d|L1): )?[^\n]*`}
 	bySteady     = caught{"TestSteady", `want [^\n]*`}
 	byMeanings   = caught{"TestMeanings", `got [^\n]*`}
-	byOutage     = caught{"TestOutage", `at [0-9hms.]+: [^\n]*`}
-	byLies       = caught{"TestLies", `at [0-9hms.]+: [^\n]*`}
 	byGoing      = caught{"TestGoingInstanceGivesTheRestBack", `detached [^\n]*`}
 	byWarm       = caught{"TestWarmInstanceClaimsNothing", `stands by in [^\n]*`}
 	byDrop       = caught{"TestDropContinues", `dropped [^\n]*`}
@@ -33,6 +31,9 @@ var (
 	// Without these guards only the number of requests changes: the simulation stays green.
 	harmless = caught{"TestSimulation", ``}
 )
+
+// byCalm is a test without faults but those that it makes.
+func byCalm(test string) caught { return caught{test, `at [0-9hms.]+: [^\n]*`} }
 
 var mutants = []mutant{
 	{"forget own detaches", "requests.go", `		j.Detaching[vol] = time.Now()
@@ -127,9 +128,9 @@ var mutants = []mutant{
 	{"serve at once after a stop, without tags", "attempt.go", `if tagless && a.cfg.Takeover != takeoverStopped {`, `if tagless {`, bySimulation},
 	{"give up when EC2 fails", "held.go", `		return "" // a failing EC2 is no evidence
 `, `		return "nobody"
-`, byOutage},
+`, byCalm("TestOutage")},
 	{"believe one answer", "held.go", `if looks >= patience && `, `if looks > 0 || `, bySimulation},
-	{"believe EC2 rather than the device", "held.go", `who == "" || !stalled {`, `who == "" || !stalled && who == "-" {`, byLies},
+	{"believe EC2 rather than the device", "held.go", `who == "" || !stalled {`, `who == "" || !stalled && who == "-" {`, byCalm("TestLies")},
 	{"no fence", "held.go", `	if c.mounted {
 		if e := `, `	if c.blind && c.unsaid {
 		if e := `, bySimulation},
@@ -155,7 +156,10 @@ var mutants = []mutant{
 	{"believe the wall clock", "requests.go", `		return time.Since(since)`, `		return max(time.Since(since), time.Since(sent))`, byClock},
 	{"leave the tag behind", "held.go", `	if !said {
 `, `	if said && !said {
-`, byOutage},
+`, byCalm("TestOutage")},
+	{"keep the claim of what cannot be attached", "attempt.go", `if !errors.Is(err, volume.ErrNoneFree) { // it`, `if err == nil { // it`, byCalm("TestFullInstance")},
+	{"take any epoch from a tag", "held.go", `t.Epoch < volume.MaxEpoch/2 {`, `t.Epoch < volume.MaxEpoch {`, byCalm("TestEpochsLast")},
+	{"stop at a full disk", "requests.go", `if e != nil || j.Held == nil ||`, `if e != nil || j.Held != nil ||`, byCalm("TestFullRootDisk")},
 }
 
 // TestMutants shows what each guard is for: without it, a test fails.
