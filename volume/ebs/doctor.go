@@ -67,11 +67,12 @@ func (d Doctor) volumes(ctx context.Context) []volume.Info {
 	by := map[string][]string{}
 	why := map[string]string{}
 	for _, i := range infos {
+		if Dead(i.Cloud) || !slices.Contains(d.Slots, i.Slot) {
+			d.warn("volumes: %s is of no use: %s", i.Volume, i.Why)
+			continue
+		}
 		by[i.Slot] = append(by[i.Slot], i.Volume)
 		why[i.Volume] = i.Why
-		if !slices.Contains(d.Slots, i.Slot) {
-			d.warn("volumes: %s is of no use: %s", i.Volume, i.Why)
-		}
 	}
 	tags := strings.Join(d.Config.For(d.Cluster).Tags, ", ")
 	for _, slot := range d.Slots {

@@ -26,10 +26,12 @@ func TestDoctorLooksAtVolumes(t *testing.T) {
 	said := look([]volume.Info{
 		{Slot: "a", Volume: "vol-1", Why: "it is free", Encrypted: true}, {Slot: "b", Volume: "vol-2"}, {Slot: "b", Volume: "vol-3", Encrypted: true},
 		{Volume: "vol-4", Why: "it has no slot", Encrypted: true},
+		{Slot: "c", Volume: "vol-5", Cloud: "error", Why: "its state is error", Encrypted: true},
 	}, nil)
 	for _, want := range []string{
 		"+volumes: slot a has vol-1 (for this node: it is free)\n", "!volumes: slot b has vol-2 and vol-3: only one of them is ever used\n",
 		"-volumes: slot c has none with the tags ", "!volumes: vol-2 (slot b) is not encrypted\n", "!volumes: vol-4 is of no use: it has no slot\n",
+		"!volumes: vol-5 is of no use: its state is error\n",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q:\n%s", want, said)

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	"go.uber.org/zap"
+
+	"holdfast/volume"
 )
 
 // A volume that cannot be given up does not keep the others, unless there is no time left.
@@ -61,4 +63,21 @@ func (p pair) Mounted(device string) ([]string, error) {
 		return []string{"/mnt/master-vol-0"}, nil
 	}
 	return p.machine.Mounted(device)
+}
+
+// A volume that EC2 has given up, or deletes, keeps no other volume of its slot waiting.
+func TestDeadVolumesAreNoRivals(t *testing.T) {
+	p := New(Default(), Node{Name: "x", Cluster: "main"}, nil, Host{}, service{}, nil, zap.NewNop())
+	tags := map[string]string{TagMember: "a", TagFormat: "ext4:1"}
+	for _, state := range []string{"error", "deleting", "deleted"} {
+		v := Volume{ID: "vol-2", State: VolumeAvailable, Tags: tags}
+		dead := Volume{ID: "vol-1", State: state, Tags: tags}
+		j := p.judge(volume.Want{Cluster: "main", Slots: []string{"a"}}, []Volume{dead, v})
+		if d := j.of(v); !d.take {
+			t.Errorf("%s: got %q, want it taken", state, d.why)
+		}
+		if d := j.of(dead); d.take || d.why != "its state is "+state {
+			t.Errorf("%s: got %q, want why it is not taken", state, d.why)
+		}
+	}
 }
