@@ -184,7 +184,9 @@ func (c *claim) review(ctx context.Context) (other string) {
 		switch {
 		case v.ID == c.vol:
 			other = c.reviewOwn(ctx, v)
-		case devices[v.ID] != "" && c.rules.unfit(c.rules.here(v)) == "":
+		case devices[v.ID] == "":
+			c.p.status.left(v.ID)
+		case c.rules.unfit(c.rules.here(v)) == "":
 			c.p.requests.shed(ctx, v.ID, devices[v.ID], c.vol)
 		}
 	}

@@ -53,6 +53,7 @@ var mutants = []mutant{
 				}
 `, bySimulation},
 	{"adopt what EC2 says is here", "present.go", `		if a.devices[v.ID] == "" {
+			a.status.left(v.ID)
 			continue
 		}
 `, `		if holder(v) != a.me.Instance {
@@ -80,7 +81,7 @@ var mutants = []mutant{
 	{"shed no second device", "present.go", `		if v.ID != best.ID {
 			a.requests.shed`, `		if v.ID == "" {
 			a.requests.shed`, harmless},
-	{"shed nothing while held", "held.go", `case devices[v.ID] != "" && c.rules.unfit(`, `case devices[v.ID] == "-" && c.rules.unfit(`, bySimulation},
+	{"shed nothing while held", "held.go", `case c.rules.unfit(c.rules.here(v)) == "":`, `case false:`, bySimulation},
 	{"adopt any of two", "present.go", `		if rules.closer(v, best, j.Held) {`, `		if !rules.closer(v, best, j.Held) {`, harmless},
 	{"leave strays", "requests.go", `		if !r.seen.since("stray "+v.ID, stray, stuck) {`, `		if stray || !stray {`, bySimulation},
 	{"believe the list", "present.go", `		_, used := j.Attaching[id]
