@@ -101,7 +101,7 @@ func (a *claimAttempt) prepare(ctx context.Context) error {
 	case content.Blank && c.formatted != "":
 		c.Known(c.Want,
 			fmt.Sprintf("its tag %s says that it was formatted (%s), but the device %s is blank: is it another volume, or was "+
-				"it wiped? remove the tag to have it formatted", TagFormat, c.formatted, c.device))
+				"it wiped? to have it formatted, remove the tag and restart this node", TagFormat, c.formatted, c.device))
 		return nil
 	case content.Blank:
 		return a.format(ctx, uuid.NewString())
