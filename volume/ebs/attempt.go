@@ -168,6 +168,9 @@ func (a *claimAttempt) declare(ctx context.Context) error {
 		if time.Now().After(last) {
 			a.setbacks.postpone(c.vol, a.cfg.Settle)
 			a.seen.again()
+			if err != nil {
+				return none("the claim of %s could not be read back: %v", c.vol, err)
+			}
 			return none("another node's claim of %s came after ours", c.vol)
 		}
 		if err := pause(ctx, a.jitter(a.cfg.Settle/5+time.Millisecond)); err != nil {
