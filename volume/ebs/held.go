@@ -104,9 +104,9 @@ func (c *claim) look() error {
 	}
 	devices, err := c.p.host.Devices()
 	if err == nil && devices[c.vol] == "" {
-		err = fmt.Errorf("the device of %s is gone", c.vol)
+		return fmt.Errorf("the device of %s is gone", c.vol)
 	}
-	return err
+	return nil
 }
 
 // lose makes sure that nothing more is written to the volume, and records the loss.
