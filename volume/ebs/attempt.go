@@ -78,6 +78,7 @@ func (a *claimAttempt) take(ctx context.Context, v Volume) (*claim, error) {
 	if err != nil {
 		if !errors.Is(err, volume.ErrNoneFree) { // it will fail again, and each new claim would keep the others waiting
 			_ = a.claims.Remove(ctx, a.c.vol, a.c.tag.String())
+			a.setbacks.fail(a.c.vol, err)
 		}
 		return nil, err
 	}

@@ -159,6 +159,8 @@ var mutants = []mutant{
 `, `	if said && !said {
 `, byCalm("TestOutage")},
 	{"keep the claim of what cannot be attached", "attempt.go", `if !errors.Is(err, volume.ErrNoneFree) { // it`, `if err == nil { // it`, byCalm("TestFullInstance")},
+	{"claim again at once after a failure", "attempt.go", `			a.setbacks.fail(a.c.vol, err)
+`, ``, byCalm("TestFullInstance")},
 	{"take any epoch from a tag", "held.go", `t.Epoch < volume.MaxEpoch/2 {`, `t.Epoch < volume.MaxEpoch {`, byCalm("TestEpochsLast")},
 	{"stop at a full disk", "requests.go", `if e != nil || j.Held == nil ||`, `if e != nil || j.Held != nil ||`, byCalm("TestFullRootDisk")},
 }

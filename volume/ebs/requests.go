@@ -280,7 +280,7 @@ func (r *requests) refused(vol string, m Meaning, cause error, earlier bool) err
 		r.setbacks.postpone(vol, r.cfg.Settle)
 		return none("%s could not be attached: %v", vol, cause)
 	}
-	return r.setbacks.fail(vol, fmt.Errorf("attach %s to %s: %w%s", vol, r.me.Instance, cause, cure(m)))
+	return fmt.Errorf("attach %s to %s: %w%s", vol, r.me.Instance, cause, cure(m))
 }
 
 // giveUp ends an attachment without a device. It may be stuck, or EC2 may have taken it back, for example because it
@@ -292,12 +292,12 @@ func (r *requests) giveUp(ctx context.Context, vol, name string, back bool) erro
 		r.log.Warn("could not undo an attachment without a device yet", zap.String("volume", vol), zap.Error(err))
 	}
 	if back {
-		return r.setbacks.fail(vol, fmt.Errorf("attach %s: EC2 accepted the request and then took it back: if the volume is "+
+		return fmt.Errorf("attach %s: EC2 accepted the request and then took it back: if the volume is "+
 			"encrypted, look whether its KMS key is enabled and whether this instance's role may use it (kms:CreateGrant, "+
-			"kms:Decrypt)", vol))
+			"kms:Decrypt)", vol)
 	}
-	return r.setbacks.fail(vol, fmt.Errorf("attach %s: no device appeared within %s; it is detached, and tried again "+
-		"under another device name", vol, stuck))
+	return fmt.Errorf("attach %s: no device appeared within %s; it is detached, and tried again under another device name",
+		vol, stuck)
 }
 
 // cure returns what an operator can do about a refusal.

@@ -183,23 +183,27 @@ func TestEpochsLast(t *testing.T) {
 	})
 }
 
-// TestFullInstance: a node that can have no more volumes tries again and again. Another node has the volume within a
-// scan of the first failure, however long claims are heeded.
+// TestFullInstance: a node that can have no more volumes, or cannot write its journal, tries again and again. Another
+// node has the volume within a scan of a failure, however long claims are heeded.
 func TestFullInstance(t *testing.T) {
 	l := simCalm()
 	l.nodes, l.after = 2, time.Hour
 	for seed := range uint64(simClusters()) {
 		synctest.Test(t, func(t *testing.T) {
-			w := newSimWorld(seed, l, &simTally{map[string]int{}}, nil)
+			w := newSimWorld(6+seed, l, &simTally{map[string]int{}}, nil)
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.found()
 			w.vols = w.vols[:1]
-			w.nodes[0].refuse = map[string]Meaning{"Attach": NoRoom}
+			if seed%2 == 0 {
+				w.nodes[0].refuse = map[string]Meaning{"Attach": NoRoom}
+			} else {
+				w.nodes[0].box.full = true
+			}
 			w.recover(2 * time.Minute)
 			w.finish()
 			if w.broken != "" {
-				t.Errorf("seed %d: %s", seed, w.broken)
+				t.Errorf("seed %d: %s", 6+seed, w.broken)
 			}
 		})
 	}
