@@ -147,4 +147,4 @@ func (m *Machine) Stalled() (since time.Time, ok bool) {
 }
 
 // Fence implements [Disks].
-func (m *Machine) Fence(dir string) error { return device.Fence(dir) }
+func (m *Machine) Fence(dir string) error { return m.guard.Fence(dir) }
