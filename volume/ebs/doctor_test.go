@@ -66,3 +66,18 @@ func TestDoctorLooksAtTheIOTimeout(t *testing.T) {
 		}
 	}
 }
+
+// A shell of a user who became root by su often lacks the directories in which a node also looks for programs.
+func TestDoctorFindsProgramsAsANodeDoes(t *testing.T) {
+	if _, err := os.Stat("/usr/sbin/mkfs.ext4"); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv("PATH", "/usr/bin:/bin")
+	said := ""
+	cfg := Default()
+	cfg.DeviceRoot = t.TempDir()
+	Doctor{Config: cfg, Tell: func(_ Judgement, text string) { said += text + "\n" }}.machine()
+	if !strings.Contains(said, "programs: blkid, ") || strings.Contains(said, "not found") {
+		t.Errorf("got\n%s", said)
+	}
+}

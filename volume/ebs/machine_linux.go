@@ -51,6 +51,9 @@ func (m *Machine) Lock() (unlock func(), err error) {
 	return unlock, err
 }
 
+// has reports whether a program is on this machine.
+func (m *Machine) has(program string) bool { return device.Has(program) }
+
 // Devices is [Host.Devices].
 func (m *Machine) Devices() (map[string]string, error) {
 	list, err := device.List(m.find)
