@@ -96,6 +96,36 @@ func TestRaceToAttach(t *testing.T) {
 	}
 }
 
+// TestOpenFileKeepsNoMemberDown has a shell in the directory of a killed process's volume, as an operator's or that of a
+// program that collects logs.
+func TestOpenFileKeepsNoMemberDown(t *testing.T) {
+	needDevices(t)
+	clearAWS(t)
+	r := newRegion(t, "a")
+	want := volume.Want{Cluster: volumetest.Cluster, Slots: []string{"a"}}
+	c, err := r.open("n1").Claim(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell, err := os.Open(c.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shell.Close()
+	r.crash(c)
+	again, err := r.open("n1").Claim(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, before := again.Volume(), c.Volume(); again.Mismatch() != "" || got.Disk != before.Disk || got.Epoch <= before.Epoch {
+		t.Errorf("got %+v, %q, want %+v with a higher epoch", got, again.Mismatch(), before)
+	}
+	if err := again.Release(t.Context(), true); err == nil {
+		t.Error("it was detached while it was mounted")
+	}
+	shell.Close()
+}
+
 // region is a stand-in for EC2 with the instances of one test.
 type region struct {
 	t       *testing.T
