@@ -44,7 +44,9 @@ var losses = []struct {
 	{"tag of another", func(t *testing.T, c *localClaim) {
 		writeFile(t, tagPath(c.root, "a"), claimTag{Epoch: 9, Owner: "n9", Nonce: "y", Phase: PhaseHeld}.String())
 	}, "names node n9, epoch 9"},
-	{"tag of a newer holdfast", func(t *testing.T, c *localClaim) { writeFile(t, tagPath(c.root, "a"), `{"version":2}`) }, "newer holdfast"},
+	{"tag of a newer holdfast", func(t *testing.T, c *localClaim) {
+		writeFile(t, tagPath(c.root, "a"), `{"version":2}`)
+	}, "newer holdfast"},
 	{"identity removed", func(t *testing.T, c *localClaim) { remove(t, filepath.Join(c.Path(), IdentityName)) }, "identity.json"},
 	{"identity of another disk", func(t *testing.T, c *localClaim) {
 		writeFile(t, filepath.Join(c.Path(), IdentityName), c.Volume().Fresh().String())

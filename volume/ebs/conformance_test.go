@@ -96,7 +96,7 @@ func TestRaceToAttach(t *testing.T) {
 	}
 }
 
-// TestOpenFileKeepsNoMemberDown has a shell in the directory of a killed process's volume, as an operator's or that of a
+// TestOpenFileKeepsNoMemberDown has the directory of a killed process's volume open, as an operator's shell has, or a
 // program that collects logs.
 func TestOpenFileKeepsNoMemberDown(t *testing.T) {
 	needDevices(t)
@@ -117,7 +117,8 @@ func TestOpenFileKeepsNoMemberDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, before := again.Volume(), c.Volume(); again.Mismatch() != "" || got.Disk != before.Disk || got.Epoch <= before.Epoch {
+	got, before := again.Volume(), c.Volume()
+	if again.Mismatch() != "" || got.Disk != before.Disk || got.Epoch <= before.Epoch {
 		t.Errorf("got %+v, %q, want %+v with a higher epoch", got, again.Mismatch(), before)
 	}
 	if err := again.Release(t.Context(), true); err == nil {

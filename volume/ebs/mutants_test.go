@@ -130,7 +130,8 @@ var mutants = []mutant{
 `, `		return "nobody"
 `, byCalm("TestOutage")},
 	{"believe one answer", "held.go", `if looks >= patience && `, `if looks > 0 || `, bySimulation},
-	{"believe EC2 rather than the device", "held.go", `who == "" || !stalled {`, `who == "" || !stalled && who == "-" {`, byCalm("TestLies")},
+	{"believe EC2 rather than the device", "held.go",
+		`who == "" || !stalled {`, `who == "" || !stalled && who == "-" {`, byCalm("TestLies")},
 	{"no fence", "held.go", `	if c.mounted {
 		if e := `, `	if c.blind && c.unsaid {
 		if e := `, bySimulation},
@@ -157,11 +158,14 @@ var mutants = []mutant{
 	{"leave the tag behind", "held.go", `	if !said {
 `, `	if said && !said {
 `, byCalm("TestOutage")},
-	{"keep the claim of what cannot be attached", "attempt.go", `if !errors.Is(err, volume.ErrNoneFree) { // it`, `if err == nil { // it`, byCalm("TestFullInstance")},
+	{"keep the claim of what cannot be attached", "attempt.go",
+		`if !errors.Is(err, volume.ErrNoneFree) { // it`, `if err == nil { // it`, byCalm("TestFullInstance")},
 	{"claim again at once after a failure", "attempt.go", `			a.setbacks.fail(a.c.vol, err)
 `, ``, byCalm("TestFullInstance")},
-	{"take any epoch from a tag", "held.go", `t.Epoch < volume.MaxEpoch/2 {`, `t.Epoch < volume.MaxEpoch {`, byCalm("TestEpochsLast")},
-	{"stop at a full disk", "requests.go", `if e != nil || j.Held == nil ||`, `if e != nil || j.Held != nil ||`, byCalm("TestFullRootDisk")},
+	{"take any epoch from a tag", "held.go",
+		`t.Epoch < volume.MaxEpoch/2 {`, `t.Epoch < volume.MaxEpoch {`, byCalm("TestEpochsLast")},
+	{"stop at a full disk", "requests.go",
+		`if e != nil || j.Held == nil ||`, `if e != nil || j.Held != nil ||`, byCalm("TestFullRootDisk")},
 }
 
 // TestMutants shows what each guard is for: without it, a test fails.
