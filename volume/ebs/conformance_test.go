@@ -121,6 +121,12 @@ func TestOpenFileKeepsNoMemberDown(t *testing.T) {
 	if again.Mismatch() != "" || got.Disk != before.Disk || got.Epoch <= before.Epoch {
 		t.Errorf("got %+v, %q, want %+v with a higher epoch", got, again.Mismatch(), before)
 	}
+	if err := again.Release(t.Context(), false); err != nil {
+		t.Errorf("stopped: got %v, want that the next start finds it mounted", err)
+	}
+	if again, err = r.open("n1").Claim(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
 	if err := again.Release(t.Context(), true); err == nil {
 		t.Error("it was detached while it was mounted")
 	}
