@@ -60,7 +60,7 @@ func newVolumeListCommand() *cobra.Command {
 func decided(self health.NodeStatus, infos []volume.Info) {
 	for i := range infos {
 		switch {
-		case self.Volume != nil && infos[i].Disk == self.Volume.Disk:
+		case self.Volume != nil && infos[i].Volume == self.Volume.ID && infos[i].Disk == self.Volume.Disk:
 			infos[i].Decision, infos[i].Why = volume.DecisionKeep, "held by the node that runs here"
 		case self.State == health.Standby && infos[i].Decision == volume.DecisionTake:
 			infos[i].Decision, infos[i].Why = volume.DecisionWait, self.Why

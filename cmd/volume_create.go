@@ -73,7 +73,8 @@ func createVolumes(ctx context.Context, cfg config.Config, o createOptions, out 
 	}
 	for i, slot := range cfg.Cluster.Slots {
 		zone := o.zones[i%len(o.zones)]
-		if at := slices.IndexFunc(infos, func(v volume.Info) bool { return v.Slot == slot }); at >= 0 {
+		has := func(v volume.Info) bool { return v.Slot == slot && !ebs.Dead(v.Cloud) }
+		if at := slices.IndexFunc(infos, has); at >= 0 {
 			fmt.Fprintf(out, "slot %s: has %s in %s already\n", slot, infos[at].Volume, infos[at].Zone)
 			continue
 		}

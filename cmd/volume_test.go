@@ -12,7 +12,7 @@ import (
 func TestVolumeListHeedsTheNode(t *testing.T) {
 	seen := func() []volume.Info {
 		return []volume.Info{{Slot: "a", Decision: volume.DecisionTake, Why: "it is this host's own"},
-			{Slot: "b", Disk: "d1", Decision: volume.DecisionWait, Why: "held by n1"}}
+			{Slot: "b", Volume: "local:b", Disk: "d1", Decision: volume.DecisionWait, Why: "held by n1"}}
 	}
 	infos := seen()
 	decided(health.NodeStatus{State: health.Standby, Why: "standing by: a is held by n2"}, infos)
@@ -20,8 +20,14 @@ func TestVolumeListHeedsTheNode(t *testing.T) {
 		t.Errorf("beside a standby: got %+v", infos)
 	}
 	infos = seen()
-	decided(health.NodeStatus{State: "leader", Volume: &plan.Volume{Slot: "b", Disk: "d1"}}, infos)
+	decided(health.NodeStatus{State: "leader", Volume: &plan.Volume{ID: "local:b", Slot: "b", Disk: "d1"}}, infos)
 	if infos[0] != seen()[0] || infos[1].Decision != volume.DecisionKeep {
 		t.Errorf("beside a leader: got %+v", infos)
+	}
+	// A volume that does not match has no disk that is known, and neither have those that are not this machine's.
+	infos = []volume.Info{{Volume: "vol-1", Why: "attached to i-1"}, {Volume: "vol-2", Why: "attached to i-2"}}
+	decided(health.NodeStatus{State: "waiting", Volume: &plan.Volume{ID: "vol-2"}}, infos)
+	if infos[0].Decision == volume.DecisionKeep || infos[1].Decision != volume.DecisionKeep {
+		t.Errorf("beside a node whose volume does not match: got %+v", infos)
 	}
 }

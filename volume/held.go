@@ -106,10 +106,10 @@ func (c *localClaim) look() error {
 	path := c.at.tag
 	tag, torn, err := readTag(path)
 	switch {
-	case err != nil:
+	case errors.Is(err, ErrNewer):
 		return err
-	case torn != nil:
-		// A torn tag proves nothing. The locks, which were just checked, do.
+	case err != nil, torn != nil:
+		// A tag that is torn or cannot be read proves nothing. The locks, which were just checked, do.
 	case tag == nil:
 		return fmt.Errorf("%s is gone", path)
 	case tag.Nonce != nonce:

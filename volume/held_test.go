@@ -44,6 +44,9 @@ var losses = []struct {
 	{"tag of another", func(t *testing.T, c *localClaim) {
 		writeFile(t, tagPath(c.root, "a"), claimTag{Epoch: 9, Owner: "n9", Nonce: "y", Phase: PhaseHeld}.String())
 	}, "names node n9, epoch 9"},
+	{"tag of a newer holdfast", func(t *testing.T, c *localClaim) {
+		writeFile(t, tagPath(c.root, "a"), `{"version":2}`)
+	}, "newer holdfast"},
 	{"identity removed", func(t *testing.T, c *localClaim) { remove(t, filepath.Join(c.Path(), IdentityName)) }, "identity.json"},
 	{"identity of another disk", func(t *testing.T, c *localClaim) {
 		writeFile(t, filepath.Join(c.Path(), IdentityName), c.Volume().Fresh().String())
@@ -197,6 +200,25 @@ func TestNoEvidenceOfLoss(t *testing.T) {
 	}
 	if !errors.Is(err, syscall.EMFILE) || verdict != nil {
 		t.Errorf("too many open files: got %v and evidence %v, want EMFILE and none", err, verdict)
+	}
+}
+
+// The tag may lie on another disk than the volume. If that disk fails, the lock still stands, and so does the volume.
+func TestUnreadableTagIsNoLoss(t *testing.T) {
+	c := mustClaim(t, newLocal(t, t.TempDir(), "n1"))
+	remove(t, tagPath(c.root, "a"))
+	if err := os.Symlink("/proc/self/mem", tagPath(c.root, "a")); err != nil { // reading its beginning fails with EIO
+		t.Fatal(err)
+	}
+	if _, _, err := readTag(tagPath(c.root, "a")); !errors.Is(err, syscall.EIO) {
+		t.Skipf("got %v, want an I/O error", err)
+	}
+	if err := c.evidence(); err != nil {
+		t.Errorf("a tag that cannot be read: got %v, want nil", err)
+	}
+	remove(t, filepath.Join(c.Path(), IdentityName))
+	if err := c.evidence(); err == nil {
+		t.Error("got no evidence that the volume is lost too")
 	}
 }
 

@@ -22,7 +22,7 @@
 //     advises the kernel waits forever. [ErrStalled] reports it.
 //   - An ext4 filesystem with an error does not always show "ro": since Linux 6.15 it shows emergency_ro.
 //   - fsync on a mounted device that was set read-only (blockdev --setro) still succeeds. Only FS_IOC_SHUTDOWN stops a
-//     writer that has files open. [Fence] uses it.
+//     writer that has files open. [Guard.Fence] uses it.
 //   - `losetup -d` and lazy unmounting do not stop writes.
 //
 // # Formatting
@@ -40,7 +40,8 @@
 //   - If a container or a service has a copy of a mount in its own mount namespace, the filesystem stays in use after
 //     it was unmounted here. It also keeps its state, such as being shut down. Mount then reports the device as in use.
 //   - The shutdown request applies to the filesystem that a directory is on. Sent to a mount point on which nothing is
-//     mounted any more, it would stop the machine. Fence compares device numbers on the open directory first.
+//     mounted any more, it would stop the machine. Fence compares device numbers on the open directory first, and
+//     spares a filesystem that the Guard has not seen mounted.
 //   - A filesystem is grown while it is mounted, by the kernel and its journal. resize2fs on an ext4 filesystem that is
 //     not mounted writes without a journal: if it is killed, e2fsck -p may refuse what it leaves. Growing a mounted
 //     ext4 filesystem needs the capability CAP_SYS_RESOURCE besides CAP_SYS_ADMIN.

@@ -22,6 +22,7 @@ type Guard struct {
 	find Lookup
 	// read reads from the device and the filesystem, and may hang.
 	read func(device, file string) error
+	ours sync.Map // the numbers of the devices that were mounted
 
 	mu     sync.Mutex
 	errors map[string]uint64 // by device name: the error count of the filesystem when it was mounted
@@ -43,12 +44,14 @@ type Target struct {
 	Readonly bool   // it was mounted read-only, so being read-only is no evidence
 }
 
-// Mounted records that a device has just been mounted: errors that its filesystem counted earlier are ignored.
+// Mounted records that a device has just been mounted: it may be fenced, and errors that its filesystem counted earlier
+// are ignored.
 func (g *Guard) Mounted(device string) {
 	dev, err := numberAt(device)
 	if err != nil {
 		return
 	}
+	g.ours.Store(dev, true)
 	name := kernelName(dev)
 	n, _ := errorCount(name)
 	g.mu.Lock()

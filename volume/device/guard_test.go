@@ -55,7 +55,7 @@ func TestFenceStopsOpenFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if err := Fence(target.Dir); err != nil {
+		if err := g.Fence(target.Dir); err != nil {
 			t.Fatal(err)
 		}
 		_, err = f.WriteString("late")
@@ -63,7 +63,7 @@ func TestFenceStopsOpenFiles(t *testing.T) {
 			t.Errorf("write to an open file: got %v, want %v", err, unix.EIO)
 		}
 		evidence(t, g, target, "not mounted at")
-		if err := Fence(target.Dir); err != nil {
+		if err := g.Fence(target.Dir); err != nil {
 			t.Errorf("again: %v", err)
 		}
 		if err := f.Close(); err != nil {
@@ -76,10 +76,29 @@ func TestFenceStopsOpenFiles(t *testing.T) {
 
 func TestFenceOfWhatIsNotMounted(t *testing.T) {
 	dir := t.TempDir()
-	if err := Fence(dir); err != nil {
+	if err := NewGuard(nil).Fence(dir); err != nil {
 		t.Error(err)
 	}
 	put(t, filepath.Join(dir, "f"), "the filesystem below must not be shut down")
+}
+
+// Something else that was mounted over the volume shows that the volume is lost, and is not harmed.
+func TestFenceSparesWhatIsMountedOver(t *testing.T) {
+	d, other := devicetest.New(t, devicetest.Small), devicetest.New(t, devicetest.Small)
+	g, target := guarded(t, d, "ext4")
+	format(t, other, "ext4")
+	if err := unix.Mount(other.Path, target.Dir, "ext4", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	evidence(t, g, target, "what is mounted at")
+	if err := g.Fence(target.Dir); err == nil || !strings.Contains(err.Error(), "not what was mounted there") {
+		t.Errorf("got %v, want that it is another filesystem", err)
+	}
+	put(t, filepath.Join(target.Dir, "f"), "the other filesystem must not be shut down")
+	contains(t, filepath.Join(target.Dir, "f"), "the other filesystem must not be shut down")
+	if points, err := Mounted(other.Path); err != nil || len(points) != 1 {
+		t.Errorf("got %v, %v, want it still mounted", points, err)
+	}
 }
 
 // TestCheckSeesAShutdown shuts down the filesystem without the guard's knowledge.
@@ -151,7 +170,7 @@ func TestCheckSeesADeadDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 		evidence(t, g, target, "read the device")
-		if err := Fence(target.Dir); err != nil {
+		if err := g.Fence(target.Dir); err != nil {
 			t.Error(err)
 		}
 	})
@@ -228,7 +247,7 @@ func TestAFrozenFilesystemIsNotLost(t *testing.T) {
 
 func TestFenceOfAFrozenFilesystem(t *testing.T) {
 	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
-		_, target := guarded(t, d, fstype)
+		g, target := guarded(t, d, fstype)
 		f, err := os.Create(filepath.Join(target.Dir, "open"))
 		if err != nil {
 			t.Fatal(err)
@@ -238,7 +257,7 @@ func TestFenceOfAFrozenFilesystem(t *testing.T) {
 		thaw := func() { _, _ = unix.IoctlRetInt(int(f.Fd()), fithaw) }
 		t.Cleanup(thaw)
 		begun := time.Now()
-		err = Fence(target.Dir)
+		err = g.Fence(target.Dir)
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("it took %s (%v), want a second at most", took, err)
 		}

@@ -223,7 +223,9 @@ func TestReadonlyMountChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		put(t, filepath.Join(dir, "g"), "two")
-		if err := Fence(dir); err != nil { // as after a crash
+		g := NewGuard(EBS(d.Root))
+		g.Mounted(d.Path)
+		if err := g.Fence(dir); err != nil { // as after a crash
 			t.Fatal(err)
 		}
 		before := hash(t, d.Image)

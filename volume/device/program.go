@@ -44,6 +44,12 @@ func find(name string) (string, error) {
 	return "", fmt.Errorf("the program %s is missing: install it (Debian: apt-get install %s)", name, packages[name])
 }
 
+// Has reports whether a program is on this machine.
+func Has(name string) bool {
+	_, err := find(name)
+	return err == nil
+}
+
 // need returns an error that names the first missing program.
 func need(names ...string) error {
 	for _, name := range names {

@@ -88,11 +88,15 @@ const (
 
 // Fence makes every access to the filesystem mounted at dir fail from now on, even through open files, and detaches the
 // mount. It returns within a second, whatever the device does. An operation that still waits for the device can no
-// longer change anything on it. If nothing is mounted, Fence does nothing.
-func Fence(dir string) error {
+// longer change anything on it. If nothing is mounted, Fence does nothing. A filesystem that somebody has mounted over
+// the volume is not touched.
+func (g *Guard) Fence(dir string) error {
 	there, err := at(dir)
 	if err != nil || there == nil {
 		return err
+	}
+	if _, ours := g.ours.Load(of(there)); !ours {
+		return fmt.Errorf("fence %s: %s (%s) is not what was mounted there", dir, there.Source, of(there))
 	}
 	now := make(chan struct{})
 	close(now)

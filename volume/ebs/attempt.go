@@ -76,6 +76,10 @@ func (a *claimAttempt) take(ctx context.Context, v Volume) (*claim, error) {
 	}
 	device, err := a.attach(ctx)
 	if err != nil {
+		if !errors.Is(err, volume.ErrNoneFree) { // it will fail again, and each new claim would keep the others waiting
+			_ = a.claims.Remove(ctx, a.c.vol, a.c.tag.String())
+			a.setbacks.fail(a.c.vol, err)
+		}
 		return nil, err
 	}
 	return a.use(ctx, device)
@@ -165,6 +169,9 @@ func (a *claimAttempt) declare(ctx context.Context) error {
 		if time.Now().After(last) {
 			a.setbacks.postpone(c.vol, a.cfg.Settle)
 			a.seen.again()
+			if err != nil {
+				return none("the claim of %s could not be read back: %v", c.vol, err)
+			}
 			return none("another node's claim of %s came after ours", c.vol)
 		}
 		if err := pause(ctx, a.jitter(a.cfg.Settle/5+time.Millisecond)); err != nil {

@@ -101,8 +101,7 @@ func (e *EC2) awaitAvailable(ctx context.Context, id string) error {
 		switch m := MeaningOf(err); {
 		case state == VolumeAvailable:
 			return nil
-		case state == string(types.VolumeStateError), state == string(types.VolumeStateDeleting),
-			state == string(types.VolumeStateDeleted):
+		case Dead(state):
 			return fmt.Errorf("EC2 gave it up, its state is %s: %s", state, key)
 		case err != nil && (m == Denied || m == Invalid):
 			return fmt.Errorf("it was accepted, but cannot be read: %w", err)

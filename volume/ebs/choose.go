@@ -185,7 +185,7 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 func (j judge) rival(v Volume, slot string) string {
 	for _, o := range j.volumes {
 		other, _ := j.cfg.slot(o)
-		if o.ID == v.ID || other != slot {
+		if o.ID == v.ID || other != slot || Dead(o.State) {
 			continue
 		}
 		used, formatted := len(o.Attachments) > 0, o.Tags[TagFormat] != ""

@@ -42,11 +42,14 @@ type Query struct {
 	Tags map[string]string
 }
 
-// The states of a volume (EC2's VolumeState).
+// The states of a volume (EC2's VolumeState). [Dead] has the others, except creating.
 const (
 	VolumeAvailable = "available"
 	VolumeInUse     = "in-use"
 )
+
+// Dead reports whether a volume in this state can never be used: EC2 has given it up, or deletes it.
+func Dead(state string) bool { return state == "error" || state == "deleting" || state == "deleted" }
 
 // The states of an attachment (EC2's VolumeAttachmentState). In all of them but detached the volume is held.
 const (

@@ -96,6 +96,43 @@ func TestRaceToAttach(t *testing.T) {
 	}
 }
 
+// TestOpenFileKeepsNoMemberDown has the directory of a killed process's volume open, as an operator's shell has, or a
+// program that collects logs.
+func TestOpenFileKeepsNoMemberDown(t *testing.T) {
+	needDevices(t)
+	clearAWS(t)
+	r := newRegion(t, "a")
+	want := volume.Want{Cluster: volumetest.Cluster, Slots: []string{"a"}}
+	c, err := r.open("n1").Claim(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell, err := os.Open(c.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shell.Close()
+	r.crash(c)
+	again, err := r.open("n1").Claim(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, before := again.Volume(), c.Volume()
+	if again.Mismatch() != "" || got.Disk != before.Disk || got.Epoch <= before.Epoch {
+		t.Errorf("got %+v, %q, want %+v with a higher epoch", got, again.Mismatch(), before)
+	}
+	if err := again.Release(t.Context(), false); err != nil {
+		t.Errorf("stopped: got %v, want that the next start finds it mounted", err)
+	}
+	if again, err = r.open("n1").Claim(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Release(t.Context(), true); err == nil {
+		t.Error("it was detached while it was mounted")
+	}
+	shell.Close()
+}
+
 // region is a stand-in for EC2 with the instances of one test.
 type region struct {
 	t       *testing.T

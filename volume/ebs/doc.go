@@ -35,9 +35,9 @@
 //
 // Watch checks the device, the mount and the filesystem's error count twice a second, and asks EC2 once a minute. EC2
 // may fail for any length of time: nothing needs to be renewed. Only positive evidence ends a claim: a device that is
-// gone, a filesystem that has failed, or three reads over a minute that show the volume attached to another instance.
-// Then the filesystem is shut down, so that nothing can be written through open files, and the holder of the claim is
-// told.
+// gone, a filesystem that has failed, or three reads over a minute that show the volume attached to another instance
+// while the device does not answer. Then the filesystem is shut down, so that nothing can be written through open
+// files, and the holder of the claim is told.
 //
 // Release with drop detaches. The request is journaled. Until it has been executed, or is too old to be executed, this
 // machine does not use the volume again: a late detach would take the disk away from the next member.

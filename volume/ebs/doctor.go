@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -67,11 +66,12 @@ func (d Doctor) volumes(ctx context.Context) []volume.Info {
 	by := map[string][]string{}
 	why := map[string]string{}
 	for _, i := range infos {
+		if Dead(i.Cloud) || !slices.Contains(d.Slots, i.Slot) {
+			d.warn("volumes: %s is of no use: %s", i.Volume, i.Why)
+			continue
+		}
 		by[i.Slot] = append(by[i.Slot], i.Volume)
 		why[i.Volume] = i.Why
-		if !slices.Contains(d.Slots, i.Slot) {
-			d.warn("volumes: %s is of no use: %s", i.Volume, i.Why)
-		}
 	}
 	tags := strings.Join(d.Config.For(d.Cluster).Tags, ", ")
 	for _, slot := range d.Slots {
@@ -166,12 +166,8 @@ func (d Doctor) machine() {
 	if v.Filesystem == xfs {
 		programs = []string{"blkid", "blockdev", "mount", "umount", "mkfs.xfs", "xfs_repair", "xfs_growfs"}
 	}
-	var absent []string
-	for _, name := range programs {
-		if _, err := exec.LookPath(name); err != nil {
-			absent = append(absent, name)
-		}
-	}
+	machine := NewMachine(d.Config, d.Cluster, zap.NewNop())
+	absent := slices.DeleteFunc(slices.Clone(programs), machine.has)
 	if len(absent) > 0 {
 		d.bad("programs: %s not found (Debian: e2fsprogs, xfsprogs, util-linux, mount)", strings.Join(absent, ", "))
 	} else {
@@ -181,7 +177,7 @@ func (d Doctor) machine() {
 	if os.Geteuid() != 0 {
 		d.bad("user: holdfast must run as root to format and mount")
 	}
-	switch devices, err := NewMachine(d.Config, d.Cluster, zap.NewNop()).Devices(); {
+	switch devices, err := machine.Devices(); {
 	case err != nil:
 		d.bad("devices: %v", err)
 	case len(devices) == 0:

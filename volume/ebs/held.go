@@ -54,7 +54,8 @@ func (a *claimAttempt) newClaim(v Volume) *claim {
 	c.rules = a.rules(a.want)
 	c.formatted = v.Tags[TagFormat]
 	epoch := uint64(1)
-	if t, err := a.cfg.claim(v); err == nil && t.Epoch < volume.MaxEpoch {
+	// Anyone who may write the tag can forge it: it must not use up the epochs of the disk, which decides.
+	if t, err := a.cfg.claim(v); err == nil && t.Epoch < volume.MaxEpoch/2 {
 		epoch = t.Epoch + 1
 	}
 	c.tag = a.newTag(epoch)
@@ -103,9 +104,9 @@ func (c *claim) look() error {
 	}
 	devices, err := c.p.host.Devices()
 	if err == nil && devices[c.vol] == "" {
-		err = fmt.Errorf("the device of %s is gone", c.vol)
+		return fmt.Errorf("the device of %s is gone", c.vol)
 	}
-	return err
+	return nil
 }
 
 // lose makes sure that nothing more is written to the volume, and records the loss.
@@ -124,7 +125,8 @@ func (c *claim) lose(evidence error) error {
 }
 
 // watchCloud asks EC2 until ctx ends, and updates the tags of the volume. It returns an error if EC2 has said for long
-// enough that another instance has the volume.
+// enough that another instance has the volume, and the device has not answered meanwhile. While it answers, the volume
+// is attached here: only one instance can read it, and what EC2 says may be old (kubernetes#77949).
 func (c *claim) watchCloud(ctx context.Context) error {
 	var since time.Time // of the first consecutive answer that showed another instance
 	looks := 0
@@ -140,7 +142,7 @@ func (c *claim) watchCloud(ctx context.Context) error {
 		case <-time.After(every):
 		}
 		who := c.review(ctx)
-		if who == "" {
+		if _, stalled := c.p.host.Disks.Stalled(); who == "" || !stalled {
 			looks = 0
 			continue
 		}
@@ -182,7 +184,9 @@ func (c *claim) review(ctx context.Context) (other string) {
 		switch {
 		case v.ID == c.vol:
 			other = c.reviewOwn(ctx, v)
-		case devices[v.ID] != "" && c.rules.unfit(c.rules.here(v)) == "":
+		case devices[v.ID] == "":
+			c.p.status.left(v.ID)
+		case c.rules.unfit(c.rules.here(v)) == "":
 			c.p.requests.shed(ctx, v.ID, devices[v.ID], c.vol)
 		}
 	}

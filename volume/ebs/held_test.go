@@ -99,3 +99,17 @@ func TestSetAsideIsNoLoss(t *testing.T) {
 		}
 	})
 }
+
+// Devices that cannot be listed are no evidence that one of them is gone.
+func TestUnknownDevicesAreNoLoss(t *testing.T) {
+	err := errors.New("too many open files")
+	devices := func() (map[string]string, error) { return nil, err }
+	p := New(Config{}, Node{}, nil, Host{Devices: devices}, service{}, nil, zap.NewNop())
+	c := newClaim(p, "vol-1", volume.Identity{Slot: "a", Volume: "vol-1"}) // not mounted, because it does not match
+	if got := c.look(); got != nil {
+		t.Errorf("got %v, want no evidence", got)
+	}
+	if err = nil; c.look() == nil {
+		t.Error("its device is gone, and that is not seen")
+	}
+}

@@ -42,6 +42,8 @@ type Guard interface {
 	// Check returns evidence that the volume is lost, or nil. Evidence is a device that is gone or another one, or a
 	// filesystem that is not mounted at dir any more, is read-only, or has reported errors.
 	Check(volume, device, dir string) error
+	// Stalled returns since when the device of the last Check has not answered, or false while it does.
+	Stalled() (since time.Time, ok bool)
 	// Fence makes every write to the filesystem at dir fail from now on, even through open files, and detaches the mount.
 	// It returns within a second, whatever the device does.
 	Fence(dir string) error

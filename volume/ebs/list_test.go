@@ -2,12 +2,16 @@ package ebs
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
+
+	"holdfast/volume"
 )
 
 // A volume that cannot be given up does not keep the others, unless there is no time left.
@@ -61,4 +65,56 @@ func (p pair) Mounted(device string) ([]string, error) {
 		return []string{"/mnt/master-vol-0"}, nil
 	}
 	return p.machine.Mounted(device)
+}
+
+// What is wrong with a volume that is attached here is not told any more when it is gone.
+func TestProblemsGoWithTheirVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{tags: map[string]string{TagMember: "a"}, refused: true}
+		p := New(Default(), Node{Name: "x", Cluster: "main"}, m, Host{Memory: m, Disks: m, Devices: m.devices},
+			service{self: Self{Instance: "i-1", Zone: "z"}}, nil, zap.NewNop())
+		told := func(want string) {
+			t.Helper()
+			if got := strings.Join(p.Problems(), "; "); (got == "") != (want == "") || !strings.Contains(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		claims := func(slots ...string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			if _, err := p.Claim(t.Context(), volume.Want{Cluster: "main", Slots: slots}); !errors.Is(err, volume.ErrNoneFree) {
+				t.Fatalf("got %v, want none free", err)
+			}
+		}
+		claims("b")
+		told("vol-1 is attached to this instance and not used: slot a is not in cluster.slots")
+		m.gone = true
+		claims("b")
+		told("")
+		m.gone = false
+		c := newClaim(p, "vol-2", volume.Identity{Slot: "b"})
+		c.rules = p.rules(volume.Want{Slots: []string{"a", "b"}})
+		c.review(t.Context())
+		told("this instance has a second volume of the cluster, vol-1, which could not be detached")
+		m.gone = true
+		c.review(t.Context())
+		told("")
+	})
+}
+
+// A volume that EC2 has given up, or deletes, keeps no other volume of its slot waiting.
+func TestDeadVolumesAreNoRivals(t *testing.T) {
+	p := New(Default(), Node{Name: "x", Cluster: "main"}, nil, Host{}, service{}, nil, zap.NewNop())
+	tags := map[string]string{TagMember: "a", TagFormat: "ext4:1"}
+	for _, state := range []string{"error", "deleting", "deleted"} {
+		v := Volume{ID: "vol-2", State: VolumeAvailable, Tags: tags}
+		dead := Volume{ID: "vol-1", State: state, Tags: tags}
+		j := p.judge(volume.Want{Cluster: "main", Slots: []string{"a"}}, []Volume{dead, v})
+		if d := j.of(v); !d.take {
+			t.Errorf("%s: got %q, want it taken", state, d.why)
+		}
+		if d := j.of(dead); d.take || d.why != "its state is "+state {
+			t.Errorf("%s: got %q, want why it is not taken", state, d.why)
+		}
+	}
 }

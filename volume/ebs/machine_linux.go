@@ -51,6 +51,9 @@ func (m *Machine) Lock() (unlock func(), err error) {
 	return unlock, err
 }
 
+// has reports whether a program is on this machine.
+func (m *Machine) has(program string) bool { return device.Has(program) }
+
 // Devices is [Host.Devices].
 func (m *Machine) Devices() (map[string]string, error) {
 	list, err := device.List(m.find)
@@ -139,7 +142,7 @@ func (m *Machine) Check(vol, path, dir string) error {
 	return nil
 }
 
-// Stalled returns since when the device of the checked volume has not answered, or false while it does.
+// Stalled implements [Disks].
 func (m *Machine) Stalled() (since time.Time, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,4 +150,4 @@ func (m *Machine) Stalled() (since time.Time, ok bool) {
 }
 
 // Fence implements [Disks].
-func (m *Machine) Fence(dir string) error { return device.Fence(dir) }
+func (m *Machine) Fence(dir string) error { return m.guard.Fence(dir) }

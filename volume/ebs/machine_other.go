@@ -27,5 +27,8 @@ func (*Machine) Lock() (unlock func(), err error) {
 	return nil, errors.New("EBS volumes are claimed by Linux machines only")
 }
 
+// has reports whether a program is on this machine, which needs none.
+func (*Machine) has(string) bool { return true }
+
 // Devices is [Host.Devices].
 func (*Machine) Devices() (map[string]string, error) { return nil, nil }

@@ -24,7 +24,6 @@ var (
 	bySimulation = caught{"TestSimulation", `at [0-9ms.]+: ((I\d|L1): )?[^\n]*`}
 	bySteady     = caught{"TestSteady", `want [^\n]*`}
 	byMeanings   = caught{"TestMeanings", `got [^\n]*`}
-	byOutage     = caught{"TestOutage", `at [0-9hms.]+: [^\n]*`}
 	byGoing      = caught{"TestGoingInstanceGivesTheRestBack", `detached [^\n]*`}
 	byWarm       = caught{"TestWarmInstanceClaimsNothing", `stands by in [^\n]*`}
 	byDrop       = caught{"TestDropContinues", `dropped [^\n]*`}
@@ -32,6 +31,9 @@ var (
 	// Without these guards only the number of requests changes: the simulation stays green.
 	harmless = caught{"TestSimulation", ``}
 )
+
+// byCalm is a test without faults but those that it makes.
+func byCalm(test string) caught { return caught{test, `at [0-9hms.]+: [^\n]*`} }
 
 var mutants = []mutant{
 	{"forget own detaches", "requests.go", `		j.Detaching[vol] = time.Now()
@@ -51,6 +53,7 @@ var mutants = []mutant{
 				}
 `, bySimulation},
 	{"adopt what EC2 says is here", "present.go", `		if a.devices[v.ID] == "" {
+			a.status.left(v.ID)
 			continue
 		}
 `, `		if holder(v) != a.me.Instance {
@@ -78,7 +81,7 @@ var mutants = []mutant{
 	{"shed no second device", "present.go", `		if v.ID != best.ID {
 			a.requests.shed`, `		if v.ID == "" {
 			a.requests.shed`, harmless},
-	{"shed nothing while held", "held.go", `case devices[v.ID] != "" && c.rules.unfit(`, `case devices[v.ID] == "-" && c.rules.unfit(`, bySimulation},
+	{"shed nothing while held", "held.go", `case c.rules.unfit(c.rules.here(v)) == "":`, `case false:`, bySimulation},
 	{"adopt any of two", "present.go", `		if rules.closer(v, best, j.Held) {`, `		if !rules.closer(v, best, j.Held) {`, harmless},
 	{"leave strays", "requests.go", `		if !r.seen.since("stray "+v.ID, stray, stuck) {`, `		if stray || !stray {`, bySimulation},
 	{"believe the list", "present.go", `		_, used := j.Attaching[id]
@@ -113,10 +116,9 @@ var mutants = []mutant{
 	{"release what is mounted", "release.go", `	err := p.host.Disks.Unmount(ctx, c.dir)
 `, `	err := error(nil)
 `, bySimulation},
-	{"keep old mounts", "prepare.go", `	if err := a.requests.unmountAll(ctx, c.device); err != nil {
-		return err
-	}
-	// Do the same`, `	// Do the same`, harmless},
+	{"keep old mounts", "prepare.go", `left := a.requests.unmountAll(ctx, c.device)
+`, `left := error(nil)
+`, harmless},
 	{"seize without a second look", "seize.go", `err != nil || len(now) != 1 || now[0].State != InstanceStopped`, `err != nil || len(now) != 1`, bySimulation},
 	{"seize from who runs", "seize.go", `return i.State == InstanceStopped && `, `return i.State != InstancePending && `, harmless},
 	{"serve at once after a stop", "present.go", `	if a.cfg.Takeover == takeoverStopped {
@@ -126,8 +128,10 @@ var mutants = []mutant{
 	{"serve at once after a stop, without tags", "attempt.go", `if tagless && a.cfg.Takeover != takeoverStopped {`, `if tagless {`, bySimulation},
 	{"give up when EC2 fails", "held.go", `		return "" // a failing EC2 is no evidence
 `, `		return "nobody"
-`, byOutage},
+`, byCalm("TestOutage")},
 	{"believe one answer", "held.go", `if looks >= patience && `, `if looks > 0 || `, bySimulation},
+	{"believe EC2 rather than the device", "held.go",
+		`who == "" || !stalled {`, `who == "" || !stalled && who == "-" {`, byCalm("TestLies")},
 	{"no fence", "held.go", `	if c.mounted {
 		if e := `, `	if c.blind && c.unsaid {
 		if e := `, bySimulation},
@@ -153,7 +157,15 @@ var mutants = []mutant{
 	{"believe the wall clock", "requests.go", `		return time.Since(since)`, `		return max(time.Since(since), time.Since(sent))`, byClock},
 	{"leave the tag behind", "held.go", `	if !said {
 `, `	if said && !said {
-`, byOutage},
+`, byCalm("TestOutage")},
+	{"keep the claim of what cannot be attached", "attempt.go",
+		`if !errors.Is(err, volume.ErrNoneFree) { // it`, `if err == nil { // it`, byCalm("TestFullInstance")},
+	{"claim again at once after a failure", "attempt.go", `			a.setbacks.fail(a.c.vol, err)
+`, ``, byCalm("TestFullInstance")},
+	{"take any epoch from a tag", "held.go",
+		`t.Epoch < volume.MaxEpoch/2 {`, `t.Epoch < volume.MaxEpoch {`, byCalm("TestEpochsLast")},
+	{"stop at a full disk", "requests.go",
+		`if e != nil || j.Held == nil ||`, `if e != nil || j.Held != nil ||`, byCalm("TestFullRootDisk")},
 }
 
 // TestMutants shows what each guard is for: without it, a test fails.

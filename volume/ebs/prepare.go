@@ -2,8 +2,10 @@ package ebs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/google/uuid"
 	"go.uber.org/zap"
@@ -28,10 +30,7 @@ func (a *claimAttempt) use(ctx context.Context, device string) (*claim, error) {
 	if err := a.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare %s (slot %s): %w", c.vol, c.Want.Slot, err)
 	}
-	if err := a.requests.remember(func(j *Journal) {
-		j.Held = &Holding{Volume: c.vol, Slot: c.Want.Slot, Epoch: c.tag.Epoch}
-		delete(j.Attaching, c.vol)
-	}); err != nil {
+	if err := a.requests.hold(Holding{Volume: c.vol, Slot: c.Want.Slot, Epoch: c.tag.Epoch}); err != nil {
 		return nil, err
 	}
 	// The node that has the device holds the volume, whatever the tag says now.
@@ -75,15 +74,20 @@ func (a *claimAttempt) prepare(ctx context.Context) error {
 	if err := a.stopped(); err != nil {
 		return err
 	}
-	// Unmount and examine again what an earlier process has left mounted. If that fails, a process still has files open
-	// there.
-	if err := a.requests.unmountAll(ctx, c.device); err != nil {
-		return err
-	}
-	// Do the same with the remains of a device that is gone. Nothing can be written to them any more. If they cannot be
-	// unmounted, the mount below fails and says so.
-	if err := a.host.Disks.Unmount(ctx, c.dir); err != nil {
-		a.log.Warn("the remains of a lost device did not unmount cleanly", zap.String("path", c.dir), zap.Error(err))
+	// Unmount and examine again what an earlier process has left mounted. If something has files open there, such as an
+	// operator's shell, it stays mounted. It is no member of ours: that one's process had this machine's lock.
+	left := a.requests.unmountAll(ctx, c.device)
+	switch {
+	case errors.Is(left, syscall.EBUSY):
+		a.log.Warn("the volume stays mounted as an earlier process has left it", zap.String("path", c.dir), zap.Error(left))
+	case left != nil:
+		return left
+	default:
+		// Do the same with the remains of a device that is gone. Nothing can be written to them any more. If they cannot be
+		// unmounted, the mount below fails and says so.
+		if err := a.host.Disks.Unmount(ctx, c.dir); err != nil {
+			a.log.Warn("the remains of a lost device did not unmount cleanly", zap.String("path", c.dir), zap.Error(err))
+		}
 	}
 	content, err := a.host.Disks.Probe(ctx, c.device)
 	if err != nil {
@@ -104,7 +108,7 @@ func (a *claimAttempt) prepare(ctx context.Context) error {
 	case content.Blank && c.formatted != "":
 		c.Known(c.Want,
 			fmt.Sprintf("its tag %s says that it was formatted (%s), but the device %s is blank: is it another volume, or was "+
-				"it wiped? remove the tag to have it formatted", TagFormat, c.formatted, c.device))
+				"it wiped? to have it formatted, remove the tag and restart this node", TagFormat, c.formatted, c.device))
 		return nil
 	case content.Blank:
 		return a.format(ctx, uuid.NewString())

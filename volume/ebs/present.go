@@ -58,6 +58,7 @@ func (a *claimAttempt) present(ctx context.Context) (best Volume, ok bool, err e
 	var here []Volume
 	for _, v := range a.volumes {
 		if a.devices[v.ID] == "" {
+			a.status.left(v.ID)
 			continue
 		}
 		if _, leaving := j.Detaching[v.ID]; leaving {

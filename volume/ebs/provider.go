@@ -67,19 +67,12 @@ func (p *Provider) Problems() []string {
 	if text := p.outlook.now().problem(); text != "" {
 		all = append(all, text)
 	}
-	if h, ok := p.host.Disks.(staller); ok {
-		if held := p.held.Load(); held != nil {
-			if since, stalled := h.Stalled(); stalled {
-				all = append(all, volume.Stall(fmt.Sprintf("the device of %s", held.vol), since))
-			}
+	if held := p.held.Load(); held != nil {
+		if since, stalled := p.host.Disks.Stalled(); stalled {
+			all = append(all, volume.Stall(fmt.Sprintf("the device of %s", held.vol), since))
 		}
 	}
 	return all
-}
-
-// staller is a [Disks] that knows since when the device of the held volume has not answered.
-type staller interface {
-	Stalled() (since time.Time, ok bool)
 }
 
 // Observe makes Seeds work in a process that never claims a volume, on any machine that may call EC2.

@@ -2,7 +2,9 @@ package ebs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,6 +32,10 @@ func (c *claim) Release(ctx context.Context, drop bool) error {
 	p.status.at(stateReleasing, c.vol, "unmounts it")
 	p.step("before-unmount")
 	err := p.host.Disks.Unmount(ctx, c.dir)
+	if errors.Is(err, syscall.EBUSY) && !drop {
+		p.log.Warn("the volume stays mounted, for the next start", zap.String("path", c.dir), zap.Error(err))
+		err = nil
+	}
 	if err == nil && drop {
 		err = c.drop(ctx)
 	}

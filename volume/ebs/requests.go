@@ -89,6 +89,25 @@ func (r *requests) remember(change func(*Journal)) error {
 	return nil
 }
 
+// hold records the held volume. A full disk must not keep a member down: if the journal cannot be written, and has the
+// volume from an earlier claim, that is enough, because the epoch is on the volume too.
+func (r *requests) hold(h Holding) error {
+	err := r.remember(func(j *Journal) {
+		j.Held = &h
+		delete(j.Attaching, h.Volume)
+	})
+	if err == nil {
+		return nil
+	}
+	j, e := r.journal()
+	if e != nil || j.Held == nil || j.Held.Volume != h.Volume || j.Held.Slot != h.Slot {
+		return err
+	}
+	r.log.Warn("could not write the journal; continuing with what it has of an earlier claim of this volume",
+		zap.String("volume", h.Volume), zap.Error(err))
+	return nil
+}
+
 // detach requests the end of this instance's attachment of a volume, which must not be mounted. The request is
 // journaled before it is sent: if it is executed late, it ends the next attachment too. nil means that EC2 has accepted
 // the request, or that there is no attachment.
@@ -261,7 +280,7 @@ func (r *requests) refused(vol string, m Meaning, cause error, earlier bool) err
 		r.setbacks.postpone(vol, r.cfg.Settle)
 		return none("%s could not be attached: %v", vol, cause)
 	}
-	return r.setbacks.fail(vol, fmt.Errorf("attach %s to %s: %w%s", vol, r.me.Instance, cause, cure(m)))
+	return fmt.Errorf("attach %s to %s: %w%s", vol, r.me.Instance, cause, cure(m))
 }
 
 // giveUp ends an attachment without a device. It may be stuck, or EC2 may have taken it back, for example because it
@@ -273,12 +292,12 @@ func (r *requests) giveUp(ctx context.Context, vol, name string, back bool) erro
 		r.log.Warn("could not undo an attachment without a device yet", zap.String("volume", vol), zap.Error(err))
 	}
 	if back {
-		return r.setbacks.fail(vol, fmt.Errorf("attach %s: EC2 accepted the request and then took it back: if the volume is "+
+		return fmt.Errorf("attach %s: EC2 accepted the request and then took it back: if the volume is "+
 			"encrypted, look whether its KMS key is enabled and whether this instance's role may use it (kms:CreateGrant, "+
-			"kms:Decrypt)", vol))
+			"kms:Decrypt)", vol)
 	}
-	return r.setbacks.fail(vol, fmt.Errorf("attach %s: no device appeared within %s; it is detached, and tried again "+
-		"under another device name", vol, stuck))
+	return fmt.Errorf("attach %s: no device appeared within %s; it is detached, and tried again under another device name",
+		vol, stuck)
 }
 
 // cure returns what an operator can do about a refusal.

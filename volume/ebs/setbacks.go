@@ -22,12 +22,11 @@ func newSetbacks(s *site) *setbacks {
 }
 
 // fail leaves a volume alone for a while, and keeps the reason to show it meanwhile.
-func (s *setbacks) fail(vol string, err error) error {
+func (s *setbacks) fail(vol string, err error) {
 	s.postpone(vol, setback)
 	s.mu.Lock()
 	s.failed[vol] = err.Error()
 	s.mu.Unlock()
-	return err
 }
 
 // postpone leaves a volume alone for about d.

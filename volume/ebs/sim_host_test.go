@@ -226,6 +226,11 @@ func (h simHost) Check(vol, device, dir string) error {
 	return nil
 }
 
+// Stalled says that no device answers in a life in which EC2 lies: then its lies may be believed.
+func (h simHost) Stalled() (since time.Time, ok bool) {
+	return h.x.w.began, h.x.w.life.lies
+}
+
 func (h simHost) Fence(dir string) error {
 	w, b := h.enter(true)
 	defer w.mu.Unlock()
@@ -317,6 +322,10 @@ func (h simHost) Journal() (Journal, error) {
 
 func (h simHost) Remember(j Journal) error {
 	w, b := h.enter(true)
+	if b.full {
+		w.mu.Unlock()
+		return syscall.ENOSPC
+	}
 	j.Attaching, j.Detaching = maps.Clone(j.Attaching), maps.Clone(j.Detaching)
 	b.journal = j
 	w.note("%s remembers held %v, attaching %v, detaching %v, formatting %v", h.x.name(), j.Held, keys(j.Attaching), keys(j.Detaching), j.Formatting)

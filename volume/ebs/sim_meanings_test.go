@@ -19,6 +19,8 @@ var outcomes = []struct {
 	want    string
 }{
 	{"Volumes", "", "error: look for the cluster's volumes: %"},
+	{"Settle", Denied, "error: %"},
+	{"Settle", "", "none free: the claim of vol-1 could not be read back: % | postponed: settle"},
 	{"Instances", "", "error: ask whether the holders of the volumes are stopped: %"},
 	{"Tag", Denied, "ok | journal: held"}, // tags decide nothing
 	{"Tag", "", "error: write the claim of vol-1: %"},
@@ -48,6 +50,9 @@ var outcomes = []struct {
 func outcome(step string, m Meaning) string {
 	for _, o := range outcomes {
 		if o.step == step && (o.meaning == m || o.meaning == "") {
+			if step == "Settle" {
+				step = "Volumes"
+			}
 			return strings.ReplaceAll(o.want, "%", simError(step, m).Error())
 		}
 	}
@@ -57,7 +62,7 @@ func outcome(step string, m Meaning) string {
 // TestMeanings shows how every error is handled at every step.
 func TestMeanings(t *testing.T) {
 	all := []Meaning{InUse, NotNow, NameTaken, NoRoom, Misplaced, NotFound, Denied, Throttled, Invalid, Uncertain}
-	for _, step := range []string{"Volumes", "Instances", "Tag", "Attach", "Detach", "Untag"} {
+	for _, step := range []string{"Volumes", "Settle", "Instances", "Tag", "Attach", "Detach", "Untag"} {
 		for _, m := range all {
 			t.Run(fmt.Sprintf("%s/%s", step, m), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -92,8 +97,15 @@ func meaningAt(t *testing.T, step string, m Meaning) string {
 	time.Sleep(time.Minute)
 	p := x.provider()
 	n.refuse = map[string]Meaning{step: m}
-	if step == "Detach" || step == "Untag" {
+	switch step {
+	case "Detach", "Untag":
 		n.refuse = nil
+	case "Settle":
+		p.step = func(at string) {
+			if at == "after-claim-tag" {
+				n.refuse = map[string]Meaning{"Volumes": m}
+			}
+		}
 	}
 	c, err := p.Claim(x.life, simWant)
 	if n.refuse == nil {

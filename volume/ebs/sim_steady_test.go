@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"holdfast/volume"
 )
 
 // simCalm is a life without faults.
@@ -91,11 +93,13 @@ func (x *simProc) requests() (n int) {
 	return n
 }
 
-// TestOutage: EC2 gives no answer for an hour. No member ends, and a member whose process restarts serves again within
-// seconds, because its disk is here.
+// TestOutage: EC2 gives no answer for an hour, and neither do the devices. No member ends, and a member whose process
+// restarts serves again within seconds, because its disk is here.
 func TestOutage(t *testing.T) {
+	l := simCalm()
+	l.lies = true
 	for seed := range uint64(simClusters()) {
-		inCalm(t, seed, simCalm(), func(w *simWorld) {
+		inCalm(t, seed, l, func(w *simWorld) {
 			w.outage = time.Now().Add(time.Hour)
 			w.sleep(20 * time.Minute)
 			var holder *simNode
@@ -117,6 +121,89 @@ func TestOutage(t *testing.T) {
 			}
 			if got, want := w.volume(vol).tags[TagClaim], holder.proc.claim.tag.String(); got != want {
 				w.fail("the tag of %s is %q after the outage, want %q", vol, got, want)
+			}
+		})
+	}
+}
+
+// TestFullRootDisk: the machine's own disk takes no writes, so the journal cannot be written. A member whose disk is
+// here serves again after a restart; a node without one requests nothing.
+func TestFullRootDisk(t *testing.T) {
+	inCalm(t, 1, simCalm(), func(w *simWorld) {
+		for _, n := range w.nodes {
+			n.box.full = true
+		}
+		attached := w.tally.events["attach"]
+		for _, v := range w.vols {
+			holder := v.server
+			w.kill(holder, "beside a full disk")
+			w.sleep(time.Minute)
+			if x := holder.n.proc; x == nil || x.claim == nil || x.claim.vol != v.id {
+				w.fail("want %s to serve again from %s: %s", holder.n.name, v.id, w.describe())
+			}
+		}
+		if got := w.tally.events["attach"]; got != attached {
+			w.fail("got %d attachments, want %d", got, attached)
+		}
+	})
+}
+
+// TestLies: EC2 keeps showing the attachment to an instance that is gone, as it does when its answers are old. The
+// device is here and answers, and only its instance can read it: the member serves on.
+func TestLies(t *testing.T) {
+	for seed := range uint64(simClusters()) {
+		inCalm(t, seed, simCalm(), func(w *simWorld) {
+			v := w.vols[0]
+			w.end(v.server.box)
+			w.recover(5 * time.Minute)
+			holder := v.server
+			v.lies = time.Now().Add(10 * time.Minute)
+			w.sleep(11 * time.Minute)
+			if v.server != holder || holder.dead {
+				w.fail("want %s to serve on: %s", holder.name(), w.describe())
+			}
+		})
+	}
+}
+
+// TestEpochsLast: whatever epoch somebody writes to the tag, the disk's identity can be read after the next claims.
+func TestEpochsLast(t *testing.T) {
+	inCalm(t, 1, simCalm(), func(w *simWorld) {
+		v := w.vols[0]
+		for range 3 {
+			forged := v.server.claim.tag
+			forged.Epoch = volume.MaxEpoch - 1
+			w.tag(v, TagClaim, forged.String())
+			w.kill(v.server, "after its tag was forged")
+			w.sleep(time.Minute)
+			if got := v.disk.identity.Epoch; got > volume.MaxEpoch-1e6 {
+				w.fail("got the epoch %d, and %d is the last one that counts", got, uint64(volume.MaxEpoch))
+			}
+		}
+	})
+}
+
+// TestFullInstance: a node that can have no more volumes, or cannot write its journal, tries again and again. Another
+// node has the volume within a scan of a failure, however long claims are heeded.
+func TestFullInstance(t *testing.T) {
+	l := simCalm()
+	l.nodes, l.after = 2, time.Hour
+	for seed := range uint64(simClusters()) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newSimWorld(6+seed, l, &simTally{map[string]int{}}, nil)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.found()
+			w.vols = w.vols[:1]
+			if seed%2 == 0 {
+				w.nodes[0].refuse = map[string]Meaning{"Attach": NoRoom}
+			} else {
+				w.nodes[0].box.full = true
+			}
+			w.recover(2 * time.Minute)
+			w.finish()
+			if w.broken != "" {
+				t.Errorf("seed %d: %s", 6+seed, w.broken)
 			}
 		})
 	}

@@ -91,6 +91,7 @@ type simBox struct {
 	journal  Journal              // on its root disk
 	lock     *simProc
 	denied   bool                 // it may not write tags
+	full     bool                 // its root disk takes no writes
 	open     map[string]time.Time // volumes whose attachment was requested without an answer
 }
 

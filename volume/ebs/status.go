@@ -76,6 +76,13 @@ func (s *status) problem(key, text string) {
 	}
 }
 
+// left clears the problems of a volume whose device is not on this machine.
+func (s *status) left(vol string) {
+	for _, kind := range []string{"unfit ", "second ", "detach ", "delete "} {
+		s.problem(kind+vol, "")
+	}
+}
+
 // failure sets the problem of a key to an error; nil clears it.
 func (s *status) failure(key string, err error) {
 	text := ""

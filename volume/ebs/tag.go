@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,9 @@ type claimTag struct {
 
 const tagVersion = "v1"
 
+// tagText matches the characters of a claim's text. What others write is shown to people.
+var tagText = regexp.MustCompile(`^[-A-Za-z0-9 +=._:/@]*$`)
+
 // String returns the value of the tag, for parseTag.
 func (t claimTag) String() string {
 	return strings.Join([]string{tagVersion, strconv.FormatUint(t.Epoch, 10), t.Instance, t.Node, t.Nonce, string(t.Phase),
@@ -38,7 +42,7 @@ func (t claimTag) String() string {
 // parseTag parses the text of String. An error means that another program or a later version wrote the tag.
 func parseTag(text string) (claimTag, error) {
 	parts := strings.Split(text, "/")
-	if parts[0] != tagVersion || len(parts) != 9 {
+	if parts[0] != tagVersion || len(parts) != 9 || !tagText.MatchString(text) {
 		return claimTag{}, fmt.Errorf("parse claim %q: it is not one of version %s", text, tagVersion)
 	}
 	t := claimTag{Instance: parts[2], Node: parts[3], Nonce: parts[4], Phase: volume.Phase(parts[5])}

@@ -47,7 +47,7 @@ func TestTagsOfOthersAreNotRead(t *testing.T) {
 		strings.Replace(good, "/7/", "/0/", 1), strings.Replace(good, "/7/", "/-1/", 1), strings.Replace(good, "/7/", "/18446744073709551615/", 1),
 		strings.Replace(good, "held", "released", 1), strings.Replace(good, "/i-1/", "//", 1), strings.Replace(good, "/abc/", "//", 1),
 		strings.Replace(good, "7946", "79460", 1), strings.Replace(good, "10.0.0.1", "host", 1), strings.Replace(good, "10.0.0.1", "fe80::1%eth0", 1),
-		strings.Replace(good, "1700000000", "today", 1),
+		strings.Replace(good, "1700000000", "today", 1), strings.Replace(good, "n1", "\x1b[2J", 1), strings.Replace(good, "n1", "n\n1", 1),
 	} {
 		if tag, err := parseTag(bad); err == nil || !strings.Contains(err.Error(), "parse claim") {
 			t.Errorf("%q: got %+v, %v, want an error", bad, tag, err)

@@ -1,6 +1,7 @@
 package ec2test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,10 +38,10 @@ func (c *Cloud) AddInstance(i Instance) (root string, err error) {
 	})
 }
 
-// AddVolume adds an available volume and returns its ID.
+// AddVolume adds a volume without attachments and returns its ID.
 func (c *Cloud) AddVolume(v Volume) (id string, err error) {
 	v.Attachments = nil
-	v.State = available
+	v.State = cmp.Or(v.State, available)
 	return c.addVolume(v)
 }
 
