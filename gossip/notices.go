@@ -145,7 +145,7 @@ func (n *notices) reject(reason, key, text string) {
 var reasons = map[error]string{
 	errKeys: reasonKey, errCluster: reasonCluster,
 	errCertificate: reasonCertificate, errRefusesUs: reasonCertificate, errSpeaks: reasonCertificate,
-	errProof: reasonCertificate, errNoPapers: reasonCertificate,
+	errProof: reasonCertificate, errNoneShown: reasonCertificate,
 	errHeader: reasonUnreadable, errCompressed: reasonUnreadable, errNoTLS: reasonUnreadable,
 	errStreams: reasonFull, errObservers: reasonFull, errBusy: reasonFull, errNodes: reasonFull,
 }

@@ -357,10 +357,10 @@ func TestOwnCertificateCannotBeUsed(t *testing.T) {
 	b := startTLS(t, node("b"), p, a)
 	await(t, "a sees b", 5*time.Second, sees(a, "b"))
 	p.set(nil, ca)
-	if _, err := a.Ask(t.Context(), "b", []byte("who")); !errors.Is(err, errNoPapers) {
-		t.Errorf("asked: got %v, want %v", err, errNoPapers)
+	if _, err := a.Ask(t.Context(), "b", []byte("who")); !errors.Is(err, errNoneShown) {
+		t.Errorf("asked: got %v, want %v", err, errNoneShown)
 	}
-	await(t, "a complains of b", 5*time.Second, complains(a, errNoPapers.Error()))
+	await(t, "a complains of b", 5*time.Second, complains(a, errNoneShown.Error()))
 	await(t, "b complains of itself", 10*time.Second, complains(b, "cannot sign"))
 	for _, reason := range []string{reasonUnreadable, reasonCertificate} {
 		if n := rejected(t, b, reason); n > 0 {

@@ -73,11 +73,11 @@ var (
 	errNoTLS       = errors.New("it does not gossip over TLS (an older build of holdfast, or another program)")
 	errRefusesUs   = errors.New("it refuses the certificate of this node (which has expired or is of other authorities, " +
 		"its tls.mode is another one, or a clock is wrong)")
-	errNoPapers = errors.New("it has no certificate that it can show now: its own status says why")
-	errOwn      = errors.New("this node cannot show its certificate")
-	errSpeaks   = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")
-	errOther    = errors.New("its certificate is not that of the node that is known at its address")
-	errSlow     = errors.New("it connected and completed no handshake in time")
+	errNoneShown = errors.New("it has no certificate that it can show now: its own status says why")
+	errOwn       = errors.New("this node cannot show its certificate")
+	errSpeaks    = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")
+	errOther     = errors.New("its certificate is not that of the node that is known at its address")
+	errSlow      = errors.New("it connected and completed no handshake in time")
 )
 
 // config is the TLS configuration of one side of a connection. Go's own verification needs a host name, which members
@@ -220,7 +220,7 @@ func (t TLS) whyNot(err error) error {
 	case errors.As(err, &plain):
 		return errNoTLS
 	case strings.HasSuffix(err.Error(), "remote error: tls: internal error"):
-		return fmt.Errorf("%w: %w", errNoPapers, err)
+		return fmt.Errorf("%w: %w", errNoneShown, err)
 	case errors.As(err, &op) && op.Op == "remote error", errors.As(err, &alert):
 		return fmt.Errorf("%w: %w", cmp.Or(t.foreign, errRefusesUs), err)
 	case strings.Contains(err.Error(), "didn't provide a certificate"):

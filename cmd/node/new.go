@@ -213,9 +213,9 @@ func foreignHosts(cfg config.Config) (all []string) {
 	return all
 }
 
-// slotsPending returns the change of the slots if members may refuse new ones until they restart: with the operator's
-// certificates, one that has only its host name is accepted if the slot was known at the start. Who has certificates
-// with the cluster's name needs no restart.
+// slotsPending returns the change of the slots if members may refuse new ones until they restart: of the operator's
+// certificates, one that has only its host name is accepted if the slot was known at the start. Certificates with the
+// cluster's name need no restart.
 func slotsPending(start, now config.Config) []config.Change {
 	etcd, known := start.Etcd, foreignHosts(start)
 	isNew := func(host string) bool { return !slices.Contains(known, host) }

@@ -4,7 +4,8 @@
 // a kill at each of many steps, CI runs a share that changes every day, so that it runs all of them within days
 // ([Share]). Each case is in exactly one share.
 //
-// Only this package reads HOLDFAST_SHARE: "all" runs everything, a number runs that share, and the default is today's.
+// Only this package reads HOLDFAST_SHARE, and the Makefile for the race detector: "all" runs everything, a number runs
+// that share, and the default is today's.
 package tier
 
 import (
