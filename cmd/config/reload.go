@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,10 +30,20 @@ var reloadableKeys = []string{
 	"snapshot.keep.all", "snapshot.keep.hourly", "snapshot.keep.daily", "snapshot.keep.newest",
 }
 
+// reloads reports whether a running node can change a key to its value in n. Slots that n does not name, or names for
+// another cluster, need a restart: a file that was cut off or mixed up must not remove members.
+func (l *Loaded) reloads(n *Loaded, key string) bool {
+	if strings.HasPrefix(key, "cluster.") &&
+		(n.Origin["cluster.slots"] == OriginDefault || n.Config.Cluster.Name != l.Config.Cluster.Name) {
+		return false
+	}
+	return slices.Contains(reloadableKeys, key)
+}
+
 // takeOver sets the reloadable keys of l to their values in n.
 func (l *Loaded) takeOver(n *Loaded) {
 	for _, k := range Keys() {
-		if slices.Contains(reloadableKeys, k.Name) {
+		if l.reloads(n, k.Name) {
 			k.value(&l.Config).Set(k.value(&n.Config))
 			if text, ok := n.shown[k.Name]; ok {
 				l.shown[k.Name] = text
@@ -53,7 +64,7 @@ func (l *Loaded) diff(n *Loaded) (reloadable, restart []Change) {
 		}
 		switch {
 		case same:
-		case slices.Contains(reloadableKeys, c.Key):
+		case l.reloads(n, c.Key):
 			reloadable = append(reloadable, c)
 		default:
 			restart = append(restart, c)

@@ -40,6 +40,21 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// A file that was cut off, or that is another cluster's, removes no members from a running cluster.
+func TestReloadKeepsTheSlotsThatAFileDoesNotName(t *testing.T) {
+	for text, taken := range map[string]bool{"": false, "cluster: {name: x, slots: [a]}": false, "cluster: {slots: [a]}": true,
+		"cluster: {size: 1}": true} {
+		running, next := load(t, "cluster: {slots: [a, b, c]}", nil), load(t, text, nil)
+		reloadable, restart := running.diff(next)
+		running.takeOver(next)
+		if now := len(running.Config.Cluster.Slots) == 1; now != taken || slices.ContainsFunc(restart, func(c Change) bool {
+			return c.Key == "cluster.slots"
+		}) == taken {
+			t.Errorf("%q: the slots are %v; taken over %v, after a restart %v", text, running.Config.Cluster.Slots, reloadable, restart)
+		}
+	}
+}
+
 // watch collects events from its return on, and looks at them until the test
 // ends. The channel receives the content of the file at each call of changed.
 func watch(t *testing.T, file string, lg *zap.Logger) <-chan string {
