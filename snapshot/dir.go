@@ -22,7 +22,8 @@ import (
 // Dir is a Store in a directory, which may be on a file system that several machines mount.
 //
 // Objects are files of mode 0600, because a backup holds every secret of the cluster. Each is written below a hidden
-// directory and moved into place, so that it appears whole or not at all.
+// directory and moved into place, so that it appears whole or not at all. What root writes belongs to the owner of that
+// directory.
 type Dir struct {
 	patience
 
@@ -315,6 +316,9 @@ func writeFile(root *os.Root, name string, r io.Reader) error {
 		return err
 	}
 	defer f.Close()
+	if err := give(root, name, mark); err != nil {
+		return err
+	}
 	c := chunks.Get().(*chunk)
 	defer chunks.Put(c)
 	if _, err := io.CopyBuffer(&steady{f: f}, r, c.data[:chunkSize]); err != nil {
@@ -342,10 +346,40 @@ func makeDirs(root *os.Root, name string) error {
 // makeDir makes one directory durably, if it does not exist. It also syncs an existing one, because the process that
 // made it may have crashed before the sync, or may not have synced yet.
 func makeDir(root *os.Root, name string) error {
-	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	like := mark
+	if name == mark {
+		like = "."
+	}
+	err := root.Mkdir(name, 0o700)
+	if err == nil {
+		err = give(root, name, like)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return syncDir(root, path.Dir(name))
+}
+
+// give gives what root has just made to the owner of another file of the store. A node that runs as a user of its own
+// could otherwise not read what an operator's command wrote.
+func give(root *os.Root, name, like string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	made, err1 := root.Lstat(name)
+	of, err2 := root.Stat(like)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	now, _ := made.Sys().(*syscall.Stat_t)
+	want, _ := of.Sys().(*syscall.Stat_t)
+	if now == nil || want == nil || now.Uid == want.Uid && now.Gid == want.Gid {
+		return nil
+	}
+	if err := root.Lchown(name, int(want.Uid), int(want.Gid)); err != nil {
+		return fmt.Errorf("give it to the owner of the store (uid %d): %w", want.Uid, err)
+	}
+	return nil
 }
 
 // syncDir makes the entries of a directory durable.

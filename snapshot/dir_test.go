@@ -2,9 +2,11 @@ package snapshot_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -149,4 +151,29 @@ func files(t testing.TB, dir string) []string {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// An operator's command that runs as root leaves nothing in the store that the node, as a user of its own, could not
+// read: an order that it cannot read makes the whole store unreadable to it.
+func TestDirGivesRootsObjectsToItsOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir := t.TempDir()
+	const uid, gid = 4321, 4322
+	must(t, os.Chown(dir, uid, gid))
+	d := snapshot.NewDir(dir)
+	must(t, d.Put(t.Context(), "a/b/put", strings.NewReader("x")))
+	must(t, d.PutIfAbsent(t.Context(), "a/absent", []byte("x")))
+	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		must(t, err)
+		if s := info.Sys().(*syscall.Stat_t); s.Uid != uid || s.Gid != gid {
+			t.Errorf("%s belongs to %d:%d", path, s.Uid, s.Gid)
+		}
+		return nil
+	}))
 }
