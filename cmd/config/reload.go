@@ -34,7 +34,7 @@ var reloadableKeys = []string{
 // another cluster, need a restart: a file that was cut off or mixed up must not remove members.
 func (l *Loaded) reloads(n *Loaded, key string) bool {
 	if strings.HasPrefix(key, "cluster.") &&
-		(n.Origin["cluster.slots"] == OriginDefault || n.Config.Cluster.Name != l.Config.Cluster.Name) {
+		(n.Config.Cluster.Unset || n.Config.Cluster.Name != l.Config.Cluster.Name) {
 		return false
 	}
 	return slices.Contains(reloadableKeys, key)
@@ -42,6 +42,9 @@ func (l *Loaded) reloads(n *Loaded, key string) bool {
 
 // takeOver sets the reloadable keys of l to their values in n.
 func (l *Loaded) takeOver(n *Loaded) {
+	if l.reloads(n, "cluster.slots") {
+		l.Config.Cluster.Unset = false
+	}
 	for _, k := range Keys() {
 		if l.reloads(n, k.Name) {
 			k.value(&l.Config).Set(k.value(&n.Config))
