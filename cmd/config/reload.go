@@ -30,14 +30,11 @@ var reloadableKeys = []string{
 	"snapshot.keep.all", "snapshot.keep.hourly", "snapshot.keep.daily", "snapshot.keep.newest",
 }
 
-// reloads reports whether a running node can change a key to its value in n. Slots that n does not name, or names for
-// another cluster, need a restart: a file that was cut off or mixed up must not remove members.
+// reloads reports whether a running node can change a key to its value in n. It takes nothing from another cluster's
+// file, and no slots from a file that names none: a mixed up file, or one that was cut off, must not remove members.
 func (l *Loaded) reloads(n *Loaded, key string) bool {
-	if strings.HasPrefix(key, "cluster.") &&
-		(n.Config.Cluster.Unset || n.Config.Cluster.Name != l.Config.Cluster.Name) {
-		return false
-	}
-	return slices.Contains(reloadableKeys, key)
+	return slices.Contains(reloadableKeys, key) && n.Config.Cluster.Name == l.Config.Cluster.Name &&
+		!(n.Config.Cluster.Unset && strings.HasPrefix(key, "cluster."))
 }
 
 // takeOver sets the reloadable keys of l to their values in n.
@@ -93,10 +90,10 @@ func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel,
 		lg.Warn("configuration changed, but this key needs a restart", zap.String("key", c.Key), zap.String("running", c.Old),
 			zap.String("file", c.New))
 	}
-	if to, err := zapcore.ParseLevel(next.Config.Log.Level); err == nil {
+	l.takeOver(next)
+	if to, err := zapcore.ParseLevel(l.Config.Log.Level); err == nil {
 		level.SetLevel(to)
 	}
-	l.takeOver(next)
 	return taken, restart, nil
 }
 

@@ -44,13 +44,16 @@ func TestDiff(t *testing.T) {
 func TestReloadKeepsTheSlotsThatAFileDoesNotName(t *testing.T) {
 	for text, taken := range map[string]bool{"": false, "cluster: {name: x, slots: [a]}": false, "cluster: {slots: [a]}": true,
 		"cluster: {size: 1}": true} {
-		running, next := load(t, "cluster: {slots: [a, b, c]}", nil), load(t, text, nil)
+		running, next := load(t, "cluster: {slots: [a, b, c]}", nil), load(t, text+"\nsnapshot: {keep: {newest: 1}}", nil)
 		reloadable, restart := running.diff(next)
 		running.takeOver(next)
 		if now := len(running.Config.Cluster.Slots) == 1; now != taken || slices.ContainsFunc(restart, func(c Change) bool {
 			return c.Key == "cluster.slots"
 		}) == taken {
 			t.Errorf("%q: the slots are %v; taken over %v, after a restart %v", text, running.Config.Cluster.Slots, reloadable, restart)
+		}
+		if got, other := running.Config.Snapshot.Keep.Newest, next.Config.Cluster.Name == "x"; (got == 1) == other {
+			t.Errorf("%q: snapshot.keep.newest is %d", text, got)
 		}
 	}
 }
