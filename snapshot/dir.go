@@ -346,13 +346,13 @@ func makeDirs(root *os.Root, name string) error {
 // makeDir makes one directory durably, if it does not exist. It also syncs an existing one, because the process that
 // made it may have crashed before the sync, or may not have synced yet.
 func makeDir(root *os.Root, name string) error {
-	like := mark
-	if name == mark {
-		like = "."
-	}
 	err := root.Mkdir(name, 0o700)
-	if err == nil {
-		err = give(root, name, like)
+	switch top, wrong := root.Stat("."); {
+	case err != nil:
+	case name != mark:
+		err = give(root, name, mark)
+	case wrong == nil && top.Mode().Perm()&0o077 == 0: // the directory was prepared for its owner alone
+		err = give(root, name, ".")
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

@@ -159,21 +159,33 @@ func TestDirGivesRootsObjectsToItsOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
 	}
-	dir := t.TempDir()
 	const uid, gid = 4321, 4322
-	must(t, os.Chown(dir, uid, gid))
-	d := snapshot.NewDir(dir)
-	must(t, d.Put(t.Context(), "a/b/put", strings.NewReader("x")))
-	must(t, d.PutIfAbsent(t.Context(), "a/absent", []byte("x")))
-	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
+	for name, c := range map[string]struct {
+		mode  os.FileMode // of the store's directory
+		first int         // who writes first
+		want  uint32
+	}{
+		"a node's store":      {0o755, uid, uid},
+		"prepared for a node": {0o700, 0, uid},
+		"somebody's":          {0o755, 0, 0}, // a node that is root may use it
+	} {
+		dir := t.TempDir()
+		must(t, errors.Join(os.Chown(dir, uid, gid), os.Chmod(dir, c.mode)))
+		if c.first != 0 {
+			must(t, errors.Join(os.Mkdir(filepath.Join(dir, ".holdfast"), 0o700), os.Chown(filepath.Join(dir, ".holdfast"), uid, gid)))
+		}
+		d := snapshot.NewDir(dir)
+		must(t, d.Put(t.Context(), "a/b/put", strings.NewReader("x")))
+		must(t, d.PutIfAbsent(t.Context(), "a/absent", []byte("x")))
+		must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || path == dir {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil && info.Sys().(*syscall.Stat_t).Uid != c.want {
+				t.Errorf("%s: %s belongs to %d", name, path, info.Sys().(*syscall.Stat_t).Uid)
+			}
 			return err
-		}
-		info, err := e.Info()
-		must(t, err)
-		if s := info.Sys().(*syscall.Stat_t); s.Uid != uid || s.Gid != gid {
-			t.Errorf("%s belongs to %d:%d", path, s.Uid, s.Gid)
-		}
-		return nil
-	}))
+		}))
+	}
 }
