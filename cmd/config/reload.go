@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -31,17 +30,15 @@ var reloadableKeys = []string{
 }
 
 // reloads reports whether a running node can change a key to its value in n. It takes nothing from another cluster's
-// file, and no slots from a file that names none: a mixed up file, or one that was cut off, must not remove members.
+// file, nor from one that does not name the slots any more: a file that was mixed up or cut off must remove neither
+// members nor backups.
 func (l *Loaded) reloads(n *Loaded, key string) bool {
-	return slices.Contains(reloadableKeys, key) && n.Config.Cluster.Name == l.Config.Cluster.Name &&
-		!(n.Config.Cluster.Unset && strings.HasPrefix(key, "cluster."))
+	was, is := l.Config.Cluster, n.Config.Cluster
+	return slices.Contains(reloadableKeys, key) && was.Name == is.Name && (was.Unset || !is.Unset)
 }
 
 // takeOver sets the reloadable keys of l to their values in n.
 func (l *Loaded) takeOver(n *Loaded) {
-	if l.reloads(n, "cluster.slots") {
-		l.Config.Cluster.Unset = false
-	}
 	for _, k := range Keys() {
 		if l.reloads(n, k.Name) {
 			k.value(&l.Config).Set(k.value(&n.Config))
@@ -51,6 +48,9 @@ func (l *Loaded) takeOver(n *Loaded) {
 				delete(l.shown, k.Name)
 			}
 		}
+	}
+	if l.reloads(n, "cluster.slots") {
+		l.Config.Cluster.Unset = n.Config.Cluster.Unset
 	}
 }
 
