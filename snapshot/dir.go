@@ -316,9 +316,7 @@ func writeFile(root *os.Root, name string, r io.Reader) error {
 		return err
 	}
 	defer f.Close()
-	if err := give(root, name, mark); err != nil {
-		return err
-	}
+	give(root, name, mark)
 	c := chunks.Get().(*chunk)
 	defer chunks.Put(c)
 	if _, err := io.CopyBuffer(&steady{f: f}, r, c.data[:chunkSize]); err != nil {
@@ -350,9 +348,9 @@ func makeDir(root *os.Root, name string) error {
 	switch top, wrong := root.Stat("."); {
 	case err != nil:
 	case name != mark:
-		err = give(root, name, mark)
+		give(root, name, mark)
 	case wrong == nil && top.Mode().Perm()&0o077 == 0: // the directory was prepared for its owner alone
-		err = give(root, name, ".")
+		give(root, name, ".")
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -361,25 +359,17 @@ func makeDir(root *os.Root, name string) error {
 }
 
 // give gives what root has just made to the owner of another file of the store. A node that runs as a user of its own
-// could otherwise not read what an operator's command wrote.
-func give(root *os.Root, name, like string) error {
+// could otherwise not read what an operator's command wrote. Where this process may not do that, as without CAP_CHOWN
+// or on NFS, it stays root's.
+func give(root *os.Root, name, like string) {
 	if os.Geteuid() != 0 {
-		return nil
+		return
 	}
-	made, err1 := root.Lstat(name)
-	of, err2 := root.Stat(like)
-	if err := errors.Join(err1, err2); err != nil {
-		return err
+	if of, err := root.Stat(like); err == nil {
+		if owner, ok := of.Sys().(*syscall.Stat_t); ok {
+			_ = root.Lchown(name, int(owner.Uid), int(owner.Gid))
+		}
 	}
-	now, _ := made.Sys().(*syscall.Stat_t)
-	want, _ := of.Sys().(*syscall.Stat_t)
-	if now == nil || want == nil || now.Uid == want.Uid && now.Gid == want.Gid {
-		return nil
-	}
-	if err := root.Lchown(name, int(want.Uid), int(want.Gid)); err != nil {
-		return fmt.Errorf("give it to the owner of the store (uid %d): %w", want.Uid, err)
-	}
-	return nil
 }
 
 // syncDir makes the entries of a directory durable.
