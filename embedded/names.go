@@ -64,7 +64,7 @@ func (n Names) slotOf(m ListedMember) string {
 // SlotOfURL returns the slot in a peer URL, and whether the URL fits the pattern.
 func (n Names) SlotOfURL(peerURL string) (slot string, ok bool) { return cutSlot(n.PeerURL, peerURL) }
 
-// cutSlot returns the part of text that is in the place of the pattern's {slot}.
+// cutSlot returns the part of text that is in the place of the pattern's {slot}, or "" if text does not fit.
 func cutSlot(pattern, text string) (string, bool) {
 	before, after, ok := strings.Cut(pattern, settings.SlotMark)
 	rest, begins := strings.CutPrefix(text, before)
@@ -73,7 +73,10 @@ func cutSlot(pattern, text string) (string, bool) {
 	}
 	slot, ok := strings.CutSuffix(rest, after)
 	// A dot would be that of a longer pattern with the same end.
-	return slot, ok && slot != "" && !strings.Contains(slot, ".")
+	if !ok || slot == "" || strings.Contains(slot, ".") {
+		return "", false
+	}
+	return slot, true
 }
 
 // listed converts an entry of etcd's member list into a plan.MemberInfo.

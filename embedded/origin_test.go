@@ -133,9 +133,10 @@ func TestOriginObstacles(t *testing.T) {
 			return nil
 		}
 	}
-	twoURLs, noSlot, twice := at(13), at(13), at(13)
+	twoURLs, noSlot, longer, twice := at(13), at(13), at(13), at(13)
 	twoURLs.PeerURLs = append(twoURLs.PeerURLs, "http://m14:2380")
 	noSlot.PeerURLs = []string{"http://10.0.0.3:2380"}
+	longer.PeerURLs = []string{"http://md.test:2380"}
 	twice.PeerURLs = []string{"http://m9:2380"}
 	for name, tc := range map[string]struct {
 		lists lists
@@ -194,6 +195,7 @@ func TestOriginObstacles(t *testing.T) {
 		"a phantom":          {lists{log: founded(), v3: append([]*membership.Member{at(13)}, all...), raft: allVote}, nil, "member d (m13): the database says voter, raft absent"},
 		"itself removed":     {lists{log: founded(remove(7)), v3: all[1:], v3Removed: []uint64{7}}, nil, "member 7, whose data it is, is not in its own list"},
 		"a URL without slot": {more(noSlot), nil, "the peer URL http://10.0.0.3:2380 of member d (m13) does not fit etcd.peer-url, http://m{slot}:2380"},
+		"a longer host name": {more(longer), nil, "the peer URL http://md.test:2380 of member d (m13) does not fit etcd.peer-url, http://m{slot}:2380"},
 		"two URLs":           {more(twoURLs), nil, "has 2 peer URLs"},
 		"a slot twice":       {lists{log: founded(), v3: append([]*membership.Member{twice}, all...), raft: allVote}, nil, "has the slot of member"},
 	} {

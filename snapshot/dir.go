@@ -22,7 +22,8 @@ import (
 // Dir is a Store in a directory, which may be on a file system that several machines mount.
 //
 // Objects are files of mode 0600, because a backup holds every secret of the cluster. Each is written below a hidden
-// directory and moved into place, so that it appears whole or not at all.
+// directory and moved into place, so that it appears whole or not at all. What root writes belongs to the owner of that
+// directory.
 type Dir struct {
 	patience
 
@@ -315,6 +316,7 @@ func writeFile(root *os.Root, name string, r io.Reader) error {
 		return err
 	}
 	defer f.Close()
+	give(root, name, mark)
 	c := chunks.Get().(*chunk)
 	defer chunks.Put(c)
 	if _, err := io.CopyBuffer(&steady{f: f}, r, c.data[:chunkSize]); err != nil {
@@ -342,10 +344,32 @@ func makeDirs(root *os.Root, name string) error {
 // makeDir makes one directory durably, if it does not exist. It also syncs an existing one, because the process that
 // made it may have crashed before the sync, or may not have synced yet.
 func makeDir(root *os.Root, name string) error {
-	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := root.Mkdir(name, 0o700)
+	switch top, wrong := root.Stat("."); {
+	case err != nil:
+	case name != mark:
+		give(root, name, mark)
+	case wrong == nil && top.Mode().Perm()&0o077 == 0: // the directory was prepared for its owner alone
+		give(root, name, ".")
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return syncDir(root, path.Dir(name))
+}
+
+// give gives what root has just made to the owner of another file of the store. A node that runs as a user of its own
+// could otherwise not read what an operator's command wrote. Where this process may not do that, as without CAP_CHOWN
+// or on NFS, it stays root's.
+func give(root *os.Root, name, like string) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	if of, err := root.Stat(like); err == nil {
+		if owner, ok := of.Sys().(*syscall.Stat_t); ok {
+			_ = root.Lchown(name, int(owner.Uid), int(owner.Gid))
+		}
+	}
 }
 
 // syncDir makes the entries of a directory durable.

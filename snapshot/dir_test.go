@@ -2,9 +2,11 @@ package snapshot_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -149,4 +151,41 @@ func files(t testing.TB, dir string) []string {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// An operator's command that runs as root leaves nothing in the store that the node, as a user of its own, could not
+// read: an order that it cannot read makes the whole store unreadable to it.
+func TestDirGivesRootsObjectsToItsOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	const uid, gid = 4321, 4322
+	for name, c := range map[string]struct {
+		mode  os.FileMode // of the store's directory
+		first int         // who writes first
+		want  uint32
+	}{
+		"a node's store":      {0o755, uid, uid},
+		"prepared for a node": {0o700, 0, uid},
+		"somebody's":          {0o755, 0, 0}, // a node that is root may use it
+	} {
+		dir := t.TempDir()
+		must(t, errors.Join(os.Chown(dir, uid, gid), os.Chmod(dir, c.mode)))
+		if c.first != 0 {
+			must(t, errors.Join(os.Mkdir(filepath.Join(dir, ".holdfast"), 0o700), os.Chown(filepath.Join(dir, ".holdfast"), uid, gid)))
+		}
+		d := snapshot.NewDir(dir)
+		must(t, d.Put(t.Context(), "a/b/put", strings.NewReader("x")))
+		must(t, d.PutIfAbsent(t.Context(), "a/absent", []byte("x")))
+		must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || path == dir {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil && info.Sys().(*syscall.Stat_t).Uid != c.want {
+				t.Errorf("%s: %s belongs to %d", name, path, info.Sys().(*syscall.Stat_t).Uid)
+			}
+			return err
+		}))
+	}
 }

@@ -132,6 +132,8 @@ type Cluster struct {
 
 	// TagSlots says that Slots is not set, and that the slots come from the tags of the EBS volumes.
 	TagSlots bool `mapstructure:"-"`
+	// Unset says that Slots is the default, because nobody set the slots or their number.
+	Unset bool `mapstructure:"-"`
 }
 
 // several reports whether the cluster has, or may have, more than one member.

@@ -41,6 +41,7 @@ func derive(c *Config, origin map[string]string, environ []string) {
 		c.Cluster.Slots, c.Cluster.TagSlots = nil, true
 		origin["cluster.slots"] = derivedFrom + "the tags of the volumes"
 	}
+	c.Cluster.Unset = origin["cluster.slots"] == OriginDefault
 	host, _ := os.Hostname() // Validate reports an empty name
 	fill("node.name", &c.Node.Name, "the host name", strings.ToLower(host))
 	fill("gossip.listen", &c.Gossip.Listen, "node.address", listen(gossip.DefaultPort))

@@ -39,6 +39,13 @@ func TestFileErrors(t *testing.T) {
 				`snapshot.every: must be a duration such as 15m, 1h30m or 7d, got "15" (config.yaml:2)`,
 			},
 		},
+		"paths of a shell": {
+			"node: {data-dir: ~/data}\ngossip: {seeds-file: ~/seeds}\n",
+			[]string{
+				`node.data-dir: must not begin with ~, which only a shell knows, got "~/data" (config.yaml:1)`,
+				`gossip.seeds-file: must not begin with ~, which only a shell knows, got "~/seeds" (config.yaml:2)`,
+			},
+		},
 		"values out of range": {
 			"cluster:\n  name: Big\n  slots: [a, a, B]\n  domain: local\n  founding: maybe\nnode:\n  address: 0.0.0.0\n  data-dir: ''\nlog: {level: fatal, format: xml}\nstop: {wait: -1s}\nsnapshot: {retry: 1ms}\nmetrics: {listen: here}\n",
 			[]string{

@@ -87,8 +87,10 @@ func checkOwnFiles(cfg Config, file string) error {
 // Refused returns all errors for which a node does not start, as far as they can be found beforehand. `holdfast run`
 // and `holdfast config check` report the same errors.
 func Refused(l *Loaded) error {
-	errs := []error{checkOwnFiles(l.Config, l.File), makable(l.Config.Node.DataDir),
-		PlaceOfSocket(l.Config.Control.Socket)}
+	errs := []error{checkOwnFiles(l.Config, l.File), PlaceOfSocket(l.Config.Control.Socket)}
+	if err := makable(l.Config.Node.DataDir); err != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", dataDirKey, err))
+	}
 	// The node itself makes a directory below node.data-dir.
 	if dir := filepath.Dir(Abs(l.Config.Control.Socket)); !within(Abs(l.Config.Node.DataDir), dir) {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -111,7 +113,7 @@ func Refused(l *Loaded) error {
 	return nil
 }
 
-// makable returns an error unless node.data-dir is a directory that this user can write to, or can be made.
+// makable returns an error unless dir is a directory that this user can write to, or can make.
 func makable(dir string) error {
 	at := Abs(dir)
 	info, err := os.Stat(at)
@@ -120,13 +122,13 @@ func makable(dir string) error {
 		info, err = os.Stat(at)
 	}
 	if err == nil && !info.IsDir() {
-		return fmt.Errorf("%s: %s is a file: name a directory, which need not exist", dataDirKey, at)
+		return fmt.Errorf("%s is a file: name a directory, which need not exist", at)
 	}
 	if err == nil {
 		err = unix.Access(at, unix.W_OK|unix.X_OK)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: this user cannot write to %s: %w", dataDirKey, at, err)
+		return fmt.Errorf("this user cannot write to %s: %w", at, err)
 	}
 	return nil
 }
@@ -208,7 +210,11 @@ func (c *fileCheck) one(key, path string, closed fs.FileMode) {
 		return // reported when it is used; a node must be able to start and unmount a dead device
 	}
 	if uid := ownerOf(info); uid != 0 && uid != c.uid {
-		c.fail(key, path, info, "it belongs to somebody else", fmt.Sprintf("chown %d %s", c.uid, path))
+		cure := fmt.Sprintf("chown %d %s", c.uid, path)
+		if c.uid == 0 { // an operator who checks the configuration of a node that runs as its own user
+			cure = fmt.Sprintf("holdfast as uid %d, or %s", uid, cure)
+		}
+		c.fail(key, path, info, "it belongs to somebody else", cure)
 	}
 	if info.Mode().Perm()&closed != 0 {
 		c.fail(key, path, info, "others may use it", "chmod go= "+path)

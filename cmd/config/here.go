@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,12 +39,18 @@ func Lacking(l *Loaded) []string {
 		}
 	}
 	// A directory may be a dead mount.
+	key, path := c.VolumeDirectory()
 	if c.Volume.Provider == volume.ProviderLocal {
-		_, path := c.VolumeDirectory()
 		add("volume.local", ifAnswers(path, c.Volume.Local.Missing))
 	}
+	for key, path := range map[string]string{key: path, "snapshot.spool": c.Snapshot.Spool,
+		"snapshot.scratch": c.Snapshot.Scratch} {
+		if path != "" {
+			add(key, ifAnswers(path, func() error { return makable(path) }))
+		}
+	}
 	if store := c.Snapshot.Store; !c.Snapshot.InBucket() && !slices.Contains(c.OwnBackupDirectories(), store) {
-		add("snapshot.store", ifAnswers(store, func() error { return noDirectory(store) }))
+		add("snapshot.store", ifAnswers(store, func() error { return cmp.Or(noDirectory(store), makable(store)) }))
 	}
 	for _, w := range l.elsewhere(true) {
 		all = append(all, w.Error())

@@ -25,6 +25,8 @@ func TestLacking(t *testing.T) {
 		"a disk":               {"volume: {local: {root: /no-such, mount: require}}", []string{"volume.local: /no-such is on the file system mounted at /"}},
 		"a store":              {"snapshot: {store: DIR/none}", []string{"snapshot.store: there is no directory DIR/none: create it or mount it"}},
 		"no directory":         {"snapshot: {store: DIR/seeds}", []string{"snapshot.store: DIR/seeds is not a directory"}},
+		"no volumes":           {"volume: {local: {root: DIR/seeds/v}}", []string{"volume.local.root: DIR/seeds is a file"}},
+		"no scratch":           {"snapshot: {scratch: DIR/seeds/x}", []string{"snapshot.scratch: DIR/seeds is a file"}},
 		"a store that is here": {"snapshot: {store: DIR}", nil},
 		"the volume":           {"volume: {local: {directory: DIR/none, slot: a}}", []string{"volume.local: volume.local.directory DIR/none does not exist: mount its disk"}},
 		"an address of etcd's": {"etcd: {listen-client-urls: ['http://192.0.2.1:1', 'http://192.0.2.1:2']}\ntls: {insecure: true}", []string{`etcd.listen-client-urls: must be at an address of this machine, got "192.0.2.1" (`}},

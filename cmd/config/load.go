@@ -140,6 +140,9 @@ func (l *Loaded) decode(v *viper.Viper, environ []string) (errs []error) {
 		if err == nil {
 			err = k.decode(text, &l.Config)
 		}
+		if strings.HasPrefix(text, "~/") {
+			err = fmt.Errorf("must not begin with ~, which only a shell knows, got %q", text)
+		}
 		if err != nil {
 			errs = append(errs, l.wrong(k.Name, "%v", err))
 		}

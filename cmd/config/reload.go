@@ -29,10 +29,18 @@ var reloadableKeys = []string{
 	"snapshot.keep.all", "snapshot.keep.hourly", "snapshot.keep.daily", "snapshot.keep.newest",
 }
 
+// reloads reports whether a running node can change a key to its value in n. It takes nothing from another cluster's
+// file, nor from one that does not name the slots any more: a file that was mixed up or cut off must remove neither
+// members nor backups.
+func (l *Loaded) reloads(n *Loaded, key string) bool {
+	was, is := l.Config.Cluster, n.Config.Cluster
+	return slices.Contains(reloadableKeys, key) && was.Name == is.Name && (was.Unset || !is.Unset)
+}
+
 // takeOver sets the reloadable keys of l to their values in n.
 func (l *Loaded) takeOver(n *Loaded) {
 	for _, k := range Keys() {
-		if slices.Contains(reloadableKeys, k.Name) {
+		if l.reloads(n, k.Name) {
 			k.value(&l.Config).Set(k.value(&n.Config))
 			if text, ok := n.shown[k.Name]; ok {
 				l.shown[k.Name] = text
@@ -40,6 +48,9 @@ func (l *Loaded) takeOver(n *Loaded) {
 				delete(l.shown, k.Name)
 			}
 		}
+	}
+	if l.reloads(n, "cluster.slots") {
+		l.Config.Cluster.Unset = n.Config.Cluster.Unset
 	}
 }
 
@@ -53,7 +64,7 @@ func (l *Loaded) diff(n *Loaded) (reloadable, restart []Change) {
 		}
 		switch {
 		case same:
-		case slices.Contains(reloadableKeys, c.Key):
+		case l.reloads(n, c.Key):
 			reloadable = append(reloadable, c)
 		default:
 			restart = append(restart, c)
@@ -79,10 +90,10 @@ func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel,
 		lg.Warn("configuration changed, but this key needs a restart", zap.String("key", c.Key), zap.String("running", c.Old),
 			zap.String("file", c.New))
 	}
-	if to, err := zapcore.ParseLevel(next.Config.Log.Level); err == nil {
+	l.takeOver(next)
+	if to, err := zapcore.ParseLevel(l.Config.Log.Level); err == nil {
 		level.SetLevel(to)
 	}
-	l.takeOver(next)
 	return taken, restart, nil
 }
 

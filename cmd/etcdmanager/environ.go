@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"holdfast/cmd/config"
 )
@@ -52,18 +53,25 @@ func (t *translation) variables() {
 			t.warn("%s: has no effect here: holdfast has no such setting of etcd's", name)
 		}
 	}
-	t.retention("snapshot.keep.hourly", "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", "7d")
-	t.retention("snapshot.keep.daily", "ETCD_MANAGER_DAILY_BACKUPS_RETENTION", "2y")
+	least := t.retention("snapshot.keep.hourly", "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", "7d",
+		config.Default().Snapshot.Keep.All)
+	t.retention("snapshot.keep.daily", "ETCD_MANAGER_DAILY_BACKUPS_RETENTION", "2y", least)
 	t.s3()
 }
 
-// retention sets a key to the value of a variable, or to etcd-manager's default.
-func (t *translation) retention(key, name, usual string) {
+// retention sets a key to the value of a variable, or to etcd-manager's default. A time that ends within the one before
+// it (least) keeps nothing more in etcd-manager, which holdfast calls 0s. It returns the longer of the two.
+func (t *translation) retention(key, name, usual string, least time.Duration) time.Duration {
+	text, origin := usual, name+" is not set"
 	if value := t.environ[name]; value != "" {
-		t.set(key, value, "env "+name)
-		return
+		text, origin = value, "env "+name
 	}
-	t.set(key, usual, name+" is not set")
+	d, err := config.ParseDuration(text)
+	if err == nil && d >= 0 && d < least {
+		text = "0s"
+	}
+	t.set(key, text, origin)
+	return max(d, least)
 }
 
 func (t *translation) manager(name, value string) {

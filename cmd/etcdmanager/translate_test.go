@@ -71,8 +71,11 @@ func TestTranslate(t *testing.T) {
 			"metrics.listen": "off", "log.level": "info",
 			"snapshot.store": "s3://bucket/k8s/backups/etcd/main", "snapshot.every": "15m", "snapshot.format": "etcd-manager",
 			"snapshot.keep.hourly": "7d", "snapshot.keep.daily": "2y", "restore.foreign-commands": "true"}},
-		"on the host":       {with(kops, "--containerized=false"), nil, map[string]string{"node.data-dir": "/var/lib/holdfast/etcd", "volume.ebs.device-root": "/", "volume.ebs.state": "/var/lib/holdfast/ebs"}},
-		"backups":           {with(kops, "--backup-interval=1h"), []string{"ETCD_MANAGER_DAILY_BACKUPS_RETENTION=90d", "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION=1d"}, map[string]string{"snapshot.every": "1h", "snapshot.keep.daily": "90d", "snapshot.keep.hourly": "1d"}},
+		"on the host": {with(kops, "--containerized=false"), nil, map[string]string{"node.data-dir": "/var/lib/holdfast/etcd", "volume.ebs.device-root": "/", "volume.ebs.state": "/var/lib/holdfast/ebs"}},
+		"backups":     {with(kops, "--backup-interval=1h"), []string{"ETCD_MANAGER_DAILY_BACKUPS_RETENTION=90d", "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION=1d"}, map[string]string{"snapshot.every": "1h", "snapshot.keep.daily": "90d", "snapshot.keep.hourly": "1d"}},
+		// What etcd-manager does not reach: kops' backupRetentionDays: 5, and fewer hours than it keeps all for.
+		"fewer days":        {kops, []string{"ETCD_MANAGER_DAILY_BACKUPS_RETENTION=5d"}, map[string]string{"snapshot.keep.daily": "0s", "snapshot.keep.hourly": "7d"}},
+		"fewer hours":       {kops, []string{"ETCD_MANAGER_HOURLY_BACKUPS_RETENTION=30m", "ETCD_MANAGER_DAILY_BACKUPS_RETENTION=5d"}, map[string]string{"snapshot.keep.daily": "5d", "snapshot.keep.hourly": "0s"}},
 		"certificates":      {with(kops, "--pki-dir=/pki"), []string{"ETCD_MANAGER_CERT_DURATION=1y"}, map[string]string{"tls.ca-dir": "/pki", "tls.leaf-life": "1y"}},
 		"a shared name":     {with(kops, "--client-urls=https://main.etcd.internal.k8s.example.com:4001"), nil, map[string]string{"etcd.listen-client-urls": "https://0.0.0.0:4001", "etcd.advertise-client-urls": "https://main.etcd.internal.k8s.example.com:4001"}},
 		"two client URLs":   {with(kops, "--client-urls=https://__address__:4001,https://__name__:4001,https://__name__:4002"), nil, map[string]string{"etcd.listen-client-urls": "https://0.0.0.0:4001,https://0.0.0.0:4002"}},

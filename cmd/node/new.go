@@ -138,7 +138,7 @@ func (n *node) makeCoordinator(options snapshot.Options) {
 	n.elders = &elders{said: cfg.Cluster.Elders(), wanted: func() bool { return strangers(n.coord.Now()) },
 		look: func() { n.coord.Look() }, lg: n.lg.Named("names")}
 	n.coord = coordinator.New(
-		coordinator.Config{Node: cfg.Node.Name, Address: n.address, Plan: Wanted(cfg),
+		coordinator.Config{Node: cfg.Node.Name, Address: n.address, Plan: Wanted(cfg), Unset: cfg.Cluster.Unset,
 			RevisionBump: cfg.Restore.RevisionBump, ReclaimAfter: cfg.Restore.ReclaimAfter,
 			StopWait: cfg.Stop.Wait, Hold: cfg.Stop.Hold, EarlyCampaign: cfg.Etcd.EarlyCampaign},
 		coordinator.World{

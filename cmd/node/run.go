@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -186,7 +185,7 @@ func (n *node) reload(now *config.Loaded, load func() (*config.Loaded, error), l
 	for _, c := range restart {
 		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: c.Key + " has changed and needs a restart"})
 	}
-	n.coord.Reconfigure(slices.Sorted(slices.Values(now.Config.Cluster.Slots)))
+	n.coord.Reconfigure(Wanted(now.Config).Slots, now.Config.Cluster.Unset)
 	n.keeper.Reconfigure(now.Config.Snapshot.Config)
 	n.auth.Look()
 }

@@ -46,7 +46,7 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 	}
 	switch a.Kind {
 	case plan.Acquire:
-		return ac.acquire(ctx, a)
+		return ac.acquire(ctx, o, a)
 	case plan.Yield:
 		return ac.yield(ctx, a)
 	case plan.Retire:
@@ -116,8 +116,8 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 	return fmt.Errorf("carry out %q: unknown action, which is a bug", a.Kind)
 }
 
-func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
-	v, err := ac.world.Volumes.Claim(ctx, ac.observer.wanted(), a.Known, ac.holding.now().left.avoided(a.Avoid))
+func (ac *actor) acquire(ctx context.Context, o plan.Observation, a plan.Action) error {
+	v, err := ac.world.Volumes.Claim(ctx, o.Config.Slots, a.Known, ac.holding.now().left.avoided(a.Avoid))
 	switch {
 	case errors.Is(err, ErrNoVolume):
 		ac.holding.set(func(now *held) { now.none, now.failed = err.Error(), "" })

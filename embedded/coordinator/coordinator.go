@@ -45,6 +45,8 @@ type Config struct {
 	Node    string
 	Address netip.Addr // of this node, as others reach it
 	Plan    plan.Config
+	// Unset: nobody set the wanted slots. They are the default, until a cluster is known, whose slots are wanted then.
+	Unset bool
 	// RevisionBump is restore.revision-bump, ReclaimAfter restore.reclaim-after.
 	RevisionBump int64
 	ReclaimAfter time.Duration

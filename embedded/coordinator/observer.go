@@ -58,17 +58,10 @@ func (ob *observer) begin() {
 func (ob *observer) ends() bool { return ob.stopping.Load() }
 
 // want sets the wanted slots, sorted.
-func (ob *observer) want(slots []string) {
+func (ob *observer) want(slots []string, unset bool) {
 	ob.mu.Lock()
 	defer ob.mu.Unlock()
-	ob.cfg.Plan.Slots = slots
-}
-
-// wanted returns them.
-func (ob *observer) wanted() []string {
-	ob.mu.Lock()
-	defer ob.mu.Unlock()
-	return ob.cfg.Plan.Slots
+	ob.cfg.Plan.Slots, ob.cfg.Unset = slots, unset
 }
 
 // observe gathers everything that is known. ended is not nil if etcd ended on its own for a reason other than a
@@ -122,6 +115,11 @@ func (ob *observer) gather(nodes []Node) (o plan.Observation, ended error) {
 	ob.restoring.tell(&o)
 	ob.upkeep.tell(&o, time.Now())
 	ob.learners.tell(&o, time.Now())
+	if ob.cfg.Unset {
+		if known := o.Slots(); known != nil {
+			o.Config.Slots = known
+		}
+	}
 	o.Stirred = ob.stirred(o)
 	return o, ended
 }

@@ -103,9 +103,10 @@ func (c *Coordinator) give(orders plan.Orders, dry bool) error {
 	return nil
 }
 
-// Reconfigure sets this node's wanted slots, sorted. The cluster decides what comes of them: see [plan.Resize].
-func (c *Coordinator) Reconfigure(slots []string) {
-	c.observer.want(slots)
+// Reconfigure sets this node's wanted slots, sorted, or says that they are not set. The cluster decides what comes of
+// them: see [plan.Resize].
+func (c *Coordinator) Reconfigure(slots []string, unset bool) {
+	c.observer.want(slots, unset)
 	c.look()
 }
 

@@ -56,11 +56,12 @@ func (c Config) validateTiming(p problems) {
 }
 
 func (c Config) validateLimits(p problems) {
-	if c.QuotaBackendBytes < 0 {
-		p("quota-backend-bytes", "must be 0 (2 GiB) or more, got %d", c.QuotaBackendBytes)
+	// Less is a mistake about the unit. etcd would refuse almost every write, with a quota in the whole cluster.
+	if q := c.QuotaBackendBytes; q != 0 && q < 4<<20 {
+		p("quota-backend-bytes", "must be 0 (2 GiB) or at least 4MiB, got %d: a number without a unit is bytes", q)
 	}
-	if c.MaxRequestBytes == 0 {
-		p("max-request-bytes", "must be more than 0, got 0")
+	if n := c.MaxRequestBytes; n < 64<<10 {
+		p("max-request-bytes", "must be at least 64KiB, got %d: a number without a unit is bytes", n)
 	}
 	if c.MaxTxnOps == 0 {
 		p("max-txn-ops", "must be more than 0, got 0")
