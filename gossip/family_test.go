@@ -3,7 +3,6 @@ package gossip
 import (
 	"net"
 	"testing"
-	"time"
 )
 
 // A process hears nodes of the other IP family: its machine has addresses of both, and one of them is configured.
@@ -18,10 +17,10 @@ func TestOtherFamily(t *testing.T) {
 	a := launch(t, "main", node("a"), func(c *Config) { c.Listen = "[::1]:0" },
 		func(m *Mesh) { m.UseTLS(papersOf(t, ca, nodeName).tls()) })
 	o := observe(t, "main", "o", papersOf(t, ca, watcherName), nil, a)
-	await(t, "the observer sees a", 5*time.Second, sees(o, "a"))
+	await(t, "the observer sees a", patience, sees(o, "a"))
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
-	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	await(t, "b sees a", patience, sees(b, "a"))
+	await(t, "a sees b", patience, sees(a, "b"))
 }
 
 // An observer whose machine has got another address since its start hears the nodes all the same.
@@ -31,5 +30,5 @@ func TestObserverWhoseAddressIsGone(t *testing.T) {
 	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
 	gone := func(c *Config) { c.Listen = "192.0.2.1:7946" } // TEST-NET-1
 	o := observe(t, "main", "o", papersOf(t, ca, watcherName), gone, a)
-	await(t, "the observer sees a", 5*time.Second, sees(o, "a"))
+	await(t, "the observer sees a", patience, sees(o, "a"))
 }

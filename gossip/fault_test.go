@@ -99,7 +99,7 @@ func killAndPause(t *testing.T, a, b *member, cmd *exec.Cmd) {
 
 	// What would have been decided of it is decided within suspicion and one probe.
 	began := time.Now()
-	await(t, "the suspicion to end", 5*time.Second, func() bool { return time.Since(began) >= 4*time.Second })
+	await(t, "the suspicion to end", patience, func() bool { return time.Since(began) >= 4*time.Second })
 	for _, m := range []*member{a, b} {
 		if n, _ := find(m, "child"); !n.Live || !n.Since.Equal(before.Since) && m == a {
 			t.Errorf("%s lost a node that paused for 2 s: live %v, since %v", m.self.Node, n.Live, n.Since)

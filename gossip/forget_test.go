@@ -316,9 +316,9 @@ func TestForgottenNodeDoesNotComeBack(t *testing.T) {
 	x := start(t, "main", node("x"), seeded(a))
 	x.Publish([]byte(witness))
 	for _, m := range []*member{a, b, c} {
-		await(t, "x is heard", 5*time.Second, says(m, "x", witness))
+		await(t, "x is heard", patience, says(m, "x", witness))
 		for _, other := range []string{"a", "b", "c", "x"} {
-			await(t, "all hear each other", 5*time.Second, sees(m, other))
+			await(t, "all hear each other", patience, sees(m, other))
 		}
 	}
 	n, _ := find(a, "x")
@@ -328,7 +328,7 @@ func TestForgottenNodeDoesNotComeBack(t *testing.T) {
 	}
 	x.stop()
 	for _, m := range []*member{a, b, c} {
-		await(t, "x is lost", 5*time.Second, func() bool { return !sees(m, "x")() })
+		await(t, "x is lost", patience, func() bool { return !sees(m, "x")() })
 	}
 	if got := a.forget(order, false); got != nil {
 		t.Fatalf("got %+v", got)
@@ -337,7 +337,7 @@ func TestForgottenNodeDoesNotComeBack(t *testing.T) {
 		await(t, "x is forgotten", 10*time.Second, func() bool { _, ok := find(m, "x"); return !ok })
 	}
 	late := start(t, "main", node("late"), seeded(c))
-	await(t, "the newcomer hears a", 5*time.Second, sees(late, "a"))
+	await(t, "the newcomer hears a", patience, sees(late, "a"))
 	old := words{entries: []entry{{Meta: x.self, Seq: 1, State: []byte(witness)}}} // that it has brought with it
 	delegate{late.Mesh}.NotifyMsg(append(framed(nil), old.encode()...))
 	await(t, "the newcomer forgets x", 10*time.Second, func() bool { _, ok := find(late, "x"); return !ok })
@@ -349,6 +349,6 @@ func TestForgottenNodeDoesNotComeBack(t *testing.T) {
 	again := start(t, "main", node("x"), seeded(b))
 	again.Publish([]byte("back"))
 	for _, m := range []*member{a, b, c, late} {
-		await(t, "x is back", 5*time.Second, says(m, "x", "back"))
+		await(t, "x is back", patience, says(m, "x", "back"))
 	}
 }

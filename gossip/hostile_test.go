@@ -93,11 +93,11 @@ func TestReplayChangesNothing(t *testing.T) {
 			t.Parallel()
 			a := start(t, "main", node("a"), change)
 			b, recordings := recorded(t, a)
-			await(t, "b sees a", 5*time.Second, sees(b, "a"))
+			await(t, "b sees a", patience, sees(b, "a"))
 			b.Publish([]byte("fact"))
-			await(t, "a hears b", 5*time.Second, says(a, "b", "fact"))
+			await(t, "a hears b", patience, says(a, "b", "fact"))
 			b.Publish([]byte("news"))
-			await(t, "a hears b", 5*time.Second, says(a, "b", "news"))
+			await(t, "a hears b", patience, says(a, "b", "news"))
 			want, _ := find(a, "b")
 			said := recordings()
 			before := rejected(t, a, reasonUnreadable)
@@ -109,7 +109,7 @@ func TestReplayChangesNothing(t *testing.T) {
 			if got, _ := find(a, "b"); fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("after the replay: got %+v, want %+v", got, want)
 			}
-			await(t, "each recording is refused", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable)-before >= 3 })
+			await(t, "each recording is refused", patience, func() bool { return rejected(t, a, reasonUnreadable)-before >= 3 })
 		})
 	}
 }
@@ -200,7 +200,7 @@ func TestLargeWordsTakeNoMemory(t *testing.T) {
 		before := rejected(t, a, reasonUnreadable)
 		if got := grown(func() {
 			_ = attack(t, a, anyone(t), forPackets, framed(msg), framed(nil))
-			await(t, name+" is refused", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before })
+			await(t, name+" is refused", patience, func() bool { return rejected(t, a, reasonUnreadable) > before })
 		}); got > 4<<20 {
 			t.Errorf("%s: %d bytes were allocated", name, got)
 		}
@@ -272,9 +272,9 @@ func TestStreamsAreBounded(t *testing.T) {
 		})
 	}
 	all.Wait()
-	await(t, "the rest is refused", 5*time.Second, func() bool { return rejected(t, a, reasonFull)-before >= maxOfAddress })
+	await(t, "the rest is refused", patience, func() bool { return rejected(t, a, reasonFull)-before >= maxOfAddress })
 	b := start(t, "main", node("b"), seeded(a))
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "b sees a", patience, sees(b, "a"))
 	await(t, "memberlist ends those that say nothing", 10*time.Second, func() bool {
 		return open(&a.streams.strangers) == 0
 	})
@@ -316,9 +316,9 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 					}
 				})
 			}
-			await(t, "all places are taken", 5*time.Second, func() bool { return rejected(t, a, reasonFull) > 0 })
+			await(t, "all places are taken", patience, func() bool { return rejected(t, a, reasonFull) > 0 })
 			b := launch(t, "main", node("b"), func(c *Config) { c.Listen = "127.0.5.99:0"; seeded(a)(c) }, prepare)
-			await(t, "b sees a", 5*time.Second, sees(b, "a"))
+			await(t, "b sees a", patience, sees(b, "a"))
 		})
 	}
 }

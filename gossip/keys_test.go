@@ -20,9 +20,9 @@ func TestKeyFileIsFollowed(t *testing.T) {
 	}
 	a := start(t, "main", node("a"), with(pa))
 	b := start(t, "main", node("b"), with(pb, a))
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "b sees a", patience, sees(b, "a"))
 	o := observe(t, "main", "o", nil, with(po, a))
-	await(t, "the observer sees b", 5*time.Second, sees(o, "b"))
+	await(t, "the observer sees b", patience, sees(o, "b"))
 	put := func(path string, keys ...byte) {
 		text, err := os.ReadFile(keyFile(t, keys...))
 		if err == nil {
@@ -46,9 +46,9 @@ func TestKeyFileIsFollowed(t *testing.T) {
 		}
 	}
 	b.Publish([]byte("under y"))
-	await(t, "a hears b", 5*time.Second, says(a, "b", "under y"))
+	await(t, "a hears b", patience, says(a, "b", "under y"))
 	await(t, "the observer connects again under y", 15*time.Second, func() bool { return o.logs.FilterMessage("joined gossip").Len() > 1 })
-	await(t, "the observer hears b", 5*time.Second, says(o, "b", "under y"))
+	await(t, "the observer hears b", patience, says(o, "b", "under y"))
 	if problems := o.Problems(); len(problems) > 0 {
 		t.Errorf("the observer complains: %v", problems)
 	}
@@ -57,7 +57,7 @@ func TestKeyFileIsFollowed(t *testing.T) {
 	}
 	await(t, "a complains", 10*time.Second, complains(a, "chmod 600"))
 	b.Publish([]byte("still under y"))
-	await(t, "a hears b with the earlier keys", 5*time.Second, says(a, "b", "still under y"))
+	await(t, "a hears b with the earlier keys", patience, says(a, "b", "still under y"))
 	if err := os.Chmod(pa, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -140,6 +140,9 @@ func seeded(to ...*member) func(*Config) {
 	}
 }
 
+// patience is the limit for what takes a moment on a machine that is not busy.
+const patience = 20 * time.Second
+
 // await waits until cond holds, looking whenever something may have changed.
 func await(t testing.TB, what string, limit time.Duration, cond func() bool) {
 	t.Helper()
@@ -201,9 +204,9 @@ func TestNodesMeetAndPublish(t *testing.T) {
 	c := start(t, "main", node("c"), seeded(a))
 	for _, m := range []*member{a, b, c} {
 		for _, name := range []string{"a", "b", "c"} {
-			await(t, m.self.Node+" sees "+name, 5*time.Second, sees(m, name))
+			await(t, m.self.Node+" sees "+name, patience, sees(m, name))
 		}
-		await(t, "the early state", 5*time.Second, says(m, "a", "early"))
+		await(t, "the early state", patience, says(m, "a", "early"))
 	}
 	var names []string
 	for _, n := range b.Nodes() {
@@ -215,8 +218,8 @@ func TestNodesMeetAndPublish(t *testing.T) {
 
 	began := time.Now()
 	b.Publish([]byte("later"))
-	await(t, "c hears b", 5*time.Second, says(c, "b", "later"))
-	await(t, "a hears b", 5*time.Second, says(a, "b", "later"))
+	await(t, "c hears b", patience, says(c, "b", "later"))
+	await(t, "a hears b", patience, says(a, "b", "later"))
 	// Sending at once, not by push/pull after 2 s, is what this is about.
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("a state took %v to arrive", took)
@@ -241,8 +244,8 @@ func TestLeavingIsSeenAtOnceAndRemembered(t *testing.T) {
 	a := start(t, "main", node("a"), nil)
 	b := start(t, "main", node("b"), seeded(a))
 	b.Publish([]byte("fact"))
-	await(t, "a hears b", 5*time.Second, says(a, "b", "fact"))
-	await(t, "b sees a", 5*time.Second, sees(b, "a")) // one that ends while it joins can tell nobody
+	await(t, "a hears b", patience, says(a, "b", "fact"))
+	await(t, "b sees a", patience, sees(b, "a")) // one that ends while it joins can tell nobody
 	before, _ := find(a, "b")
 	began := time.Now()
 	b.stop()
@@ -257,7 +260,7 @@ func TestLeavingIsSeenAtOnceAndRemembered(t *testing.T) {
 
 	// Who comes later hears of the lost one, and what it said.
 	c := start(t, "main", node("c"), seeded(a))
-	await(t, "c hears of b", 5*time.Second, says(c, "b", "fact"))
+	await(t, "c hears of b", patience, says(c, "b", "fact"))
 	if n, _ := find(c, "b"); n.Live || n.Address != b.self.Address {
 		t.Errorf("b at c: got %+v, want not live, at its address", n)
 	}
@@ -268,8 +271,8 @@ func TestAllLeaveAtOnce(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
 	b := start(t, "main", node("b"), seeded(a))
-	await(t, "a sees b", 5*time.Second, sees(a, "b"))
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "a sees b", patience, sees(a, "b"))
+	await(t, "b sees a", patience, sees(b, "a"))
 	began := time.Now()
 	var leaving sync.WaitGroup
 	leaving.Go(a.stop)
@@ -317,7 +320,7 @@ func TestTwinInTheMesh(t *testing.T) {
 	a := start(t, "main", node("a"), nil)
 	first := start(t, "main", node("b"), seeded(a))
 	first.Publish([]byte("first"))
-	await(t, "a hears b", 5*time.Second, says(a, "b", "first"))
+	await(t, "a hears b", patience, says(a, "b", "first"))
 	a.knowledge.mu.Lock()
 	a.view.peers[first.self.process()].since = time.Now().Add(-together)
 	a.knowledge.mu.Unlock()
@@ -331,15 +334,15 @@ func TestTwinInTheMesh(t *testing.T) {
 			return m.view.peers[other.self.process()] != nil
 		}
 	}
-	await(t, "a knows the twin", 5*time.Second, knows(a, twin))
-	await(t, "the twin knows a", 5*time.Second, sees(twin, "a"))
-	await(t, "the first knows the twin", 5*time.Second, func() bool { at, ok := first.Twin(); return ok && at == twin.self.Address })
-	await(t, "the twin knows the first", 5*time.Second, func() bool { _, ok := twin.Twin(); return ok })
+	await(t, "a knows the twin", patience, knows(a, twin))
+	await(t, "the twin knows a", patience, sees(twin, "a"))
+	await(t, "the first knows the twin", patience, func() bool { at, ok := first.Twin(); return ok && at == twin.self.Address })
+	await(t, "the twin knows the first", patience, func() bool { _, ok := twin.Twin(); return ok })
 	late := start(t, "main", node("late"), seeded(a))
-	await(t, "the newcomer knows both", 5*time.Second, func() bool { return knows(late, first)() && knows(late, twin)() })
-	await(t, "the first knows the newcomer", 5*time.Second, sees(first, "late"))
+	await(t, "the newcomer knows both", patience, func() bool { return knows(late, first)() && knows(late, twin)() })
+	await(t, "the first knows the newcomer", patience, sees(first, "late"))
 	first.Publish([]byte("first again"))
-	await(t, "a hears the first", 5*time.Second, says(a, "b", "first again"))
+	await(t, "a hears the first", patience, says(a, "b", "first again"))
 	for m, want := range map[*member]*member{a: first, first: first, twin: twin, late: twin} {
 		if n, _ := find(m, "b"); n.Boot != want.self.Boot || !n.Live {
 			t.Errorf("%s takes b for %+v", m.self.process(), n)
@@ -365,18 +368,18 @@ func TestTwinInTheMesh(t *testing.T) {
 
 	twin.stop()
 	for _, m := range []*member{a, late} {
-		await(t, "the first counts", 5*time.Second, says(m, "b", "first again"))
-		await(t, "the first is live", 5*time.Second, sees(m, "b"))
+		await(t, "the first counts", patience, says(m, "b", "first again"))
+		await(t, "the first is live", patience, sees(m, "b"))
 	}
-	await(t, "the first has no twin", 5*time.Second, func() bool { _, ok := first.Twin(); return !ok })
+	await(t, "the first has no twin", patience, func() bool { _, ok := first.Twin(); return !ok })
 }
 
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
 	b := start(t, "main", node("b"), seeded(a))
-	await(t, "a sees b", 5*time.Second, sees(a, "b"))
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "a sees b", patience, sees(a, "b"))
+	await(t, "b sees a", patience, sees(b, "a"))
 	long := strings.Repeat("x", maxMessage-len("re: "))
 	for _, m := range []*member{a, b} {
 		for _, to := range []string{"a", "b"} {
@@ -400,12 +403,12 @@ func TestAsk(t *testing.T) {
 	if _, err := a.Ask(t.Context(), "b", []byte(long+"abc")); err == nil || !strings.Contains(err.Error(), "answer has") {
 		t.Errorf("too long an answer: got %v", err)
 	}
-	await(t, "no question is left", 5*time.Second, func() bool { return open(&a.streams.questions)+open(&b.streams.questions) == 0 })
+	await(t, "no question is left", patience, func() bool { return open(&a.streams.questions)+open(&b.streams.questions) == 0 })
 	b.stop()
 	if _, err := b.Ask(t.Context(), "a", nil); !errors.Is(err, errNotRunning) {
 		t.Errorf("asking after Run: got %v, want %v", err, errNotRunning)
 	}
-	await(t, "a sees b leave", 5*time.Second, func() bool { return !sees(a, "b")() })
+	await(t, "a sees b leave", patience, func() bool { return !sees(a, "b")() })
 	if _, err := a.Ask(t.Context(), "b", nil); err == nil || !strings.Contains(err.Error(), "not live") {
 		t.Errorf("asking a lost node: got %v", err)
 	}
@@ -415,7 +418,7 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
 	start(t, "main", node("b"), seeded(a))
-	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	await(t, "a sees b", patience, sees(a, "b"))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := a.Ask(ctx, "b", []byte("wait")); !errors.Is(err, context.DeadlineExceeded) {
@@ -439,7 +442,7 @@ func TestSeedsFile(t *testing.T) {
 	a := start(t, "main", node("a"), nil)
 	file := filepath.Join(t.TempDir(), "seeds")
 	b := start(t, "main", node("b"), func(c *Config) { c.SeedsFile = file })
-	await(t, "a complaint about the missing file", 5*time.Second, complains(b, "no such file"))
+	await(t, "a complaint about the missing file", patience, complains(b, "no such file"))
 	text := "# the first\n\n" + a.Address().String() + " # a\n"
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -454,8 +457,8 @@ func TestSeedThatIsNotThere(t *testing.T) {
 	seed := gone.Address().String()
 	gone.stop()
 	a := start(t, "main", node("a"), func(c *Config) { c.Seeds = []string{seed, "nowhere.invalid"} })
-	await(t, "the seed among the problems", 5*time.Second, complains(a, "seed "+seed))
-	await(t, "the seed that has no address", 5*time.Second, complains(a, "seed nowhere.invalid: "))
+	await(t, "the seed among the problems", patience, complains(a, "seed "+seed))
+	await(t, "the seed that has no address", patience, complains(a, "seed nowhere.invalid: "))
 	for _, p := range a.Problems() {
 		if p.Kind != ProblemSeed {
 			t.Errorf("got %+v, want it to be about a seed", p)

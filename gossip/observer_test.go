@@ -62,16 +62,16 @@ func TestObserversDisturbNobody(t *testing.T) {
 			one := observe(t, "main", "a", nil, c.change, a) // on a's host, with its name
 			two := observe(t, "main", "x", nil, c.change, a)
 			for _, o := range []*watching{one, two} {
-				await(t, "the observer sees a", 5*time.Second, sees(o, "a"))
-				await(t, "the observer is told what a says", 5*time.Second, says(o, "a", "fact"))
+				await(t, "the observer sees a", patience, sees(o, "a"))
+				await(t, "the observer is told what a says", patience, says(o, "a", "fact"))
 			}
 			b := start(t, "main", node("b"), func(cfg *Config) { c.change(cfg); seeded(a)(cfg) })
-			await(t, "the observer sees b", 5*time.Second, sees(one, "b"))
+			await(t, "the observer sees b", patience, sees(one, "b"))
 			b.Publish([]byte("news"))
-			await(t, "an observer is told news", 5*time.Second, says(one, "b", "news"))
-			await(t, "a knows both observers", 5*time.Second, func() bool { return len(a.Observers()) == 2 })
+			await(t, "an observer is told news", patience, says(one, "b", "news"))
+			await(t, "a knows both observers", patience, func() bool { return len(a.Observers()) == 2 })
 			for _, m := range []hearer{a, b, one, two} {
-				await(t, "all know the two nodes", 5*time.Second, func() bool { return len(m.Nodes()) == 2 })
+				await(t, "all know the two nodes", patience, func() bool { return len(m.Nodes()) == 2 })
 			}
 			for _, m := range []*member{a, b} {
 				if at, ok := m.Twin(); ok {
@@ -104,7 +104,7 @@ func TestObserverChangesItsNode(t *testing.T) {
 	at := a.view.nodes["child"].gossip
 	a.knowledge.mu.Unlock()
 	o := observe(t, "main", "o", papersOf(t, ca, watcherName), func(c *Config) { c.Seeds = []string{at.String()} })
-	await(t, "the observer sees both", 5*time.Second, func() bool { return sees(o, "a")() && sees(o, "child")() })
+	await(t, "the observer sees both", patience, func() bool { return sees(o, "a")() && sees(o, "child")() })
 	if got := a.Observers(); len(got) != 0 {
 		t.Fatalf("it is connected to a: %v", got)
 	}
@@ -116,7 +116,7 @@ func TestObserverChangesItsNode(t *testing.T) {
 	a.Publish([]byte("later"))
 	await(t, "the observer hears a", 2*time.Second, says(o, "a", "later"))
 	a.stop()
-	await(t, "all are lost", unheardFor+5*time.Second, func() bool { return !sees(o, "a")() })
+	await(t, "all are lost", unheardFor+patience, func() bool { return !sees(o, "a")() })
 	if got, _ := find(o, "child"); got.Boot != n.Boot || string(got.State) != "fact" {
 		t.Errorf("it has forgotten what the child said: %+v", got)
 	}
@@ -132,7 +132,7 @@ func TestObserverLeavesALonelyNode(t *testing.T) {
 	a := start(t, "main", node("a"), nil)
 	start(t, "main", node("b"), seeded(a))
 	o := observe(t, "main", "o", nil, nil, lonely)
-	await(t, "it sees the lonely node", 5*time.Second, sees(o, "lonely"))
+	await(t, "it sees the lonely node", patience, sees(o, "lonely"))
 	o.source = func(context.Context, bool) []string { return []string{a.Address().String()} }
 	await(t, "it sees b", 15*time.Second, sees(o, "b"))
 }
@@ -225,15 +225,15 @@ func TestObserversAreBounded(t *testing.T) {
 	if _, err := ask(2); err != nil {
 		t.Errorf("from another address: %v", err)
 	}
-	await(t, "it is counted", 5*time.Second, func() bool { return rejected(t, a, reasonFull) == 1 && complains(a, errObservers.Error())() })
+	await(t, "it is counted", patience, func() bool { return rejected(t, a, reasonFull) == 1 && complains(a, errObservers.Error())() })
 	o := observe(t, "main", "o", papersOf(t, ca, watcherName), func(c *Config) { c.Listen = "127.0.2.1:7946" }, a)
-	await(t, "it knows why it is not told", 5*time.Second, complains(o, errObservers.Error()))
+	await(t, "it knows why it is not told", patience, complains(o, errObservers.Error()))
 	if got := o.logs.FilterMessage("gossip problem seen").All(); len(got) > 0 {
 		t.Errorf("it complains: %v", got[0].ContextMap())
 	}
 	o.stop()
 	_ = first.Close()
-	await(t, "there is room again", 5*time.Second, func() bool { return open(&a.streams.observers) == maxOfAddress })
+	await(t, "there is room again", patience, func() bool { return open(&a.streams.observers) == maxOfAddress })
 	if _, err := ask(1); err != nil {
 		t.Errorf("after one has gone: %v", err)
 	}
@@ -272,8 +272,8 @@ func TestForeignObserversHearNothing(t *testing.T) {
 	} {
 		before := rejected(t, c.node, c.reason)
 		o := observe(t, c.cluster, "o", c.p, c.change, c.node)
-		await(t, name+": the observer says why", 5*time.Second, complains(o, c.observer.Error()))
-		await(t, name+": the node counts it", 5*time.Second, func() bool { return rejected(t, c.node, c.reason) > before })
+		await(t, name+": the observer says why", patience, complains(o, c.observer.Error()))
+		await(t, name+": the node counts it", patience, func() bool { return rejected(t, c.node, c.reason) > before })
 		if n := o.Nodes(); len(n) != 0 {
 			t.Errorf("%s: it knows %v", name, n)
 		}
@@ -281,7 +281,7 @@ func TestForeignObserversHearNothing(t *testing.T) {
 	}
 	fake := startTLS(t, node("fake"), papersOf(t, ca, watcherName))
 	o := observe(t, "main", "o", papersOf(t, ca, watcherName), nil, fake)
-	await(t, "it shows an observer's certificate", 5*time.Second, complains(o, errCertificate.Error()))
+	await(t, "it shows an observer's certificate", patience, complains(o, errCertificate.Error()))
 }
 
 // Who has a key in common knows the other's certificate.
@@ -341,7 +341,7 @@ func TestObserverGivesUpOnASilentNode(t *testing.T) {
 		}
 	}()
 	o := observe(t, "main", "o", nil, func(c *Config) { c.Seeds = []string{l.Addr().String()} })
-	await(t, "it says that the node is silent", writeTime+5*time.Second, complains(o, errSlow.Error()))
+	await(t, "it says that the node is silent", writeTime+patience, complains(o, errSlow.Error()))
 }
 
 // What a node accepts gives up as soon as what it dials.
@@ -384,7 +384,7 @@ func TestObserverShowsItsRenewedCertificate(t *testing.T) {
 	again := func(times int) func() bool {
 		return func() bool { return o.logs.FilterMessage("joined gossip").Len() == times }
 	}
-	await(t, "it sees a", 5*time.Second, sees(o, "a"))
+	await(t, "it sees a", patience, sees(o, "a"))
 	p.set(ca.issue(t, watcherName, time.Now().Add(time.Hour)), ca)
 	await(t, "it connects again", 15*time.Second, again(2))
 	next := newAuthority(t)
@@ -395,7 +395,7 @@ func TestObserverShowsItsRenewedCertificate(t *testing.T) {
 	if problems := o.Problems(); len(problems) > 0 {
 		t.Errorf("it complains: %v", problems)
 	}
-	await(t, "one connection is left", 5*time.Second, func() bool { return len(a.Observers()) == 1 })
+	await(t, "one connection is left", patience, func() bool { return len(a.Observers()) == 1 })
 	if n := o.logs.FilterMessage("lost node").Len(); n != 0 {
 		t.Errorf("nodes were lost %d times", n)
 	}
@@ -440,13 +440,13 @@ func TestObserversAreSpread(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
 	b := start(t, "main", node("b"), seeded(a))
-	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	await(t, "a sees b", patience, sees(a, "b"))
 	const all = 3 * maxOfAddress
 	for i := range all {
 		o := observe(t, "main", fmt.Sprint("o", i), nil, func(c *Config) { c.Listen = fmt.Sprintf("127.0.3.%d:7946", 1+i/maxOfAddress) }, a, b)
-		await(t, "it sees both", 5*time.Second, func() bool { return sees(o, "a")() && sees(o, "b")() })
+		await(t, "it sees both", patience, func() bool { return sees(o, "a")() && sees(o, "b")() })
 	}
-	await(t, "all are connected", 5*time.Second, func() bool { return len(a.Observers())+len(b.Observers()) == all })
+	await(t, "all are connected", patience, func() bool { return len(a.Observers())+len(b.Observers()) == all })
 	if n := len(a.Observers()); n == all {
 		t.Errorf("all %d are connected to the first seed", n)
 	}

@@ -18,7 +18,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	ca := newAuthority(t)
 	a := startBound(t, ca, node("a"))
 	b := startBound(t, ca, node("b"), a)
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "b sees a", patience, sees(b, "a"))
 	ctx, end := context.WithCancel(t.Context())
 	var under sync.WaitGroup
 	defer under.Wait()

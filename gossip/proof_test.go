@@ -61,10 +61,10 @@ func TestStolenNodeCertificate(t *testing.T) {
 	c := startBound(t, ca, node("c"), a)
 	b.Publish([]byte("fact"))
 	c.Publish([]byte("last word"))
-	await(t, "a hears b", 5*time.Second, says(a, "b", "fact"))
-	await(t, "a hears c", 5*time.Second, says(a, "c", "last word"))
+	await(t, "a hears b", patience, says(a, "b", "fact"))
+	await(t, "a hears c", patience, says(a, "c", "last word"))
 	c.stop()
-	await(t, "a has lost c", 5*time.Second, func() bool { return !sees(a, "c")() })
+	await(t, "a has lost c", patience, func() bool { return !sees(a, "c")() })
 	want := fmt.Sprint(a.Nodes())
 	thief := papersOf(t, ca, bound("thief"))
 
@@ -100,7 +100,7 @@ func TestStolenNodeCertificate(t *testing.T) {
 			t.Error("packets were answered")
 		}
 		for _, process := range []Meta{later(b.self), lies[4].Meta} {
-			await(t, m.self.Node+" hears of "+process.Node, 5*time.Second, func() bool { return look(m.known, func(v *view) bool { return v.peers[process.process()] != nil }) })
+			await(t, m.self.Node+" hears of "+process.Node, patience, func() bool { return look(m.known, func(v *view) bool { return v.peers[process.process()] != nil }) })
 		}
 	}
 	if got := fmt.Sprint(a.Nodes()); got != want {
@@ -120,7 +120,7 @@ func TestStolenNodeCertificate(t *testing.T) {
 		t.Errorf("got %v", a.Nodes())
 	}
 	b.Publish([]byte("new fact"))
-	await(t, "a hears b", 5*time.Second, says(a, "b", "new fact"))
+	await(t, "a hears b", patience, says(a, "b", "new fact"))
 }
 
 // Who comes later hears of a lost node by others, and of one that does not reach it, because each word has its proof. A
@@ -132,14 +132,14 @@ func TestProofsAreToldOn(t *testing.T) {
 	papers := papersOf(t, ca, bound("b"))
 	b := startTLS(t, node("b"), papers, a)
 	b.Publish([]byte("fact"))
-	await(t, "a hears b", 5*time.Second, says(a, "b", "fact"))
+	await(t, "a hears b", patience, says(a, "b", "fact"))
 	n, _ := find(a, "b")
 	papers.set(ca.issue(t, bound("b"), time.Now().Add(time.Hour)), ca)
 	await(t, "another proof", 10*time.Second, func() bool { again, _ := find(a, "b"); return again.Seq > n.Seq && string(again.State) == "fact" })
 	b.stop()
-	await(t, "a has lost b", 5*time.Second, func() bool { return !sees(a, "b")() })
+	await(t, "a has lost b", patience, func() bool { return !sees(a, "b")() })
 	for _, late := range []hearer{startBound(t, ca, node("late"), a), observe(t, "main", "o", papersOf(t, ca, watcherName), nil, a)} {
-		await(t, "a late one hears of b", 5*time.Second, says(late, "b", "fact"))
+		await(t, "a late one hears of b", patience, says(late, "b", "fact"))
 		if n, _ := find(late, "b"); n.Live || len(late.Problems()) > 0 {
 			t.Errorf("got %+v, %q", n, late.Problems())
 		}
@@ -206,7 +206,7 @@ func TestOnlyTheNodeItselfIsAsked(t *testing.T) {
 	ca := newAuthority(t)
 	a := startBound(t, ca, node("a"))
 	b := startBound(t, ca, node("b"), a)
-	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	await(t, "a sees b", patience, sees(a, "b"))
 	liar := startBound(t, ca, node("liar"))
 	a.knowledge.mu.Lock()
 	a.view.nodes["b"].gossip, a.view.peers[b.self.process()].gossip = liar.Address(), liar.Address()

@@ -71,11 +71,11 @@ func TestKeys(t *testing.T) {
 	// Rotation: what the second key encrypts the first node reads once it has both.
 	b := start(t, "main", node("b"), keyed(t, []*member{a}, 'x', 'y'))
 	c := start(t, "main", node("c"), keyed(t, []*member{b}, 'y', 'x'))
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
-	await(t, "b sees c", 5*time.Second, sees(b, "c"))
+	await(t, "b sees a", patience, sees(b, "a"))
+	await(t, "b sees c", patience, sees(b, "c"))
 	b.Publish([]byte("secret"))
-	await(t, "a hears b", 5*time.Second, says(a, "b", "secret"))
-	await(t, "c hears b", 5*time.Second, says(c, "b", "secret"))
+	await(t, "a hears b", patience, says(a, "b", "secret"))
+	await(t, "c hears b", patience, says(c, "b", "secret"))
 }
 
 func TestWrongKeyDoesNotMix(t *testing.T) {
@@ -83,7 +83,7 @@ func TestWrongKeyDoesNotMix(t *testing.T) {
 	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
 	b := start(t, "main", node("b"), keyed(t, []*member{a}, 'y'))
 	for _, m := range []*member{a, b} {
-		await(t, m.self.Node+" complains", 5*time.Second, complains(m, "127.0.0.1: "+errKeys.Error()))
+		await(t, m.self.Node+" complains", patience, complains(m, "127.0.0.1: "+errKeys.Error()))
 		await(t, "several refusals", 10*time.Second, func() bool { return rejected(t, m, reasonKey) >= 3 })
 		warned(t, m, errKeys.Error())
 	}
@@ -96,7 +96,7 @@ func TestKeyOnOneSideDoesNotMix(t *testing.T) {
 	b := start(t, "main", node("b"), seeded(a))
 	c := startTLS(t, node("c"), papersOf(t, newAuthority(t), nodeName), a, b)
 	for m, why := range map[*member]error{a: errKeys, b: errKeys, c: errCertificate} {
-		await(t, m.self.Node+" complains", 5*time.Second, complains(m, "127.0.0.1: "+why.Error()))
+		await(t, m.self.Node+" complains", patience, complains(m, "127.0.0.1: "+why.Error()))
 	}
 	strangers(t, a, b)
 	strangers(t, b, c)
@@ -107,7 +107,7 @@ func TestOtherClusterDoesNotMix(t *testing.T) {
 	a := start(t, "main", node("a"), nil)
 	b := start(t, "events", node("b"), seeded(a))
 	for _, m := range []*member{a, b} {
-		await(t, m.self.Node+" complains", 5*time.Second, complains(m, "127.0.0.1: "+errCluster.Error()))
+		await(t, m.self.Node+" complains", patience, complains(m, "127.0.0.1: "+errCluster.Error()))
 		warned(t, m, errCluster.Error())
 		if got := rejected(t, m, reasonCluster); got < 1 {
 			t.Errorf("refused: got %v, want at least 1", got)
@@ -163,7 +163,7 @@ func TestOtherVersionDoesNotMix(t *testing.T) {
 	if !errors.Is(err, errCluster) {
 		t.Errorf("another version: got %v, want %v", err, errCluster)
 	}
-	await(t, "a complains", 5*time.Second, complains(a, errCluster.Error()))
+	await(t, "a complains", patience, complains(a, errCluster.Error()))
 }
 
 func TestOddNodeIsRefused(t *testing.T) {
@@ -171,7 +171,7 @@ func TestOddNodeIsRefused(t *testing.T) {
 	a := start(t, "main", node("a"), nil)
 	list := stranger(t, a, "b#1", []byte("odd"), []byte("odd"))
 	_, _ = list.Join([]string{a.Address().String()})
-	await(t, "a complains", 5*time.Second, complains(a, "127.0.0.1: refused as a node: decode message: "))
+	await(t, "a complains", patience, complains(a, "127.0.0.1: refused as a node: decode message: "))
 	if len(a.Nodes()) != 1 || rejected(t, a, reasonUnreadable) < 1 {
 		t.Errorf("nodes: got %v, %v refused", a.Nodes(), rejected(t, a, reasonUnreadable))
 	}
@@ -182,7 +182,7 @@ func TestOddNodeIsRefused(t *testing.T) {
 
 	// One odd node must not part the others, when it is a seed's neighbour or when it comes first.
 	b := start(t, "main", node("c"), seeded(a))
-	await(t, "c sees a", 5*time.Second, sees(b, "a"))
+	await(t, "c sees a", patience, sees(b, "a"))
 }
 
 // alive returns memberlist's other live nodes.
@@ -201,7 +201,7 @@ func TestNameAndDescriptionMustAgree(t *testing.T) {
 	a := start(t, "main", node("a"), nil)
 	list := stranger(t, a, "b#1", encode(node("b")), nil)
 	_, _ = list.Join([]string{a.Address().String()})
-	await(t, "a complains", 5*time.Second, complains(a, `it calls itself "b#1"`))
+	await(t, "a complains", patience, complains(a, `it calls itself "b#1"`))
 	if len(a.Nodes()) != 1 {
 		t.Errorf("nodes: got %v", a.Nodes())
 	}
@@ -215,7 +215,7 @@ func TestUnknownMessagesHaveNoEffect(t *testing.T) {
 	if _, err := list.Join([]string{a.Address().String()}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	await(t, "a sees b", patience, sees(a, "b"))
 	to := destination(a.self, a.Address())
 	forged := words{entries: []entry{{Meta: a.self, Seq: 99, State: []byte("forged")}}}.encode()
 	for _, msg := range [][]byte{{99}, {9, 1}, {0x80}, []byte("hello"), forged} {
@@ -223,7 +223,7 @@ func TestUnknownMessagesHaveNoEffect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	await(t, "the unknown ones counted", 5*time.Second, func() bool {
+	await(t, "the unknown ones counted", patience, func() bool {
 		return rejected(t, a, reasonUnreadable) == 3
 	})
 	if !complains(a, "some node: its messages are not understood")() {

@@ -73,27 +73,27 @@ func TestStrangersAreKeptOut(t *testing.T) {
 			if err := attack(t, a, p, protocol, []byte("hello")); err == nil {
 				t.Errorf("%s: was answered", name)
 			}
-			await(t, name+" is counted", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > before })
+			await(t, name+" is counted", patience, func() bool { return rejected(t, a, reasonCertificate) > before })
 		}
 	}
 	before := rejected(t, a, reasonCluster)
 	if err := attack(t, a, papersOf(t, ca, nodeName), "h2"); err == nil {
 		t.Error("another protocol was agreed on")
 	}
-	await(t, "another protocol is counted", 5*time.Second, func() bool { return rejected(t, a, reasonCluster) > before })
+	await(t, "another protocol is counted", patience, func() bool { return rejected(t, a, reasonCluster) > before })
 	before = rejected(t, a, reasonUnreadable)
 	say(t, a, []byte{typePing})
 	say(t, a, bytes.Repeat([]byte{0}, 64<<10))
-	await(t, "what is no TLS is counted", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before+1 })
-	await(t, "and told of", 5*time.Second, complains(a, errNoTLS.Error()))
+	await(t, "what is no TLS is counted", patience, func() bool { return rejected(t, a, reasonUnreadable) > before+1 })
+	await(t, "and told of", patience, complains(a, errNoTLS.Error()))
 	if n := len(a.Nodes()); n != 1 {
 		t.Errorf("%d nodes", n)
 	}
 
 	// Neither does a node believe who answers in the place of another one.
 	b := startTLS(t, node("b"), papersOf(t, other, nodeName), a)
-	await(t, "b complains", 5*time.Second, complains(b, errCertificate.Error()))
-	await(t, "a complains", 5*time.Second, func() bool { return complains(a, errCertificate.Error())() || complains(a, errRefusesUs.Error())() })
+	await(t, "b complains", patience, complains(b, errCertificate.Error()))
+	await(t, "a complains", patience, func() bool { return complains(a, errCertificate.Error())() || complains(a, errRefusesUs.Error())() })
 	strangers(t, a, b)
 }
 
@@ -113,9 +113,9 @@ func TestHalfOpenConnectionsAreBounded(t *testing.T) {
 			_, _ = conn.Write([]byte{0x16, 0x03, 0x01, 0x02}) // the beginning of a ClientHello
 		}
 	}
-	await(t, "the rest is refused", 5*time.Second, func() bool { return rejected(t, a, reasonFull) >= tried-from*maxOfOne/2 })
+	await(t, "the rest is refused", patience, func() bool { return rejected(t, a, reasonFull) >= tried-from*maxOfOne/2 })
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "b sees a", patience, sees(b, "a"))
 	await(t, "those that say nothing are gone", 10*time.Second, func() bool {
 		return open(&a.streams.unproven) == 0
 	})
@@ -143,7 +143,7 @@ func TestFramesAreBounded(t *testing.T) {
 		if err := attack(t, a, p, forPackets, words); err == nil {
 			t.Errorf("%s: was answered", name)
 		}
-		await(t, name+" is counted", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before })
+		await(t, name+" is counted", patience, func() bool { return rejected(t, a, reasonUnreadable) > before })
 	}
 	for _, cut := range [][]byte{{0}, {0, 0, 0, 9, 1}} { // it hangs up in the middle
 		raw, err := tls.Dial("tcp", a.Address().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{a.papers.protocol(forPackets)},
@@ -156,11 +156,11 @@ func TestFramesAreBounded(t *testing.T) {
 		}
 		raw.Close()
 	}
-	await(t, "no connection is left", 5*time.Second, func() bool {
+	await(t, "no connection is left", patience, func() bool {
 		return open(&a.streams.inside) == 0
 	})
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "b sees a", patience, sees(b, "a"))
 }
 
 // message is one of memberlist.
@@ -180,10 +180,10 @@ func TestStolenObserverCertificate(t *testing.T) {
 	ca := newAuthority(t)
 	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
-	await(t, "a sees b", 5*time.Second, sees(a, "b"))
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "a sees b", patience, sees(a, "b"))
+	await(t, "b sees a", patience, sees(b, "a"))
 	b.Publish([]byte("fact"))
-	await(t, "a hears b", 5*time.Second, says(a, "b", "fact"))
+	await(t, "a hears b", patience, says(a, "b", "fact"))
 	want, _ := find(a, "b")
 	thief := papersOf(t, ca, watcherName)
 
@@ -214,23 +214,23 @@ func TestStolenObserverCertificate(t *testing.T) {
 		if err := attack(t, a, thief, forPackets, frames...); err == nil {
 			t.Error("packets were answered")
 		}
-		await(t, "packets are refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > before })
+		await(t, "packets are refused", patience, func() bool { return rejected(t, a, reasonCertificate) > before })
 	}
 	user := words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}}.encode()
 	_ = attack(t, a, thief, forStream, framed(append(message(t, typeUser, userMessage{len(user)}), user...)))
-	await(t, "a message for the delegate is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > 3 })
+	await(t, "a message for the delegate is refused", patience, func() bool { return rejected(t, a, reasonCertificate) > 3 })
 	state := words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}}.encode()
 	before := rejected(t, a, reasonCertificate)
 	msg := append(message(t, typePushPull, pushPull{UserStateLen: len(state), Join: true}), state...)
 	_ = attack(t, a, thief, forStream, framed(msg))
-	await(t, "a push/pull with a state is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > before })
+	await(t, "a push/pull with a state is refused", patience, func() bool { return rejected(t, a, reasonCertificate) > before })
 	list := message(t, typePushPull, map[string]any{"Nodes": 2, "UserStateLen": 0, "Join": true})
 	for _, p := range []pushed{{ghost.process(), at, 1, encode(ghost), 5, 0, vsn}, {b.self.process(), at, 1, encode(b.self), high, 3, vsn}} {
 		list = append(list, message(t, 0, p)[1:]...)
 	}
 	before = rejected(t, a, reasonCertificate)
 	_ = attack(t, a, thief, forStream, framed(list))
-	await(t, "a push/pull is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > before })
+	await(t, "a push/pull is refused", patience, func() bool { return rejected(t, a, reasonCertificate) > before })
 	// What it says after it was let in as an observer is not read.
 	greeting := framed(encode(watcher("thief")))
 	if err := attack(t, a, thief, forObserver, append(greeting, framed(user)...), append(frames[0], user...)); err != nil {
@@ -238,10 +238,10 @@ func TestStolenObserverCertificate(t *testing.T) {
 	}
 	before = rejected(t, a, reasonUnreadable)
 	_ = attack(t, a, thief, forObserver, framed(user))
-	await(t, "words instead of a greeting are refused", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before })
+	await(t, "words instead of a greeting are refused", patience, func() bool { return rejected(t, a, reasonUnreadable) > before })
 	_ = attack(t, a, thief, forObserver)
-	await(t, "who never greets is reported", 5*time.Second, complains(a, errSlow.Error()))
-	await(t, "and leaves its room", 5*time.Second, func() bool { return open(&a.streams.observers) == 0 })
+	await(t, "who never greets is reported", patience, complains(a, errSlow.Error()))
+	await(t, "and leaves its room", patience, func() bool { return open(&a.streams.observers) == 0 })
 
 	// What is believed shows within a probe and a suspicion.
 	began := time.Now()
@@ -273,12 +273,12 @@ func TestOneCertificateTakesItsOwnRoom(t *testing.T) {
 		}
 		t.Cleanup(conn.cut)
 	}
-	await(t, "one more has to yield", 5*time.Second, func() bool { return rejected(t, a, reasonFull) >= 10 })
+	await(t, "one more has to yield", patience, func() bool { return rejected(t, a, reasonFull) >= 10 })
 	if n := open(&a.streams.inside); n > maxOfOne {
 		t.Errorf("%d connections are open", n)
 	}
 	b := startBound(t, ca, node("b"), a)
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "b sees a", patience, sees(b, "a"))
 }
 
 // Packets to a node go to nobody who has another one's certificate, and a link to which nobody answers takes no room.
@@ -286,7 +286,7 @@ func TestPacketsOnlyToTheNode(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
 	a, thief := startBound(t, ca, node("a")), startBound(t, ca, node("thief"))
-	await(t, "both listen", 5*time.Second, func() bool { return a.Address().IsValid() && thief.Address().IsValid() })
+	await(t, "both listen", patience, func() bool { return a.Address().IsValid() && thief.Address().IsValid() })
 	to := func(m *member, name string) {
 		t.Helper()
 		at := memberlist.Address{Addr: m.Address().String(), Name: name}
@@ -296,12 +296,12 @@ func TestPacketsOnlyToTheNode(t *testing.T) {
 	}
 	to(thief, node("ghost").process())
 	links := func() int { a.streams.links.mu.Lock(); defer a.streams.links.mu.Unlock(); return len(a.streams.to) }
-	await(t, "the link ends", 5*time.Second, func() bool { return links() == 0 })
+	await(t, "the link ends", patience, func() bool { return links() == 0 })
 	if n := open(&thief.streams.inside); n > 0 {
 		t.Errorf("%d packets were sent to the thief", n)
 	}
 	to(thief, thief.self.process())
-	await(t, "its own packet comes", 5*time.Second, func() bool { return open(&thief.streams.inside) == 1 && links() == 1 })
+	await(t, "its own packet comes", patience, func() bool { return open(&thief.streams.inside) == 1 && links() == 1 })
 }
 
 // A certificate that is renewed, and an authority that is replaced, count while the mesh runs, and nobody is lost.
@@ -311,7 +311,7 @@ func TestPapersAreReplaced(t *testing.T) {
 	pa, pb := papersOf(t, one, nodeName), papersOf(t, one, nodeName)
 	a := startTLS(t, node("a"), pa)
 	b := startTLS(t, node("b"), pb, a)
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "b sees a", patience, sees(b, "a"))
 	ends := time.Now().Add(time.Hour)
 	first := one.issue(t, nodeName, ends)
 	for i, step := range []struct {
@@ -323,13 +323,13 @@ func TestPapersAreReplaced(t *testing.T) {
 		}
 		state := fmt.Sprint(i)
 		b.Publish([]byte(state))
-		await(t, "a hears b", 5*time.Second, says(a, "b", state))
+		await(t, "a hears b", patience, says(a, "b", state))
 	}
 	if n := a.logs.FilterMessage("lost node").Len() + b.logs.FilterMessage("lost node").Len(); n != 0 {
 		t.Errorf("nodes were lost %d times", n)
 	}
 	late := startTLS(t, node("late"), papersOf(t, one, nodeName), a)
-	await(t, "the old authority is refused", 5*time.Second, complains(late, errCertificate.Error()))
+	await(t, "the old authority is refused", patience, complains(late, errCertificate.Error()))
 }
 
 // The gossip waits for a certificate and says so, and continues when there is one.
@@ -341,7 +341,7 @@ func TestGossipWaitsForACertificate(t *testing.T) {
 	p.set(nil, ca)
 	time.AfterFunc(300*time.Millisecond, func() { p.set(ca.issue(t, nodeName, time.Now().Add(time.Hour)), ca) })
 	b := launch(t, "main", node("b"), seeded(a), func(m *Mesh) { m.UseTLS(p.tls()) })
-	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "b sees a", patience, sees(b, "a"))
 	if got := b.Problems(); len(got) != 0 {
 		t.Errorf("problems: %q", got)
 	}
@@ -355,12 +355,12 @@ func TestOwnCertificateCannotBeUsed(t *testing.T) {
 	p := papersOf(t, ca, nodeName)
 	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
 	b := startTLS(t, node("b"), p, a)
-	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	await(t, "a sees b", patience, sees(a, "b"))
 	p.set(nil, ca)
 	if _, err := a.Ask(t.Context(), "b", []byte("who")); !errors.Is(err, errNoneShown) {
 		t.Errorf("asked: got %v, want %v", err, errNoneShown)
 	}
-	await(t, "a complains of b", 5*time.Second, complains(a, errNoneShown.Error()))
+	await(t, "a complains of b", patience, complains(a, errNoneShown.Error()))
 	await(t, "b complains of itself", 10*time.Second, complains(b, "cannot sign"))
 	for _, reason := range []string{reasonUnreadable, reasonCertificate} {
 		if n := rejected(t, b, reason); n > 0 {

@@ -41,7 +41,7 @@ func TestNodesMeetThroughASource(t *testing.T) {
 	var shared board
 	a := startWith(t, "main", node("a"), nil, shared.ask)
 	b := startWith(t, "main", node("b"), nil, shared.ask)
-	await(t, "a question", 5*time.Second, func() bool { return len(shared.questions()) > 0 })
+	await(t, "a question", patience, func() bool { return len(shared.questions()) > 0 })
 	if slices.Contains(shared.questions(), false) {
 		t.Error("a lone node said that it is not alone")
 	}
@@ -75,7 +75,7 @@ func TestHangingSourceDelaysNobody(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	})
-	await(t, "b sees a", resolveTime+5*time.Second, sees(b, "a"))
+	await(t, "b sees a", resolveTime+patience, sees(b, "a"))
 	b.stop() // nor does it keep Run from ending
 }
 

@@ -203,14 +203,14 @@ func TestNodesMeetOverTLS(t *testing.T) {
 	o := observe(t, "main", "o", papersOf(t, ca, watcherName), nil, a)
 	for i, m := range []hearer{a, b, c, o} {
 		for _, name := range []string{"a", "b", "c"} {
-			await(t, fmt.Sprint(i, " sees ", name), 5*time.Second, sees(m, name))
+			await(t, fmt.Sprint(i, " sees ", name), patience, sees(m, name))
 		}
 	}
 	b.Publish([]byte("news"))
 	for i, m := range []hearer{a, c, o} {
-		await(t, fmt.Sprint(i, " hears b"), 5*time.Second, says(m, "b", "news"))
+		await(t, fmt.Sprint(i, " hears b"), patience, says(m, "b", "news"))
 	}
-	await(t, "a knows the observer", 5*time.Second, func() bool { return len(a.Observers()) == 1 })
+	await(t, "a knows the observer", patience, func() bool { return len(a.Observers()) == 1 })
 	if got, err := a.Ask(t.Context(), "c", []byte("who")); err != nil || string(got) != "re: who" {
 		t.Errorf("got %q, %v", got, err)
 	}
