@@ -51,8 +51,9 @@ func TestRestartLoop(t *testing.T) {
 	}
 }
 
-// runLoop runs the loop of the documentation, and returns which nodes were restarted. Its ssh runs the command here,
-// its systemctl is restart, and its holdfast is the binary under test with the host's configuration.
+// runLoop runs the loop of the documentation, and returns which nodes were restarted. Its ssh runs the command here, its
+// runuser as this user, its systemctl is restart, and its holdfast is the binary under test with the host's
+// configuration.
 func runLoop(t *testing.T, c *integration.Cluster) (restarted []string, said string) {
 	t.Helper()
 	path, err := binary()
@@ -60,7 +61,8 @@ func runLoop(t *testing.T, c *integration.Cluster) (restarted []string, said str
 	dir := t.TempDir()
 	asked, answers := pipe(t, dir, "asked"), pipe(t, dir, "answers")
 	for name, script := range map[string]string{
-		"ssh":       `export HOST=n${1#node}; shift; exec sh -c "$*"`,
+		"ssh":       `export HOST=n${1#root@node}; shift; exec sh -c "$*"`,
+		"runuser":   `shift 3; exec "$@"`, // -u holdfast --
 		"systemctl": `echo "$HOST" > ` + asked.Name() + `; read code < ` + answers.Name() + `; exit "$code"`,
 		"holdfast":  `exec ` + path + ` $(echo "$@" | sed "s:/etc/holdfast.yaml:` + c.Dir + `/$HOST/config.yaml:")`,
 	} {
