@@ -54,6 +54,7 @@ func (n *node) as(t *testing.T, user, password string) (*clientv3.Client, error)
 // etcd accepts every step, on the leader and on a follower, and the result is what the file says. Two permissions begin
 // at one key, and the second changes too. holdfast's own work continues while auth is enabled, without a password.
 func TestChangeAuth(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a cluster of three, and bcrypt")
 	}

@@ -295,6 +295,7 @@ func TestConfirmedStalledLeaderWritesOnce(t *testing.T) {
 // In a real cluster all members are confirmed. An idle one still applies entries and keeps its revision, and a member
 // alone is no longer confirmed.
 func TestConfirmed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for an idle leader's entry")
 	}

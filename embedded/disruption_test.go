@@ -36,6 +36,7 @@ func leases(t *testing.T, n *node) int {
 // If many ask for the lock at once, on leader and follower, one gets it and the others learn which. Its holder can take
 // it again, anyone who knows it can refresh it, and nobody else can give it back. No lease is left behind.
 func TestLock(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("founds a cluster")
 	}
@@ -100,6 +101,7 @@ func TestLock(t *testing.T) {
 // The lock of a holder that is gone expires, but not while anyone refreshes it. All of this works with authentication
 // enabled.
 func TestLockExpires(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for a lease to expire")
 	}

@@ -17,6 +17,7 @@ import (
 // Anyone who reaches the peers' port without a peer's certificate learns nothing. Nothing that is sent there stops the
 // member or keeps a peer out.
 func TestHostilePeersPort(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several seconds")
 	}

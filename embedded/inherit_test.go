@@ -30,6 +30,7 @@ func moveTo(t *testing.T, nodes []*node, heir *node) {
 // A follower is told to stop, and then inherits the leadership from a leader that stops as well. The others are still
 // connected but take nothing over, because they are leaving. etcd's own hand-over would wait 7 s for one of them.
 func TestInheritWhileLeaving(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several seconds")
 	}
@@ -58,6 +59,7 @@ func TestInheritWhileLeaving(t *testing.T) {
 
 // The leader hands over, and its heir is stopped meanwhile. Neither waits for the other.
 func TestStopHeir(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several seconds")
 	}

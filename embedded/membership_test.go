@@ -18,6 +18,7 @@ import (
 )
 
 func TestLearnerJoinsAndIsRemoved(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several seconds")
 	}
@@ -104,6 +105,7 @@ func TestLearnerJoinsAndIsRemoved(t *testing.T) {
 
 // A change that would leave no connected majority is refused, however long all members were connected before.
 func TestChangesKeepQuorum(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several seconds")
 	}
@@ -178,6 +180,7 @@ func TestRemovedWhileDown(t *testing.T) {
 }
 
 func TestThreeMembers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several seconds")
 	}
@@ -247,6 +250,7 @@ func TestConnected(t *testing.T) {
 // A member that neither hears nor answers any more, but keeps its connections, is not connected to the leader. A
 // follower goes by the connections, because no other follower answers it.
 func TestConnectedAnswers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several seconds")
 	}

@@ -32,6 +32,7 @@ func patiently(t *testing.T, what string, change func() error) {
 
 // etcd's names follow the pattern through founding, restart and replacement. A member's identity does not depend on it.
 func TestMemberNames(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several seconds")
 	}

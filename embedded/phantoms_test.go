@@ -183,6 +183,7 @@ func loseFollower(t *testing.T, nodes []*node) {
 
 // Data that our own etcd leaves has no differences.
 func TestNoPhantoms(t *testing.T) {
+	t.Parallel()
 	nodes, _ := trio(t)
 	for _, n := range nodes {
 		finds(t, n, noDifference)
@@ -192,6 +193,7 @@ func TestNoPhantoms(t *testing.T) {
 // Two members that left long ago vote again. Of five, three are a majority, so losing one of the three live members
 // ends the cluster.
 func TestPhantoms(t *testing.T) {
+	t.Parallel()
 	nodes, _ := trio(t)
 	gone := func(id uint64, url string) *membership.Member {
 		return &membership.Member{ID: types.ID(id), RaftAttributes: membership.RaftAttributes{PeerURLs: []string{url}}}
@@ -214,6 +216,7 @@ func TestPhantoms(t *testing.T) {
 
 // The phantoms of --force-new-cluster outvote the member that it was to set free.
 func TestPhantomsOfForceNewCluster(t *testing.T) {
+	t.Parallel()
 	nodes, ids := trio(t)
 	n := nodes[0]
 	removeInLog(t, n, ids[0], ids[1], ids[2])
@@ -224,6 +227,7 @@ func TestPhantomsOfForceNewCluster(t *testing.T) {
 
 // A member that the database lost no longer counts: two members are a cluster of two, and the third has no leader.
 func TestLostMember(t *testing.T) {
+	t.Parallel()
 	nodes, ids := trio(t)
 	for _, n := range nodes {
 		unlist(t, n, ids[2])
@@ -267,6 +271,7 @@ func TestLostMemberPanics(t *testing.T) {
 
 // A promoted member is a learner again, so losing one of the two voters ends the cluster.
 func TestForgottenPromotion(t *testing.T) {
+	t.Parallel()
 	nodes, ids := trio(t)
 	for _, n := range nodes {
 		list(t, n, asLearner(nodes[2], ids[2]))
@@ -288,6 +293,7 @@ func TestForgottenPromotion(t *testing.T) {
 // itself a majority and acknowledges a write. The other two, which are a majority, never hear of it. So each member's
 // directory must be examined.
 func TestForgottenPromotionLosesWrites(t *testing.T) {
+	t.Parallel()
 	nodes, ids := trio(t)
 	a, others := nodes[0], nodes[1:]
 	list(t, a, asLearner(nodes[1], ids[1]), asLearner(nodes[2], ids[2]))

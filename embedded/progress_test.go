@@ -12,6 +12,7 @@ import (
 // TestProgressOfDisk: the leader knows how far each member's disk was when the member went away, and an older copy of
 // that disk shows less.
 func TestProgressOfDisk(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs three members")
 	}

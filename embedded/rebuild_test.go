@@ -21,6 +21,7 @@ import (
 )
 
 func TestRebuild(t *testing.T) {
+	t.Parallel()
 	s := newSource(t)
 	for name, test := range map[string]func(*testing.T, source){
 		"cluster": testRebuildCluster, "same": testRebuildSame, "refused": testRebuildRefused, "alarms": testRebuildAlarms,

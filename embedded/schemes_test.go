@@ -205,6 +205,7 @@ func (l *ledger) acked() (keys int, gap time.Duration) {
 // the peer URLs are changed one by one, and each member is restarted without the first listener. No acknowledged write
 // is lost.
 func TestEtcdFromHTTPToHTTPS(t *testing.T) {
+	t.Parallel()
 	s, both := foundSchemes(t), []string{"http", "https"}
 	old := s.write(t, "http", "http")
 	await(t, "the first writes", func() bool { keys, _ := old.acked(); return keys > 100 })
@@ -264,6 +265,7 @@ func TestEtcdFromHTTPToHTTPS(t *testing.T) {
 // back by itself. Here all three URLs are https, and nobody listens for that. Two such restarts would end the quorum.
 // The others, which still use their connections, can undo the change.
 func TestEtcdPeerURLAhead(t *testing.T) {
+	t.Parallel()
 	s, plain := foundSchemes(t), []string{"http"}
 	c := s.client(t, "http")
 	for _, n := range s.nodes {
@@ -291,6 +293,7 @@ func TestEtcdPeerURLAhead(t *testing.T) {
 // A member that joins in the middle of the change must get each member's URL as the member list has it at that moment,
 // not the URL from the founding.
 func TestEtcdJoinsBetweenSchemes(t *testing.T) {
+	t.Parallel()
 	s, both := foundSchemes(t), []string{"http", "https"}
 	for _, n := range s.nodes {
 		s.restart(t, n, both, both)

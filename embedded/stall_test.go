@@ -61,6 +61,7 @@ func prompt(t *testing.T, n *node) plan.Member {
 // This shows on a real disk what a stall does to a member. Everything that confirmation and docs/operating.md say of it
 // rests on this test.
 func TestStalledDisk(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for elections")
 	}

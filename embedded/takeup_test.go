@@ -210,6 +210,7 @@ func TestInUse(t *testing.T) {
 // An etcd that another program ran runs as ours with everything that was written, and then as that program's again.
 // While it runs, nothing is taken up.
 func TestTakeUpRuns(t *testing.T) {
+	t.Parallel()
 	for program, layout := range layouts {
 		n := newNode(t, "a")
 		n.run(t).awaitReady(t)

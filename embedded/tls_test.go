@@ -115,6 +115,7 @@ func (n *node) secure(t *testing.T, a *authority, san string) {
 
 // Certificates have one name and no address: etcd's own check would refuse them.
 func TestPeerTLS(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several seconds")
 	}
@@ -137,6 +138,7 @@ func TestPeerTLS(t *testing.T) {
 
 // A member whose certificate is of the same CA but has another name is refused, whichever side dials.
 func TestPeerTLSWrongName(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several seconds")
 	}

@@ -56,6 +56,7 @@ func bundle(t *testing.T, file string, of ...*authority) {
 // A member is stale once its authorities' files change. After a new start in the same process, it accepts what it
 // refused before.
 func TestStale(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several seconds")
 	}
