@@ -580,6 +580,7 @@ var mutants = []mutant{
 		`j.Full && (!tried || u.Roomy(s)) || free >= s.Quota/20`, byJudge},
 	{"give up what many deletions have freed", "upkeep.go", ` || u.Roomy(s) || free >= s.Quota/20)`, ` || u.Roomy(s))`, byJudge},
 	{"the only member as any other", "upkeep.go", `if m.Voters() == 1 {`, `if m.Voters() == 0 {`, byJudge},
+	{"agree on slots that cannot be written", "steady.go", `case next.Kind == Resize && o.Member.Alarmed(NoSpace):`, `case next.Kind == Resize && o.Member.Alarmed("-"):`, byStories},
 	{"change the members beside a corrupt one", "steady.go", ` && (!corrupt || upkeep(o).replacesCorrupt(next)):`, ` && (!corrupt || true):`, byStories},
 	{"keep a corrupt member", "steady.go", ` && (!corrupt || upkeep(o).replacesCorrupt(next)):`, ` && !corrupt:`, byStories},
 	{"reload without the lock", "reload.go", `cmp.Or(upkeep(o).absent(), o.lockedBy())`, `upkeep(o).absent()`, byStories},

@@ -63,6 +63,8 @@ func (o steady) lead(note Said) Action {
 		note := next.said()
 		switch {
 		// A promotion finishes what has begun.
+		case next.Kind == Resize && o.Member.Alarmed(NoSpace): // a write; NOSPACE may wait for what comes after it
+			note = say("the change of the slots waits")
 		case next.acts() && (held == "" || frozen == "" && next.Kind == Promote) && (!corrupt || upkeep(o).replacesCorrupt(next)):
 			return next
 		case next.Kind == Resize || next.Kind == HandOver:
