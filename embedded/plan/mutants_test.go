@@ -36,6 +36,7 @@ var (
 	byReloads    = test{"TestReloadSimulation", `(L\d|liveness): [^\n]*`}
 	byJudge      = test{"TestJudge", `upkeep_test.go:\d+: [^\n]*`}
 	byReserve    = test{"TestReserve", `short before: [^\n]*`}
+	byResting    = test{"TestRestingComesBeforeNobody", `resting: [^\n]*`}
 	byObject     = test{"TestObject", `object: [^\n]*`}
 	byConflicts  = test{"TestConflicts", `conflicts: [^\n]*`}
 	byPermit     = test{"TestPermit", `the answer is [^\n]*`}
@@ -515,6 +516,8 @@ var mutants = []mutant{
 `, byUpkeep},
 	{"defragment beside another", "upkeep.go", `return f.Defragging }); len(slots) > 0 {`, `return f.Defragging && o.Member.Lock != nil }); len(slots) > 0 {`, byStories},
 	{"the leader first", "upkeep.go", `(o.Member.Leader || !f.Leader && f.Slot < o.Claim.Slot)`, `!o.Member.Leader && f.Slot < o.Claim.Slot`, byUpkeep},
+	{"wait for one that rests", "facts.go", `f.Fragmented = o.Member.Fragmented && (o.Resting == "" ||`, `f.Fragmented = o.Member.Fragmented && (true ||`, byResting},
+	{"forget one that rests under NOSPACE", "facts.go", `(o.Resting == "" || o.Member.Alarmed(NoSpace))`, `(o.Resting == "")`, byResting},
 	{"no order of followers", "upkeep.go", `!f.Leader && f.Slot < o.Claim.Slot)`, `f.Slot == "-")`, byStories},
 	{"defragment during a backup", "upkeep.go", `if o.Member.Snapshot && o.Member.Fragmented {`, `if o.Member.Snapshot && !o.Member.Fragmented {`, byUpkeep},
 	{"defragment without the lock", "upkeep.go", `if obstacle := cmp.Or(o.obstacle(), o.lockedBy(), o.resting()); obstacle != "" {
