@@ -617,7 +617,9 @@ var mutants = []mutant{
 		return Action`, `	if o.severed() && upkeep(o).before(func(f *Facts) bool { return f.Stale }) == "" {
 		return Action`, byStories},
 	{"reload in an election", "reload.go", `	case o.Disk.Log == nil:`, `	case o.Disk.Log == nil && frozen != "":`, byReloads},
-	{"never reload without a leader", "reload.go", `case !m.Stale || m.HasLead || `, `case !m.Stale || !m.HasLead || `, byReloads},
+	{"never reload without a leader", "reload.go", `case !m.Stale || !m.Adrift() || `, `case !m.Stale || m.Adrift() || `, byReloads},
+	{"believe that a learner has the leader it had", "reload.go", `return !m.HasLead || m.Learner && `, `return !m.HasLead || m.Learner && m.ID == 0 && `, byStories},
+	{"reload a learner that catches up", "reload.go", ` && !slices.Contains(m.Near, uint64(m.LeaderID))`, ``, byStories},
 	{"reload what is removed", "reload.go", ` || o.dismissedBy(m.ID) != "":`, ` || o.dismissedBy(m.ID) == "-":`, byStories},
 	{"reload without a leader during a restore", "reload.go", `	case frozen != "":
 		return wait(`, `	case frozen == "-":
