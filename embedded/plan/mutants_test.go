@@ -206,6 +206,7 @@ var mutants = []mutant{
 	{"replace a connected member", "steady.go", `	case m.Connected:
 		return wait("slot %s has no data`, `	case q.healthy < 0:
 		return wait("slot %s has no data`, byStories},
+	{"admit a node that is drained", "steady.go", `case f.Drained && !m.Connected:`, `case f.Drained && f.Running:`, byStories},
 	{"replace a disk with data", "steady.go", `case f.Phase == PhaseVacant:`, `case f.Phase == PhaseVacant || f.Phase == PhaseData && !m.Connected:`, byStories},
 	{"never heed a stillborn founding", "knowledge.go", `moved) > len(r.Charter.Seats)/2`, `moved) > len(r.Charter.Seats)`, byStories},
 	{"stillborn after one move", "knowledge.go", `moved) > len(r.Charter.Seats)/2`, `moved) > 0`, byStories},
