@@ -15,24 +15,29 @@ func TestLearnerIsStuck(t *testing.T) {
 		minute             int
 		matched            uint64
 		receiving, follows bool
+		cut                bool // off from us
 		want               bool
 	}{
-		{"new", 0, 0, false, false, false},
-		{"has not begun", 4, 0, false, false, false},
-		{"never began", 5, 0, false, false, true},
-		{"begins after all", 6, 10, false, false, false},
-		{"no further", 10, 10, false, false, false},
-		{"stays where it was", 11, 10, false, false, true},
-		{"is being sent a database", 12, 10, true, false, false},
-		{"for too long", 36, 10, true, false, true},
-		{"in sync, and not promoted", 37, 95, false, false, false},
-		{"still in sync", 50, 95, false, false, false},
-		{"we lead no more", 51, 95, false, true, false},
-		{"we lead again", 60, 10, false, false, false},
-		{"from then on", 64, 10, false, false, false},
-		{"for five minutes", 65, 10, false, false, true},
+		{"new", 0, 0, false, false, false, false},
+		{"has not begun", 4, 0, false, false, false, false},
+		{"never began", 5, 0, false, false, false, true},
+		{"begins after all", 6, 10, false, false, false, false},
+		{"no further", 10, 10, false, false, false, false},
+		{"stays where it was", 11, 10, false, false, false, true},
+		{"is being sent a database", 12, 10, true, false, false, false},
+		{"for too long", 36, 10, true, false, false, true},
+		{"in sync, and not promoted", 37, 95, false, false, false, false},
+		{"still in sync", 50, 95, false, false, false, false},
+		{"in sync, and cut off", 51, 95, false, false, true, false},
+		{"for too long as well", 55, 95, false, false, true, true},
+		{"connected again", 55, 95, false, false, false, false},
+		{"we lead no more", 56, 95, false, true, false, false},
+		{"we lead again", 60, 10, false, false, false, false},
+		{"from then on", 64, 10, false, false, false, false},
+		{"for five minutes", 65, 10, false, false, false, true},
 	} {
-		told := []plan.MemberInfo{{ID: 1, Slot: "a", Matched: 100}, {ID: 2, Slot: "b", Matched: 3}, {ID: 9, Slot: "c", Learner: true, Matched: at.matched, Receiving: at.receiving}}
+		told := []plan.MemberInfo{{ID: 1, Slot: "a", Matched: 100}, {ID: 2, Slot: "b", Matched: 3},
+			{ID: 9, Slot: "c", Learner: true, Matched: at.matched, Receiving: at.receiving, Connected: !at.cut}}
 		o := plan.Observation{Member: plan.Member{Running: true, Status: plan.Status{Leader: !at.follows}, ID: 1, Members: told}}
 		l.tell(&o, start.Add(time.Duration(at.minute)*time.Minute))
 		if m := o.Member.Members; m[2].Stuck != at.want || m[0].Stuck || m[1].Stuck {

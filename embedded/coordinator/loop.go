@@ -74,8 +74,11 @@ func (l *loop) live(ctx, watching context.Context) error {
 			doing.cancel()
 		case doing == nil:
 			a := l.decider.next(o)
+			if !alone && a.Kind != plan.Wait { // what an order has half done is no reason for a step
+				break
+			}
 			pace.next(a, l.status.last().Action)
-			if l.decide(a, alone && a.Kind != plan.Wait && pace.due(), since) {
+			if l.decide(a, a.Kind != plan.Wait && pace.due(), since) {
 				doing = l.begin(ctx, o, a)
 			}
 		}

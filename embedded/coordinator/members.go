@@ -181,7 +181,7 @@ func (l *learners) admit(a plan.Admission) {
 	l.admitted[a.Slot] = a
 }
 
-// tell adds the admitted learners, and marks those that are stuck. A learner that etcd would promote is not stuck: it
+// tell adds the admitted learners, and marks those that are stuck. A connected learner that is in sync is not stuck: it
 // waits for something else.
 func (l *learners) tell(o *plan.Observation, now time.Time) {
 	l.mu.Lock()
@@ -202,7 +202,7 @@ func (l *learners) tell(o *plan.Observation, now time.Time) {
 			continue
 		}
 		p, ok := before[m.ID]
-		if !ok || m.Matched > p.matched || o.Member.InSync(*m) {
+		if !ok || m.Matched > p.matched || o.Member.InSync(*m) && m.Connected {
 			p = progressed{m.Matched, now}
 		}
 		patience := stuckAfter

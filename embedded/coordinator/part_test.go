@@ -275,6 +275,38 @@ func TestUndrainDuringADrain(t *testing.T) {
 	})
 }
 
+// While an operator's order is carried out, the status and the log name no step for what is half done.
+func TestStatusDuringAnOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		var decided []string
+		c.world.Decided = func(a plan.Action) { w.note(&decided, string(a.Kind)+": "+a.Text()) }
+		stop := live(t, c)
+		time.Sleep(5 * time.Second) // virtual
+		w.company(t, nil)
+		w.heirLeads(t, 1, 3)
+		time.Sleep(5 * time.Second)
+		pause := func() { w.mu.Unlock(); time.Sleep(5 * time.Second); w.mu.Lock() }
+		heir := w.heir
+		w.set(func() { w.heir, w.stopped = func() { heir(); pause() }, pause })
+		synctest.Wait()
+		w.set(func() { decided = nil })
+		if r, err := c.Drain(t.Context(), DrainOptions{}); err != nil || !r.Drained {
+			t.Errorf("drain: got %+v, %v", r, err)
+		}
+		time.Sleep(time.Second)
+		w.set(func() {
+			if len(decided) != 1 || !strings.Contains(decided[0], "is drained by an operator") {
+				t.Errorf("decided %q", decided)
+			}
+		})
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // While the volume is released, the member has stopped, and the node does not look like a leader any more.
 func TestStateAfterTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -118,16 +118,19 @@ func TestReloadThatIsStuck(t *testing.T) {
 	})
 }
 
-// Without a leader, nobody is asked and no lock is taken.
+// Without a leader, nobody is asked and no lock is taken. A learner still shows the leader that it had.
 func TestReloadWithoutALeader(t *testing.T) {
-	staling(t, func(w *world) {
-		w.set(func() { w.locked = []byte(`{"slot":"b","node":"n2"}`) })
-		w.change(func(m *plan.Member) { m.HasLead, m.Leader = false, false })
-	}, func(t *testing.T, w *world, c *Coordinator) {
-		if len(w.left) != 1 || len(w.starts) != 2 || !strings.Contains(string(w.locked), "n2") {
-			t.Errorf("stopped %d times, started %d times, the lock is %q: %s", len(w.left), len(w.starts), w.locked, c.Now().Action.Text())
-		}
-	})
+	for _, alone := range []plan.Status{{}, {HasLead: true, LeaderID: 2, Learner: true}} {
+		staling(t, func(w *world) {
+			w.set(func() { w.locked = []byte(`{"slot":"b","node":"n2"}`) })
+			w.change(func(m *plan.Member) { m.Status = alone })
+		}, func(t *testing.T, w *world, c *Coordinator) {
+			if len(w.left) != 1 || len(w.starts) != 2 || !strings.Contains(string(w.locked), "n2") {
+				t.Errorf("%+v: stopped %d times, started %d times, the lock is %q: %s", alone, len(w.left), len(w.starts),
+					w.locked, c.Now().Action.Text())
+			}
+		})
+	}
 }
 
 // Members that refuse each other's new connections are restarted without the lock, which another may hold for long: its

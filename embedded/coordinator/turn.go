@@ -230,7 +230,7 @@ func (t *turn) refresh(ctx context.Context, value []byte) ([]byte, error) {
 // until it serves again and returns it ([plan.Unlock]), or until stop.hold is over.
 func (t *turn) reload(ctx context.Context, o plan.Observation) error {
 	handOver := time.Duration(0)
-	if alone := !o.Member.HasLead || o.Severed(); !alone {
+	if alone := o.Member.Adrift() || o.Severed(); !alone {
 		release, err := t.inTurn(ctx, "reload", t.cfg.Hold, plan.Observation.Unready,
 			func(f plan.Facts) bool { return !f.Stale })
 		if err != nil {
@@ -241,7 +241,7 @@ func (t *turn) reload(ctx context.Context, o plan.Observation) error {
 			return err
 		}
 		handOver = handOverTime // it may lead again by now
-	} else if now, _ := t.observer.observe(); !now.Member.Stale || now.Member.HasLead && !now.Severed() {
+	} else if now, _ := t.observer.observe(); !now.Member.Stale || !now.Member.Adrift() && !now.Severed() {
 		return errNotYet
 	}
 	t.world.Step("before-reload")

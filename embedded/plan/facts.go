@@ -69,7 +69,7 @@ type Facts struct {
 	// it is back.
 	Drained  bool `json:"drained,omitempty"`
 	Stopping bool `json:"stopping,omitempty"`
-	// Fragmented and Full judge a member's database: a defragmentation is worth it; it has no room below its watermark.
+	// Fragmented and Full judge a member's database: a defragmentation is due; it has no room below its watermark.
 	// Defragging is announced before it begins. Short: less than the reserve is free on the running member's volume.
 	Fragmented bool `json:"fragmented,omitempty"`
 	Full       bool `json:"full,omitempty"`
@@ -136,7 +136,9 @@ func (o knowledge) facts(removed []uint64) Facts {
 	if o.Member.Running {
 		f.Members, f.Holders, f.Clients = o.Member.Members, o.Holders, o.Config.Clients
 		f.Agreed = o.Member.ClusterVersion
-		f.Fragmented, f.Full, f.Defragging = o.Member.Fragmented, o.Member.Full, o.Member.Defragging
+		f.Full, f.Defragging = o.Member.Full, o.Member.Defragging
+		// A member whose attempts fail would keep those after it waiting. All wait for the end of NOSPACE in any case.
+		f.Fragmented = o.Member.Fragmented && (o.Resting == "" || o.Member.Alarmed(NoSpace))
 		f.Short, f.Control = o.Claim.Short, o.Config.Control
 		f.Trusts, f.Issuer, f.Stale = o.Member.Trusts, o.Member.Issuer, o.Member.Stale
 	}

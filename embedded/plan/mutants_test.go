@@ -36,6 +36,7 @@ var (
 	byReloads    = test{"TestReloadSimulation", `(L\d|liveness): [^\n]*`}
 	byJudge      = test{"TestJudge", `upkeep_test.go:\d+: [^\n]*`}
 	byReserve    = test{"TestReserve", `short before: [^\n]*`}
+	byResting    = test{"TestRestingComesBeforeNobody", `resting: [^\n]*`}
 	byObject     = test{"TestObject", `object: [^\n]*`}
 	byConflicts  = test{"TestConflicts", `conflicts: [^\n]*`}
 	byPermit     = test{"TestPermit", `the answer is [^\n]*`}
@@ -205,6 +206,7 @@ var mutants = []mutant{
 	{"replace a connected member", "steady.go", `	case m.Connected:
 		return wait("slot %s has no data`, `	case q.healthy < 0:
 		return wait("slot %s has no data`, byStories},
+	{"admit a node that is drained", "steady.go", `case f.Drained && !m.Connected:`, `case f.Drained && f.Running:`, byStories},
 	{"replace a disk with data", "steady.go", `case f.Phase == PhaseVacant:`, `case f.Phase == PhaseVacant || f.Phase == PhaseData && !m.Connected:`, byStories},
 	{"never heed a stillborn founding", "knowledge.go", `moved) > len(r.Charter.Seats)/2`, `moved) > len(r.Charter.Seats)`, byStories},
 	{"stillborn after one move", "knowledge.go", `moved) > len(r.Charter.Seats)/2`, `moved) > 0`, byStories},
@@ -515,6 +517,8 @@ var mutants = []mutant{
 `, byUpkeep},
 	{"defragment beside another", "upkeep.go", `return f.Defragging }); len(slots) > 0 {`, `return f.Defragging && o.Member.Lock != nil }); len(slots) > 0 {`, byStories},
 	{"the leader first", "upkeep.go", `(o.Member.Leader || !f.Leader && f.Slot < o.Claim.Slot)`, `!o.Member.Leader && f.Slot < o.Claim.Slot`, byUpkeep},
+	{"wait for one that rests", "facts.go", `f.Fragmented = o.Member.Fragmented && (o.Resting == "" ||`, `f.Fragmented = o.Member.Fragmented && (true ||`, byResting},
+	{"forget one that rests under NOSPACE", "facts.go", `(o.Resting == "" || o.Member.Alarmed(NoSpace))`, `(o.Resting == "")`, byResting},
 	{"no order of followers", "upkeep.go", `!f.Leader && f.Slot < o.Claim.Slot)`, `f.Slot == "-")`, byStories},
 	{"defragment during a backup", "upkeep.go", `if o.Member.Snapshot && o.Member.Fragmented {`, `if o.Member.Snapshot && !o.Member.Fragmented {`, byUpkeep},
 	{"defragment without the lock", "upkeep.go", `if obstacle := cmp.Or(o.obstacle(), o.lockedBy(), o.resting()); obstacle != "" {
@@ -580,6 +584,7 @@ var mutants = []mutant{
 		`j.Full && (!tried || u.Roomy(s)) || free >= s.Quota/20`, byJudge},
 	{"give up what many deletions have freed", "upkeep.go", ` || u.Roomy(s) || free >= s.Quota/20)`, ` || u.Roomy(s))`, byJudge},
 	{"the only member as any other", "upkeep.go", `if m.Voters() == 1 {`, `if m.Voters() == 0 {`, byJudge},
+	{"agree on slots that cannot be written", "steady.go", `case next.Kind == Resize && o.Member.Alarmed(NoSpace):`, `case next.Kind == Resize && o.Member.Alarmed("-"):`, byStories},
 	{"change the members beside a corrupt one", "steady.go", ` && (!corrupt || upkeep(o).replacesCorrupt(next)):`, ` && (!corrupt || true):`, byStories},
 	{"keep a corrupt member", "steady.go", ` && (!corrupt || upkeep(o).replacesCorrupt(next)):`, ` && !corrupt:`, byStories},
 	{"reload without the lock", "reload.go", `cmp.Or(upkeep(o).absent(), o.lockedBy())`, `upkeep(o).absent()`, byStories},
@@ -613,7 +618,9 @@ var mutants = []mutant{
 		return Action`, `	if o.severed() && upkeep(o).before(func(f *Facts) bool { return f.Stale }) == "" {
 		return Action`, byStories},
 	{"reload in an election", "reload.go", `	case o.Disk.Log == nil:`, `	case o.Disk.Log == nil && frozen != "":`, byReloads},
-	{"never reload without a leader", "reload.go", `case !m.Stale || m.HasLead || `, `case !m.Stale || !m.HasLead || `, byReloads},
+	{"never reload without a leader", "reload.go", `case !m.Stale || !m.Adrift() || `, `case !m.Stale || m.Adrift() || `, byReloads},
+	{"believe that a learner has the leader it had", "reload.go", `return !m.HasLead || m.Learner && `, `return !m.HasLead || m.Learner && m.ID == 0 && `, byStories},
+	{"reload a learner that catches up", "reload.go", ` && !slices.Contains(m.Near, uint64(m.LeaderID))`, ``, byStories},
 	{"reload what is removed", "reload.go", ` || o.dismissedBy(m.ID) != "":`, ` || o.dismissedBy(m.ID) == "-":`, byStories},
 	{"reload without a leader during a restore", "reload.go", `	case frozen != "":
 		return wait(`, `	case frozen == "-":

@@ -100,13 +100,18 @@ func (obs Observation) Unready(seen []MemberInfo) string {
 	return cmp.Or(unconnected(seen), o.obstacle())
 }
 
+// Adrift reports whether a member has no leader. A learner never forgets the one it had, so it must be connected to it.
+func (m Member) Adrift() bool {
+	return !m.HasLead || m.Learner && !slices.Contains(m.Near, uint64(m.LeaderID))
+}
+
 // alone decides for a stale member without a leader. It serves nothing, and changed or expired authorities may be the
 // cause, so it needs neither a lock nor permission. During a mere election it does not restart, which would only
 // prolong the election. It does not restart during a restore or a recovery either, because they read its data.
 func (o reloading) alone() Action {
 	const changed = "the trusted authorities have changed"
 	switch m, frozen := o.Member, proposals(o).frozen(); {
-	case !m.Stale || m.HasLead || o.dismissedBy(m.ID) != "":
+	case !m.Stale || !m.Adrift() || o.dismissedBy(m.ID) != "":
 		return Action{}
 	case frozen != "":
 		return wait("%s; the reload waits: %s", changed, frozen)

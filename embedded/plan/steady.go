@@ -63,6 +63,8 @@ func (o steady) lead(note Said) Action {
 		note := next.said()
 		switch {
 		// A promotion finishes what has begun.
+		case next.Kind == Resize && o.Member.Alarmed(NoSpace): // a write; NOSPACE may wait for what comes after it
+			note = say("the change of the slots waits")
 		case next.acts() && (held == "" || frozen == "" && next.Kind == Promote) && (!corrupt || upkeep(o).replacesCorrupt(next)):
 			return next
 		case next.Kind == Resize || next.Kind == HandOver:
@@ -138,14 +140,14 @@ func (o steady) advance(slot string, q quorum) Action {
 	switch {
 	case listed && m.Learner && f.Running && f.Member == m.ID:
 		return o.promote(h, m, q)
+	case f.Drained && !m.Connected:
+		return wait("slot %s on %s is drained by an operator", slot, h.Node)
 	case f.Phase == PhaseVacant:
 		return o.admit(slot, h, m, q)
 	case listed && m.Learner:
 		return wait("slot %s (learner %x) has not started on %s yet", slot, m.ID, h.Node)
 	case !listed:
 		return wait("slot %s is not a member, and its disk on %s is %s", slot, h.Node, f.Phase)
-	case !m.Connected && f.Drained:
-		return wait("slot %s on %s is drained by an operator", slot, h.Node)
 	case !m.Connected:
 		return wait("slot %s on %s is not connected", slot, h.Node)
 	}

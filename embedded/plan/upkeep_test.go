@@ -83,3 +83,26 @@ func TestPermit(t *testing.T) {
 		}
 	}
 }
+
+// A member that rests, such as one whose volume has no room for a defragmentation, comes before nobody.
+func TestRestingComesBeforeNobody(t *testing.T) {
+	record := FoundingRecord(Charter{Cluster: "main", Generation: 1, Seats: []Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}}})
+	of := func(slot string, leads bool) Observation {
+		return Observation{Claim: Claim{Held: true, Slot: slot}, Disk: Disk{Ledger: Ledger{Record: &record}},
+			Member: Member{Running: true, Ready: true, Judgement: Judgement{Fragmented: true}, ID: uint64(slot[0]),
+				Status:  Status{HasLead: true, Confirmed: true, Leader: leads},
+				Members: []MemberInfo{{ID: 'a', Slot: "a", Connected: true}, {ID: 'b', Slot: "b"}}}}
+	}
+	for resting, want := range map[string]Kind{"": Wait, "the last attempt failed": Defrag} {
+		o, leader := of("a", false), of("b", true)
+		o.Resting, o.Disk.Member = resting, 'a'
+		f := o.Facts(nil)
+		leader.Peers = []Peer{{Node: "n1", Live: true, Facts: &f}}
+		if a := Next(leader); a.Kind != want {
+			t.Errorf("resting: %q: got %s: %s, want %s", resting, a.Kind, a.Text(), want)
+		}
+		if o.Member.Alarms = []Alarm{{Name: NoSpace}}; !o.Facts(nil).Fragmented {
+			t.Errorf("resting: %q: nobody waits for it under NOSPACE", resting)
+		}
+	}
+}
