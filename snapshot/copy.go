@@ -169,8 +169,8 @@ func (t *transfer) compareSidecar(ctx context.Context, e entry) (done bool, err 
 		describe(t.source.Meta))
 }
 
-// intact reports whether the data in the other store is what the sidecar says. Data that rotted there may keep its size,
-// and the spool forgets what was copied.
+// intact reports whether the data in the other store is what the sidecar says. Data that rotted there may keep its
+// size, and the spool forgets what was copied.
 func (t *transfer) intact(ctx context.Context, e entry) (bool, error) {
 	if e.checkData(t.data, t.size) != nil {
 		return false, nil

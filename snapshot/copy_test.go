@@ -130,7 +130,7 @@ func TestCopyMends(t *testing.T) {
 }
 
 // TestCopyRefuses checks that after an error nothing that counts is written or replaced.
-// The copy in the other store has rotted, and its size has not changed. Copying the good one again must not call it equal.
+// The copy in the other store has rotted, and its size is as before. Copying the good one again must not call it equal.
 func TestCopyMendsRot(t *testing.T) {
 	data := strings.Repeat("data ", 1<<16)
 	from, to, _ := two(t)

@@ -70,8 +70,8 @@ func TestKeeperPhase(t *testing.T) {
 	})
 }
 
-// TestKeeperGeneration begins another generation, as a restore does: nothing in it is in any backup yet, and until there
-// is one, the newest backup is what the restore has discarded. So one is made at once.
+// TestKeeperGeneration begins another generation, as a restore does: nothing in it is in any backup yet, and until
+// there is one, the newest backup is what the restore has discarded. So one is made at once.
 func TestKeeperGeneration(t *testing.T) {
 	for _, setup := range [][]func(b *bench){nil, {withSpool}} {
 		keeper(t, func(t *testing.T, b *bench) {

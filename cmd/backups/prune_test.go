@@ -13,7 +13,7 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// The members still fetch the backup that an open restore names. A timer on another machine must not prune it meanwhile.
+// The members still fetch the backup that an open restore names. A timer on another machine must not prune it.
 func TestPruneDuringRestore(t *testing.T) {
 	db := snapshottest.NewDB(t)
 	dir := snapshot.NewDir(t.TempDir())

@@ -109,7 +109,8 @@ func TestLastRevision(t *testing.T) {
 	newest := snapshottest.Keep(t, dir, db, snapshot.Meta{Cluster: "main", Generation: 1}).Content.Revision
 	o := Operator{Config: config.Default(), Backups: &backups.Backups{Store: dir}}
 	o.Config.Cluster.Name = "main"
-	for members, want := range map[int64]string{0: fromBackups, newest - 1: fromAhead, newest: fromMembers, newest + 9: fromMembers} {
+	for members, want := range map[int64]string{0: fromBackups, newest - 1: fromAhead, newest: fromMembers,
+		newest + 9: fromMembers} {
 		v := view{}
 		if members > 0 {
 			v = view{&health.ClusterStatus{Nodes: []health.NodeStatus{{Node: "n1",

@@ -39,9 +39,9 @@ func (s *saver) problem() string {
 	return s.unsaved
 }
 
-// fresh makes sure that there is a recent backup before something that changes the cluster: the restore with this ID, or
-// with "" a change of the members. A failure is shown, but stops nothing: a store that does not answer must not keep a
-// slot from its disk, and a restore deletes nothing.
+// fresh makes sure that there is a recent backup before something that changes the cluster: the restore with this ID,
+// or with "" a change of the members. A failure is shown, but stops nothing: a store that does not answer must not keep
+// a slot from its disk, and a restore deletes nothing.
 func (s *saver) fresh(ctx context.Context, restore string, within, wait time.Duration) {
 	s.mu.Lock()
 	again := restore != s.failed || time.Now().After(s.retry)
