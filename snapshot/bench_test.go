@@ -29,6 +29,7 @@ type member struct {
 	refuses atomic.Bool
 	held    atomic.Bool // nothing may be pruned
 	began   atomic.Int64
+	later   atomic.Uint64 // how many generations later than that of identity
 }
 
 func (m *member) Leader() bool { return m.leader.Load() }
@@ -38,10 +39,16 @@ func (m *member) Begin(context.Context) (snapshot.Tx, snapshot.Meta, error) {
 	if m.refuses.Load() {
 		return nil, snapshot.Meta{}, errors.New("not ready")
 	}
-	return m.db.Begin(), identity, nil
+	meta := identity
+	meta.Generation += m.later.Load()
+	return m.db.Begin(), meta, nil
 }
 
-func (m *member) Identity() snapshot.Identity { return ours }
+func (m *member) Identity() snapshot.Identity {
+	id := ours
+	id.Generation = identity.Generation + m.later.Load()
+	return id
+}
 
 func (m *member) Hold() string {
 	if m.held.Load() {

@@ -11,9 +11,10 @@ import (
 
 // Copy copies a backup under its name from one store to another: the data first, and the sidecar last, after the data
 // was read back from the other store and its digest equals the sidecar's. A pin and a proof that stands against the
-// backup are copied too. If the same backup is already there, nothing is written. If another backup of that name is
-// there, Copy returns an error and leaves it alone. On an error no new backup counts; what was written stays for the
-// next Copy to complete, and for Prune after a day. The result is the sidecar, or what is known of a legacy backup.
+// backup are copied too. If the same backup is already there and its data is intact, nothing is written. If another
+// backup of that name is there, Copy returns an error and leaves it alone. On an error no new backup counts; what was
+// written stays for the next Copy to complete, and for Prune after a day. The result is the sidecar, or what is known
+// of a legacy backup.
 //
 // The progress counts the bytes of the stored object, once while "copying" and once while "verifying".
 func Copy(ctx context.Context, from, to Store, name string, opt Options) (Meta, error) {
@@ -152,8 +153,8 @@ func (t *transfer) compareSidecar(ctx context.Context, e entry) (done bool, err 
 		return false, err
 	}
 	if bytes.Equal(text, t.sidecar) {
-		if e.checkData(t.data, t.size) != nil {
-			return false, nil // its data is missing: send it again
+		if done, err = t.intact(ctx, e); !done || err != nil {
+			return false, err // send the data again
 		}
 		if t.mark != nil && !e.has(managerObject) {
 			err = t.to.PutIfAbsent(ctx, object(t.name, managerObject), t.mark)
@@ -166,6 +167,19 @@ func (t *transfer) compareSidecar(ctx context.Context, e entry) (done bool, err 
 	}
 	return false, fmt.Errorf("the other store has another backup of that name, %s; the one to copy is %s", describe(m),
 		describe(t.source.Meta))
+}
+
+// intact reports whether the data in the other store is what the sidecar says. Data that rotted there may keep its
+// size, and the spool forgets what was copied.
+func (t *transfer) intact(ctx context.Context, e entry) (bool, error) {
+	if e.checkData(t.data, t.size) != nil {
+		return false, nil
+	}
+	sum, err := t.digest(ctx, t.to)
+	if errors.Is(err, ErrNotFound) { // the listing is outdated
+		return false, nil
+	}
+	return sum == t.sha256, err
 }
 
 // describe says whose backup it is.

@@ -130,6 +130,19 @@ func TestCopyMends(t *testing.T) {
 }
 
 // TestCopyRefuses checks that after an error nothing that counts is written or replaced.
+// The copy in the other store has rotted, and its size is as before. Copying the good one again must not call it equal.
+func TestCopyMendsRot(t *testing.T) {
+	data := strings.Repeat("data ", 1<<16)
+	from, to, _ := two(t)
+	name := forge(t, from, forged(midday, data), data).Name
+	_, err := snapshot.Copy(t.Context(), from, to, name, snapshot.Options{})
+	must(t, err)
+	must(t, to.Put(t.Context(), name+"/etcd.backup.zst", strings.NewReader(strings.Repeat("rot! ", 1<<16))))
+	_, err = snapshot.Copy(t.Context(), from, to, name, snapshot.Options{})
+	must(t, err)
+	wantSame(t, from, to, name)
+}
+
 func TestCopyRefuses(t *testing.T) {
 	m := forged(midday, "data")
 	broken := errors.New("broken")

@@ -37,8 +37,9 @@ type Stores struct {
 // that need not be kept, and drills the newest backup now and then.
 //
 // The schedule is only based on the store: a backup is due one interval after the last one made there, a drill one
-// interval after the last one recorded there. So a restart or a change of leader makes neither early or late. If two
-// nodes both believe that they lead, both may save, which only makes one backup more.
+// interval after the last one recorded there. A backup of an earlier generation does not count: it may hold what a
+// restore has discarded. So a restart or a change of leader makes neither early or late. If two nodes both believe that
+// they lead, both may save, which only makes one backup more.
 type Keeper struct {
 	cluster string
 	stores  Stores

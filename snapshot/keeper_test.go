@@ -70,6 +70,44 @@ func TestKeeperPhase(t *testing.T) {
 	})
 }
 
+// TestKeeperGeneration begins another generation, as a restore does: nothing in it is in any backup yet, and until
+// there is one, the newest backup is what the restore has discarded. So one is made at once.
+func TestKeeperGeneration(t *testing.T) {
+	for _, setup := range [][]func(b *bench){nil, {withSpool}} {
+		keeper(t, func(t *testing.T, b *bench) {
+			b.member.leader.Store(true)
+			b.pass(t, time.Minute, 1)
+			b.member.leader.Store(false)
+			b.pass(t, 2*time.Second, 1)
+			b.member.later.Store(1)
+			b.pass(t, 2*time.Minute, 1)
+			if got := b.metrics(t)["rpo_seconds"]; !math.IsInf(got, 1) {
+				t.Errorf("rpo_seconds: want +Inf before the new generation has a backup, got %v", got)
+			}
+			b.member.leader.Store(true)
+			b.pass(t, 2*time.Second, 2)
+			if got, want := b.Status().Newest.Generation, identity.Generation+1; got != want {
+				t.Errorf("generation of the newest backup: want %d, got %d", want, got)
+			}
+			b.pass(t, 14*time.Minute, 2)
+			b.pass(t, 2*time.Minute, 3)
+		}, setup...)
+	}
+}
+
+// TestKeeperFreshOfGeneration asks for a fresh backup in a generation that has none.
+func TestKeeperFreshOfGeneration(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		_, err := b.Save(t.Context(), nil)
+		must(t, err)
+		b.member.later.Store(1)
+		got, err := b.Fresh(t.Context(), time.Hour)
+		if err != nil || got.Generation != identity.Generation+1 {
+			t.Errorf("want a backup of the new generation, got one of %d, %v", got.Generation, err)
+		}
+	})
+}
+
 // TestKeeperFuture finds a backup of a node whose clock is a year ahead, and does not wait a year.
 func TestKeeperFuture(t *testing.T) {
 	_, _, meta := saved(t, smallDB(t))

@@ -48,6 +48,8 @@ type Identity struct {
 	Cluster string
 	// Lineage is the ID of its founding, "" while it is not known: then the name alone decides.
 	Lineage string
+	// Generation is its present generation, 0 if that is not known. Only a Keeper needs it.
+	Generation uint64
 }
 
 // foreign reports whether a backup is known to be another cluster's.

@@ -207,7 +207,8 @@ type Holdings struct {
 	// most is the backup that holds most of those that can be ordered, whether or not it is still good.
 	most Meta
 	// made is the last backup made so far, from which the schedule counts. A backup from the future, of a node whose clock
-	// is ahead, must not delay the schedule of nodes whose clocks are right.
+	// is ahead, must not delay the schedule of nodes whose clocks are right. Nor does one of an
+	// earlier generation count: it may hold what a restore has discarded, and holds nothing that was written since.
 	made Meta
 }
 
@@ -223,11 +224,11 @@ func hold(ctx context.Context, store Store, id Identity, now time.Time) (Holding
 	if err != nil {
 		return Holdings{}, err
 	}
-	return holdingsOf(backups, now), nil
+	return holdingsOf(backups, id, now), nil
 }
 
 // holdingsOf is hold for a listing.
-func holdingsOf(backups []Backup, now time.Time) (h Holdings) {
+func holdingsOf(backups []Backup, id Identity, now time.Time) (h Holdings) {
 	h.Doubt = Doubt(backups, now)
 	most, _ := Most(backups, now)
 	h.most = most.Meta
@@ -240,7 +241,7 @@ func holdingsOf(backups []Backup, now time.Time) (h Holdings) {
 			continue
 		}
 		h.Count++
-		if !b.Created.After(now) {
+		if !b.Created.After(now) && b.Generation >= id.Generation {
 			h.made = b.Meta
 		}
 	}

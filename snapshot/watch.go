@@ -59,7 +59,7 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]
 		k.silent(err)
 		return
 	}
-	h := holdingsOf(backups, start.Add(skew))
+	h := holdingsOf(backups, k.source.Identity(), start.Add(skew))
 	k.mu.Lock()
 	fresher := k.state.learned != before // a save or a drill learned more meanwhile than this listing may show
 	k.state.told.StoreError = ""

@@ -9,6 +9,7 @@ import (
 
 	"holdfast/cmd/node"
 	"holdfast/cmd/show"
+	"holdfast/embedded/generations"
 	"holdfast/snapshot"
 )
 
@@ -143,11 +144,20 @@ func (b *Backups) Delete(ctx context.Context, name string) error {
 }
 
 // Prune removes the backups that snapshot.keep does not keep. With dry it only returns which. If some could not be
-// deleted, it returns an error and the result.
+// deleted, it returns an error and the result. While a restore is under way it removes nothing, as the nodes do: they
+// still fetch the backup that the restore names.
 func (b *Backups) Prune(ctx context.Context, now time.Time, dry bool) (snapshot.Pruned, error) {
 	id, err := b.identity(ctx)
 	if err != nil {
 		return snapshot.Pruned{}, err
+	}
+	open, err := generations.New(b.Store, id.Cluster, nil).Open(ctx)
+	if err != nil {
+		return snapshot.Pruned{}, fmt.Errorf("read %s: %w", b.Config.Snapshot.Store, err)
+	}
+	if open != nil {
+		return snapshot.Pruned{}, fmt.Errorf("nothing was pruned: the %s is under way: prune when it has ended, or end it "+
+			"with `holdfast restore --abort`", open.Title())
 	}
 	pruned, err := snapshot.Prune(ctx, b.Store, id, b.Config.Snapshot.Keep, now, dry)
 	switch {

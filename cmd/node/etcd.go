@@ -89,7 +89,7 @@ func (s source) Hold() string { return s.coord.Now().Observation.KeepBackups() }
 func (s source) Identity() snapshot.Identity {
 	id := snapshot.Identity{Cluster: s.cfg.Cluster.Name}
 	if r := s.coord.Now().Observation.Disk.Ledger.Record; r != nil {
-		id.Lineage = r.Lineage()
+		id.Lineage, id.Generation = r.Lineage(), r.Generation
 	}
 	return id
 }

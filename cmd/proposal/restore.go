@@ -110,16 +110,21 @@ func (o Operator) verify(ctx context.Context, name string, record plan.Record) (
 const (
 	fromMembers = "the members here"
 	fromBackups = "the newest backup; no member could be asked, so more may be lost"
+	fromAhead   = "a backup that is ahead of the members here, so more may be lost"
 )
 
 // last returns the last known revision of the cluster, and where it comes from.
 func (o Operator) last(ctx context.Context, v view, record plan.Record) (revision int64, source string, err error) {
-	if revision = v.revision(); revision > 0 {
-		return revision, fromMembers, nil
-	}
 	revision, err = node.Archive{Store: o.Backups.Store, Cluster: o.Config.Cluster.Name}.Revision(ctx, record.Lineage())
 	if err != nil {
 		return 0, "", fmt.Errorf("find the last known revision: %w", err)
 	}
-	return max(revision, record.Floor()), fromBackups, nil
+	switch members := v.revision(); {
+	case members == 0:
+		return max(revision, record.Floor()), fromBackups, nil
+	case members < revision:
+		return revision, fromAhead, nil
+	default:
+		return members, fromMembers, nil
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
+	"holdfast/snapshot/snapshottest"
 )
 
 func TestEnoughToRestore(t *testing.T) {
@@ -98,6 +99,27 @@ func TestSummaryOfARestore(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The members that are left may be behind the newest backup, whose revisions clients have seen as well.
+func TestLastRevision(t *testing.T) {
+	db, dir := snapshottest.NewDB(t), snapshot.NewDir(t.TempDir())
+	db.Put("a", "1")
+	newest := snapshottest.Keep(t, dir, db, snapshot.Meta{Cluster: "main", Generation: 1}).Content.Revision
+	o := Operator{Config: config.Default(), Backups: &backups.Backups{Store: dir}}
+	o.Config.Cluster.Name = "main"
+	for members, want := range map[int64]string{0: fromBackups, newest - 1: fromAhead, newest: fromMembers,
+		newest + 9: fromMembers} {
+		v := view{}
+		if members > 0 {
+			v = view{&health.ClusterStatus{Nodes: []health.NodeStatus{{Node: "n1",
+				Etcd: &health.EtcdStatus{Status: plan.Status{Revision: members}}}}}}
+		}
+		got, source, err := o.last(t.Context(), v, plan.Record{Cluster: "main", Generation: 1})
+		if err != nil || got != max(newest, members) || source != want {
+			t.Errorf("members at %d, backup at %d: got %d according to %s, %v", members, newest, got, source, err)
+		}
 	}
 }
 

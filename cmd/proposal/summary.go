@@ -45,7 +45,7 @@ func (s summary) text(cfg config.Config, now time.Time) string {
 		row("", "FOREIGN: it is of cluster %s, lineage %s", s.Found.Cluster, s.Found.Lineage)
 	}
 	switch {
-	case s.Source == fromBackups && s.Last <= p.Revision:
+	case s.Source != fromMembers && s.Last <= p.Revision:
 		row("lost", "whatever was written in the last %s (%s)", old, s.Source)
 	case s.Last > p.Revision && s.Found.Generation > 0 && s.Found.Generation < p.Generation-1:
 		row("lost", "the writes of the last %s, those in generation %d among them, up to revision %d (according to %s)",

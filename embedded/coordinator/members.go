@@ -52,7 +52,7 @@ func (m *members) replace(ctx context.Context, a plan.Action) error {
 		return fmt.Errorf("node %s now says of slot %s: disk %s, %s; not replacing its member", a.Node, a.Slot, f.Disk,
 			f.Phase)
 	}
-	m.saver.fresh(ctx, beforeMember, freshMember, saveMember)
+	m.saver.fresh(ctx, "", freshMember, saveMember)
 	if a.Member != 0 {
 		if err := m.take(ctx, a, "remove"); err != nil {
 			return err
@@ -132,7 +132,7 @@ func (m *members) resize(ctx context.Context, a plan.Action) error {
 
 // remove removes a member that the cluster does not want, or whose join came to nothing.
 func (m *members) remove(ctx context.Context, a plan.Action) error {
-	m.saver.fresh(ctx, beforeMember, freshMember, saveMember)
+	m.saver.fresh(ctx, "", freshMember, saveMember)
 	if err := m.take(ctx, a, "shrink"); err != nil {
 		return err
 	}

@@ -62,14 +62,12 @@ func (rs *restorer) propose(ctx context.Context, o plan.Observation, a plan.Acti
 		rs.restoring.refuse(q, err)
 		return fmt.Errorf("restore for %s: %w", q.By, err)
 	}
-	m, _ := rs.world.Etcd.State()
-	last := m.Revision
-	if last == 0 {
-		if last, err = rs.world.Backups.Revision(ctx, parent.Lineage()); err != nil {
-			return fmt.Errorf("find the last known revision: %w", err)
-		}
+	last, err := rs.world.Backups.Revision(ctx, parent.Lineage())
+	if err != nil {
+		return fmt.Errorf("find the last known revision: %w", err)
 	}
-	r := NewRestore(*parent, o.Store.Attempts, b, last, rs.cfg.RevisionBump)
+	m, _ := rs.world.Etcd.State()
+	r := NewRestore(*parent, o.Store.Attempts, b, max(last, m.Revision), rs.cfg.RevisionBump)
 	r.By, r.Command, r.Lost, r.PeerURL = q.By, q.Command, q.Lost, plan.SecureURL(*parent, o.Config.PeerURL)
 	r.Slots = o.Founders(parent)
 	// The configuration is an operator's order, so this node consents itself.

@@ -64,7 +64,7 @@ func (rs *restorer) build(ctx context.Context, o plan.Observation, r *plan.Resto
 			r.Title(), charter.PeerURL, o.Config.PeerURL)
 	}
 	if r.Survivor == "" && o.Member.Leader {
-		rs.saver.fresh(ctx, beforeRestore, freshRestore, saveRestore)
+		rs.saver.fresh(ctx, r.ID, freshRestore, saveRestore)
 	}
 	if err := rs.discard(plan.Action{Kind: plan.Discard}); err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
@@ -553,6 +555,29 @@ func TestProblemOfTheSaver(t *testing.T) {
 			t.Errorf("the newest is of %v: got %q, want %q", tc.made, got, tc.want)
 		}
 	}
+}
+
+// A backup that failed before another change keeps none from being made before a restore: an operator has put the store
+// right, and the restore is what leads back. The same restore, which is prepared again, does not wait for it again.
+func TestFreshBeforeEachRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &backups{freshIn: time.Hour}
+		s := &saver{env: env{lg: zap.NewNop(), world: &World{Backups: b}}}
+		for i, c := range []struct {
+			restore string
+			answers bool
+			tried   int
+			problem bool
+		}{{"", false, 1, true}, {"r1", false, 2, true}, {"r1", true, 2, true}, {"r2", true, 3, false}, {"", true, 4, false}} {
+			if c.answers {
+				b.freshIn = 0
+			}
+			s.fresh(t.Context(), c.restore, time.Minute, time.Second)
+			if b.fresh != c.tried || (s.problem() != "") != c.problem {
+				t.Errorf("step %d: want %d attempts, got %d; the problem is %q", i, c.tried, b.fresh, s.problem())
+			}
+		}
+	})
 }
 
 // A clock that was set a month ahead makes the data old. But it is deleted only after a week of service.

@@ -16,12 +16,6 @@ const (
 	saveMember   = 30 * time.Second // and before a change of the members
 )
 
-// The changes of the cluster before which there must be a recent backup.
-const (
-	beforeRestore = "restore"
-	beforeMember  = "change of the members"
-)
-
 // saver makes sure that there is a recent backup before a change of the cluster.
 type saver struct {
 	env
@@ -29,7 +23,8 @@ type saver struct {
 	mu      sync.Mutex
 	unsaved string    // why no backup was made before the last change
 	tried   time.Time // when that was found; zero for a restore, before which no later backup leads back
-	retry   time.Time // when the next attempt may be made
+	failed  string    // the restore before which none was made, "" for a change of the members
+	retry   time.Time // when the next attempt before it may be made
 }
 
 // problem is why no backup could be made before the last change, "" if one was. A later backup makes up for one that is
@@ -44,14 +39,19 @@ func (s *saver) problem() string {
 	return s.unsaved
 }
 
-// fresh makes sure that there is a recent backup before something that changes the cluster. A failure is shown, but
-// stops nothing: a store that does not answer must not keep a slot from its disk, and a restore deletes nothing.
-func (s *saver) fresh(ctx context.Context, before string, within, wait time.Duration) {
+// fresh makes sure that there is a recent backup before something that changes the cluster: the restore with this ID,
+// or with "" a change of the members. A failure is shown, but stops nothing: a store that does not answer must not keep
+// a slot from its disk, and a restore deletes nothing.
+func (s *saver) fresh(ctx context.Context, restore string, within, wait time.Duration) {
 	s.mu.Lock()
-	again := time.Now().After(s.retry)
+	again := restore != s.failed || time.Now().After(s.retry)
 	s.mu.Unlock()
 	if !again {
 		return
+	}
+	before := "change of the members"
+	if restore != "" {
+		before = "restore"
 	}
 	bound, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -60,11 +60,11 @@ func (s *saver) fresh(ctx context.Context, before string, within, wait time.Dura
 		return
 	}
 	s.mu.Lock()
-	s.unsaved, s.tried = "", time.Time{}
+	s.unsaved, s.tried, s.failed, s.retry = "", time.Time{}, restore, time.Time{}
 	if err != nil {
 		now := time.Now()
 		s.unsaved, s.retry = fmt.Sprintf("no backup could be made before the last %s: %v", before, err), now.Add(freshMember)
-		if before != beforeRestore {
+		if restore == "" {
 			s.tried = now
 		}
 	}

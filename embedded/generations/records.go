@@ -74,6 +74,12 @@ func (r *Records) Newest(ctx context.Context) (*plan.Record, error) {
 	return s.Record, err
 }
 
+// Open returns the proposal that is open, nil if there is none. Like Newest it changes nothing.
+func (r *Records) Open(ctx context.Context) (*plan.Restore, error) {
+	_, s, _, err := r.look(ctx, false)
+	return s.Restore, err
+}
+
 // Known returns everything that the store knows except its ID: the newest record, the open proposal, and the waiting
 // commands. The nodes in expect, named as in [Records.Meet], are looked for by name.
 func (r *Records) Known(ctx context.Context, expect ...string) (plan.Store, error) {
