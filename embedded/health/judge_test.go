@@ -789,6 +789,38 @@ func TestCutOffFromEachOther(t *testing.T) {
 	}
 }
 
+// What keeps one member apart from a cluster that serves is the network, most often, and not its disk.
+func TestCutOffFromTheLeader(t *testing.T) {
+	alone := func(f *Facts) {
+		e, seconds := f.node(1).Etcd, 1.0
+		e.HasLead, e.Confirmed, e.Leaderless = false, false, &seconds
+		f.node(1).State = "waiting"
+		for _, i := range []int{0, 2} {
+			f.node(i).Checkup.Near = []uint64{1, 3}
+		}
+	}
+	stalls := func(unwritten float64) func(*Facts) {
+		return func(f *Facts) { f.node(1).State, f.node(1).Stall = "stalled", &StallStatus{Unwritten: unwritten} }
+	}
+	for name, c := range map[string]struct {
+		make func(*Facts)
+		code Code
+		want string
+	}{
+		"it has no leader":           {alone, SlotDown, "open the peer port between the nodes (n1 does not reach n2, "},
+		"it hears the leader":        {stalls(0.2), Stalled, "open the peer port between the nodes"},
+		"it writes nothing, and why": {stalls(12), Stalled, "Look at the disk"},
+	} {
+		f := sound()
+		c.make(f)
+		all := f.Judge([]string{"a", "b", "c"})
+		i := slices.IndexFunc(all, func(f Finding) bool { return f.Code == c.code })
+		if i < 0 || !strings.Contains(all[i].Do, c.want) {
+			t.Errorf("%s: got %+v, want %q", name, all, c.want)
+		}
+	}
+}
+
 // A damaged backup that the saving node has in doubt is reported once; further ones, and those of other stores, still
 // are.
 func TestDoubtIsSaidOnce(t *testing.T) {
