@@ -1,6 +1,7 @@
 package health
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -818,6 +819,14 @@ func TestCutOffFromTheLeader(t *testing.T) {
 		if i < 0 || !strings.Contains(all[i].Do, c.want) {
 			t.Errorf("%s: got %+v, want %q", name, all, c.want)
 		}
+	}
+}
+
+// /readyz?verbose has a line for each finding, whatever the error that it tells.
+func TestOneLine(t *testing.T) {
+	f := New(GossipOwn, "", "%v", errors.Join(errors.New("the authority is not known here"), errors.New("no such file")))
+	if want := "the authority is not known here; no such file"; f.Text != want {
+		t.Errorf("got %q, want %q", f.Text, want)
 	}
 }
 
