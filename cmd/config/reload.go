@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -97,10 +98,10 @@ func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel,
 	return taken, restart, nil
 }
 
-// Watch calls changed after each SIGHUP and each change of the file's content, until ctx is done; then it returns nil.
-// If the file becomes unreadable, that is a change too. The first call comes at the start, because the file may have
-// changed since it was loaded. Calls are never concurrent. Without a file, only SIGHUP counts. The same holds, with a
-// logged warning, if the file cannot be watched: other processes may have used up inotify's limits.
+// Watch calls changed after each SIGHUP and each change of the file's content or mode, until ctx is done; then it
+// returns nil. If the file becomes unreadable, that is a change too. The first call comes at the start, because the
+// file may have changed since it was loaded. Calls are never concurrent. Without a file, only SIGHUP counts. The same
+// holds, with a logged warning, if the file cannot be watched: other processes may have used up inotify's limits.
 func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) error {
 	w := newFileWatch(file, lg)
 	defer w.close()
@@ -113,7 +114,7 @@ func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) err
 // may change all the time.
 const settleTime = 100 * time.Millisecond
 
-// digest identifies the content of a file. The zero digest means that the file cannot be read.
+// digest identifies the content and the mode of a file. The zero digest means that the file cannot be read.
 type digest [sha256.Size]byte
 
 // fileWatch watches directories, not the file: editors replace the file by a rename, and Kubernetes replaces a symbolic
@@ -222,11 +223,15 @@ func (w *fileWatch) warn(err error) {
 	w.lg.Warn("config file was not watched, SIGHUP still reloads it", zap.String("file", w.file), zap.Error(err))
 }
 
-// contentOf returns the digest of the file's content.
+// contentOf returns the digest of the file's content and mode: a file that everyone may change is refused.
 func contentOf(file string) digest {
 	data, err := readFile(file)
 	if err != nil {
 		return digest{}
 	}
-	return sha256.Sum256(data)
+	info, err := os.Stat(file)
+	if err != nil {
+		return digest{}
+	}
+	return sha256.Sum256(fmt.Append(data, info.Mode()))
 }

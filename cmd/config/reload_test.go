@@ -111,6 +111,8 @@ func TestWatchSeesEachWayToChangeAFile(t *testing.T) {
 	expect("0") // it may have changed since it was loaded
 	write("config.yaml", "1")
 	expect("1")
+	must(os.Chmod(file, 0o640)) // it may have been refused for its mode
+	expect("1")
 
 	write("new", "2") // as editors do
 	must(os.Rename(filepath.Join(dir, "new"), file))

@@ -52,7 +52,7 @@ type pending struct {
 func pendingOf(restart []config.Change, err error) *pending {
 	p := new(pending)
 	if err != nil {
-		p.wrong = strings.ReplaceAll(err.Error(), "\n", "; ")
+		p.wrong = err.Error()
 	}
 	for _, c := range restart {
 		p.keys = append(p.keys, c.Key)

@@ -48,11 +48,12 @@ type Repair struct {
 	Revision int64  `json:"-"`
 }
 
-// New returns a finding with the area, severity and advice of its code.
+// New returns a finding with the area, severity and advice of its code. A finding is one line: joined errors have
+// several.
 func New(code Code, subject, format string, args ...any) Finding {
 	k := KindOf(code)
-	return Finding{Code: code, Area: k.Area, Severity: k.Severity, Subject: subject, Text: fmt.Sprintf(format, args...),
-		Do: k.Do}
+	return Finding{Code: code, Area: k.Area, Severity: k.Severity, Subject: subject,
+		Text: strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; "), Do: k.Do}
 }
 
 // found is New without a subject, for a finding to which more is added.

@@ -404,8 +404,12 @@ func (s judged) judgeSlots(out *findings) {
 			out.add(SlotDown, subject, "slot %s is stalled on %s", slot, n.Node).
 				then("See the finding about the member of %s.", n.Node)
 		case !n.serves():
-			out.add(SlotDown, subject, "slot %s is %s on %s: %s", slot, n.State, n.Node, n.Why).
+			f := out.add(SlotDown, subject, "slot %s is %s on %s: %s", slot, n.State, n.Node, n.Why).
 				then("`holdfast status --why` says what %s waits for.", n.Node)
+			if e := n.Etcd; e != nil && e.Leaderless != nil && s.confirmed() != nil {
+				f.then("The other members have a leader. Mend what findings about certificates name; if there are none, open the "+
+					"peer port between the nodes%s.", s.severed())
+			}
 		case slices.Contains(learners, slot): // the node itself may not know it yet
 			out.add(SlotLearner, subject, "slot %s on %s has no vote yet: according to the leader it is a learner", slot,
 				n.Node)

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -786,6 +787,46 @@ func TestCutOffFromEachOther(t *testing.T) {
 	const want = "No recovery is needed while a, b run (n1 does not reach n2): open the peer port between their nodes, "
 	if i < 0 || !strings.HasPrefix(all[i].Do, want) || strings.Contains(all[i].Do, "`holdfast recover`") {
 		t.Errorf("got %+v, want %q", all, want)
+	}
+}
+
+// What keeps one member apart from a cluster that serves is the network, most often, and not its disk.
+func TestCutOffFromTheLeader(t *testing.T) {
+	alone := func(f *Facts) {
+		e, seconds := f.node(1).Etcd, 1.0
+		e.HasLead, e.Confirmed, e.Leaderless = false, false, &seconds
+		f.node(1).State = "waiting"
+		for _, i := range []int{0, 2} {
+			f.node(i).Checkup.Near = []uint64{1, 3}
+		}
+	}
+	stalls := func(unwritten float64) func(*Facts) {
+		return func(f *Facts) { f.node(1).State, f.node(1).Stall = "stalled", &StallStatus{Unwritten: unwritten} }
+	}
+	for name, c := range map[string]struct {
+		make func(*Facts)
+		code Code
+		want string
+	}{
+		"it has no leader":           {alone, SlotDown, "open the peer port between the nodes (n1 does not reach n2, "},
+		"it hears the leader":        {stalls(0.2), Stalled, "open the peer port between the nodes"},
+		"it writes nothing, and why": {stalls(12), Stalled, "Look at the disk"},
+	} {
+		f := sound()
+		c.make(f)
+		all := f.Judge([]string{"a", "b", "c"})
+		i := slices.IndexFunc(all, func(f Finding) bool { return f.Code == c.code })
+		if i < 0 || !strings.Contains(all[i].Do, c.want) {
+			t.Errorf("%s: got %+v, want %q", name, all, c.want)
+		}
+	}
+}
+
+// /readyz?verbose has a line for each finding, whatever the error that it tells.
+func TestOneLine(t *testing.T) {
+	f := New(GossipOwn, "", "%v", errors.Join(errors.New("the authority is not known here"), errors.New("no such file")))
+	if want := "the authority is not known here; no such file"; f.Text != want {
+		t.Errorf("got %q, want %q", f.Text, want)
 	}
 }
 

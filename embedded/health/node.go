@@ -34,7 +34,10 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 		all.add(ActionFails, n.Node, "the last attempt to %s failed: %s", cmp.Or(string(n.Action), "act"), n.Error)
 	}
 	if text := n.Stalls(); text != "" {
-		all.add(Stalled, n.Node, "%s", text)
+		f := all.add(Stalled, n.Node, "%s", text)
+		if n.Stall.Unwritten < fresh {
+			f.then("Wait while it catches up. If it does not, open the peer port between the nodes, in both directions.")
+		}
 	}
 	if r := n.Restore; r != nil {
 		switch r.State {

@@ -106,6 +106,14 @@ func (o steady) waiting(but string) string {
 	return ""
 }
 
+// nameOf names a member by its slot, or by its ID if it was added by hand and belongs to none.
+func nameOf(m MemberInfo) string {
+	if m.Slot == "" {
+		return fmt.Sprintf("member %x", m.ID)
+	}
+	return "slot " + m.Slot
+}
+
 // unwantedVoters are the voters other than this one whose slots the cluster does not want, by slot.
 func (o steady) unwantedVoters(wanted []string) []MemberInfo {
 	var out []MemberInfo
@@ -124,12 +132,12 @@ func (o steady) removeLost(q quorum, wanted []string) Action {
 		switch {
 		case m.Connected:
 		case q.learner != nil:
-			return wait("not removing slot %s: learner %x of slot %s is under way", m.Slot, q.learner.ID, q.learner.Slot)
+			return wait("not removing %s: learner %x of slot %s is under way", nameOf(m), q.learner.ID, q.learner.Slot)
 		case q.healthy <= q.voters/2: // of all voters, hence also of the remaining ones
-			return wait("not removing slot %s: only %d of %d voters are connected", m.Slot, q.healthy, q.voters)
+			return wait("not removing %s: only %d of %d voters are connected", nameOf(m), q.healthy, q.voters)
 		default:
 			return Action{Kind: Remove, Slot: m.Slot, Member: m.ID,
-				Why: fmt.Sprintf("slot %s is no longer in the cluster (%s), and its member is not connected: removing it", m.Slot,
+				Why: fmt.Sprintf("%s is not among the slots of the cluster (%s) and not connected: removing it", nameOf(m),
 					strings.Join(wanted, ","))}
 		}
 	}
@@ -145,12 +153,12 @@ func (o steady) removeServing(q quorum, wanted []string) Action {
 	if len(out) == 0 && (slices.Contains(wanted, o.Claim.Slot) || q.voters < 2) {
 		return Action{}
 	}
-	slot := o.Claim.Slot
+	slot, name := o.Claim.Slot, "slot "+o.Claim.Slot
 	if len(out) > 0 {
-		slot = out[0].Slot
+		slot, name = out[0].Slot, nameOf(out[0])
 	}
 	refuse := func(format string, args ...any) Action {
-		return wait("not removing slot %s: %s", slot, fmt.Sprintf(format, args...))
+		return wait("not removing %s: %s", name, fmt.Sprintf(format, args...))
 	}
 	for _, keep := range wanted {
 		if m, ok := o.listed(keep); !ok || m.Learner {
@@ -168,7 +176,7 @@ func (o steady) removeServing(q quorum, wanted []string) Action {
 		return refuse("slot %s is not in sync", o.lagging(wanted))
 	case len(out) > 0:
 		return Action{Kind: Remove, Slot: slot, Member: out[0].ID,
-			Why: fmt.Sprintf("slot %s is no longer in the cluster (%s): removing its member", slot, strings.Join(wanted, ","))}
+			Why: fmt.Sprintf("%s is not among the slots of the cluster (%s): removing it", name, strings.Join(wanted, ","))}
 	}
 	return Action{Kind: HandOver, Slot: slot,
 		Why: fmt.Sprintf("slot %s, which leads, is no longer in the cluster (%s): handing over, so that "+

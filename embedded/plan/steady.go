@@ -34,8 +34,8 @@ func (o steady) serve() Action {
 			but(fmt.Sprintf("the leader promotes slot %s when it is in sync", o.Claim.Slot))
 	}
 	if m.Stalled && !m.Defragging { // nothing that needs raft or the disk would finish
-		return wait("etcd runs, and raft shows it a leader, but no read through it is answered: the disk of slot %s may hang",
-			o.Claim.Slot)
+		return wait("etcd runs, and raft shows it a leader, but no read through it is answered: the disk of slot %s may "+
+			"hang, or its messages may not get through", o.Claim.Slot)
 	}
 	if a := o.note(); a.acts() {
 		return a
