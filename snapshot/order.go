@@ -207,8 +207,8 @@ type Holdings struct {
 	// most is the backup that holds most of those that can be ordered, whether or not it is still good.
 	most Meta
 	// made is the last backup made so far, from which the schedule counts. A backup from the future, of a node whose clock
-	// is ahead, must not delay the schedule of nodes whose clocks are right. Nor does one of an
-	// earlier generation count: it may hold what a restore has discarded, and holds nothing that was written since.
+	// is ahead, must not delay the schedule of nodes whose clocks are right. One of an earlier generation does not count
+	// either: it may hold what a restore has discarded, and holds nothing that was written since.
 	made Meta
 }
 

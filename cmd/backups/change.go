@@ -151,7 +151,7 @@ func (b *Backups) Prune(ctx context.Context, now time.Time, dry bool) (snapshot.
 	if err != nil {
 		return snapshot.Pruned{}, err
 	}
-	open, err := generations.New(b.Store, id.Cluster, nil).Open(ctx)
+	_, open, err := generations.New(b.Store, id.Cluster, nil).Current(ctx)
 	if err != nil {
 		return snapshot.Pruned{}, fmt.Errorf("read %s: %w", b.Config.Snapshot.Store, err)
 	}

@@ -128,7 +128,7 @@ func lookAtStore(ctx context.Context, cfg config.Config, now time.Time) (s Store
 		return Store{Err: err}
 	}
 	records := generations.New(store, cfg.Cluster.Name, nil)
-	if s.Record, err = records.Newest(ctx); err == nil {
+	if s.Record, _, err = records.Current(ctx); err == nil {
 		s.Returned, err = records.GivenBack(ctx, s.Record)
 	}
 	if err != nil {

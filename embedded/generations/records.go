@@ -68,16 +68,10 @@ func (r *Records) ID(ctx context.Context) (string, error) {
 	return snapshot.StoreID(ctx, r.Store)
 }
 
-// Newest returns the newest record, nil if there is none.
-func (r *Records) Newest(ctx context.Context) (*plan.Record, error) {
+// Current returns the newest record and the open proposal, nil where there is none. Unlike Known it changes nothing.
+func (r *Records) Current(ctx context.Context) (*plan.Record, *plan.Restore, error) {
 	_, s, _, err := r.look(ctx, false)
-	return s.Record, err
-}
-
-// Open returns the proposal that is open, nil if there is none. Like Newest it changes nothing.
-func (r *Records) Open(ctx context.Context) (*plan.Restore, error) {
-	_, s, _, err := r.look(ctx, false)
-	return s.Restore, err
+	return s.Record, s.Restore, err
 }
 
 // Known returns everything that the store knows except its ID: the newest record, the open proposal, and the waiting
@@ -333,7 +327,7 @@ func (r *Records) Proposal(ctx context.Context, generation uint64, attempt int) 
 // record. A store without a record has backups of an etcd that holdfast does not run; then the newest backup decides.
 func Identity(ctx context.Context, store snapshot.Store, cluster string) (snapshot.Identity, error) {
 	id := snapshot.Identity{Cluster: cluster}
-	record, err := New(store, cluster, nil).Newest(ctx)
+	record, _, err := New(store, cluster, nil).Current(ctx)
 	if err != nil {
 		return id, err
 	}

@@ -593,7 +593,7 @@ func TestListingThatIsBehind(t *testing.T) {
 		if s, err := New(store, "main", nil).Known(t.Context()); !errors.Is(err, coordinator.ErrUnread) || !strings.Contains(err.Error(), "its listing does not show it") {
 			t.Errorf("%s: got %+v, %v", name, s.Record, err)
 		}
-		if got, err := New(store, "main", nil).Newest(t.Context()); err == nil {
+		if got, _, err := New(store, "main", nil).Current(t.Context()); err == nil {
 			t.Errorf("%s: the newest record is %+v", name, got)
 		}
 	}

@@ -268,7 +268,7 @@ func TestNewestChangesNothing(t *testing.T) {
 		if err := errors.Join(node.Propose(t.Context(), p), node.Shine(t.Context(), coordinator.Beacon{})); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := node.Newest(t.Context()); err != nil || got.ID != founding.ID {
+		if got, _, err := node.Current(t.Context()); err != nil || got.ID != founding.ID {
 			t.Errorf("got %v, %v", got, err)
 		}
 		if left, err := filepath.Glob(filepath.Join(dir, "holdfast/main/outcome-*")); err != nil || left != nil {
