@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holdfast/integration"
+	"holdfast/snapshot"
 )
 
 // beforeAndAfter saves a backup with the key "precious" and without the key "late", and returns its name.
@@ -47,6 +48,24 @@ func holdsOnly(t *testing.T, c *integration.Cluster) {
 func setAside(n *integration.Node) []string {
 	all, _ := filepath.Glob(filepath.Join(n.Volume(), "aside", "*", "member"))
 	return all
+}
+
+// After a restore the newest backup holds what was discarded. The schedule replaces it at once.
+func TestRestoreIsBackedUp(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}, Keys: map[string]any{"snapshot.every": "1h"}})
+	n := c.Nodes[0]
+	restore(t, n, beforeAndAfter(t, c))
+	c.Until(patience, "the new generation has a backup", func() error {
+		var all []snapshot.Backup
+		ask(t, n, &all, "snapshot", "list", "-o", "json")
+		if newest := all[len(all)-1]; newest.Generation != 2 || newest.Problem != "" {
+			return fmt.Errorf("the newest of %d is of generation %d: %s", len(all), newest.Generation, newest.Problem)
+		}
+		return nil
+	})
+	restore(t, n, "latest")
+	holdsOnly(t, c)
 }
 
 // An encrypted backup is restored if operator and nodes have the key. Without it nothing is proposed. If only the

@@ -74,8 +74,8 @@
 //
 // Backups of one lineage are ordered by generation, then by revision; times only order backups with the same content
 // ([Newest]). [Latest], drills, the status and the backups that are always kept use this order. The schedule is about
-// time and uses times. Legacy backups, and those of an etcd that holdfast does not run, have no generation: they are
-// ordered by time, behind all others.
+// time and uses the times of the present generation's backups. Legacy backups, and those of an etcd that holdfast does
+// not run, have no generation: they are ordered by time, behind all others.
 //
 // # What was proven since
 //
