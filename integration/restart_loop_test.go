@@ -51,8 +51,8 @@ func TestRestartLoop(t *testing.T) {
 	}
 }
 
-// runLoop runs the loop of the documentation, and returns which nodes were restarted. Its ssh runs the command here, its
-// runuser as this user, its systemctl is restart, and its holdfast is the binary under test with the host's
+// runLoop runs the loop of the documentation, and returns which nodes were restarted. Its ssh runs the command here,
+// its runuser as this user, its systemctl is restart, and its holdfast is the binary under test with the host's
 // configuration.
 func runLoop(t *testing.T, c *integration.Cluster) (restarted []string, said string) {
 	t.Helper()

@@ -344,15 +344,14 @@ func makeDirs(root *os.Root, name string) error {
 // makeDir makes one directory durably, if it does not exist. It also syncs an existing one, because the process that
 // made it may have crashed before the sync, or may not have synced yet.
 func makeDir(root *os.Root, name string) error {
-	err := root.Mkdir(name, 0o700)
-	switch top, wrong := root.Stat("."); {
-	case err != nil:
-	case name != mark:
+	switch err := root.Mkdir(name, 0o700); {
+	case err == nil && name != mark:
 		give(root, name, mark)
-	case wrong == nil && top.Mode().Perm()&0o077 == 0: // the directory was prepared for its owner alone
-		give(root, name, ".")
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	case err == nil:
+		if top, err := root.Stat("."); err == nil && top.Mode().Perm()&0o077 == 0 { // prepared for its owner alone
+			give(root, name, ".")
+		}
+	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
 	return syncDir(root, path.Dir(name))

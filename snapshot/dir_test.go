@@ -172,7 +172,8 @@ func TestDirGivesRootsObjectsToItsOwner(t *testing.T) {
 		dir := t.TempDir()
 		must(t, errors.Join(os.Chown(dir, uid, gid), os.Chmod(dir, c.mode)))
 		if c.first != 0 {
-			must(t, errors.Join(os.Mkdir(filepath.Join(dir, ".holdfast"), 0o700), os.Chown(filepath.Join(dir, ".holdfast"), uid, gid)))
+			made := filepath.Join(dir, ".holdfast")
+			must(t, errors.Join(os.Mkdir(made, 0o700), os.Chown(made, uid, gid)))
 		}
 		d := snapshot.NewDir(dir)
 		must(t, d.Put(t.Context(), "a/b/put", strings.NewReader("x")))

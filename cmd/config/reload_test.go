@@ -23,7 +23,8 @@ func TestDiff(t *testing.T) {
 	if want := []Change{{"cluster.slots", "a", "a,b,c"}, {"snapshot.every", "15m", "1h"}, {"snapshot.retry", "30s", "5s"}, {"log.level", "info", "debug"}}; !slices.Equal(reloadable, want) {
 		t.Errorf("reloadable: got %v, want %v", reloadable, want)
 	}
-	next := load(t, "cluster: {slots: [a]}\nsnapshot: {every: 1h, cron: '', keep: {all: 2h}}\nnode: {address: 127.0.0.2}", nil)
+	next := load(t, "cluster: {slots: [a]}\nsnapshot: {every: 1h, cron: '', keep: {all: 2h}}\n"+
+		"node: {address: 127.0.0.2}", nil)
 	old.takeOver(next)
 	if reloadable, restart := old.diff(next); len(reloadable) > 0 || len(restart) == 0 {
 		t.Errorf("after takeOver: got %v and %v, want nothing and what needs a restart", reloadable, restart)
@@ -42,15 +43,16 @@ func TestDiff(t *testing.T) {
 
 // A file that was cut off, or that is another cluster's, removes no members from a running cluster.
 func TestReloadKeepsTheSlotsThatAFileDoesNotName(t *testing.T) {
-	for text, taken := range map[string]bool{"": false, "cluster: {name: x, slots: [a]}": false, "cluster: {slots: [a]}": true,
-		"cluster: {size: 1}": true} {
+	for text, taken := range map[string]bool{"": false, "cluster: {name: x, slots: [a]}": false,
+		"cluster: {slots: [a]}": true, "cluster: {size: 1}": true} {
 		running, next := load(t, "cluster: {slots: [a, b, c]}", nil), load(t, text+"\nsnapshot: {keep: {newest: 1}}", nil)
 		reloadable, restart := running.diff(next)
 		running.takeOver(next)
 		if now := len(running.Config.Cluster.Slots) == 1; now != taken || slices.ContainsFunc(restart, func(c Change) bool {
 			return c.Key == "cluster.slots"
 		}) == taken {
-			t.Errorf("%q: the slots are %v; taken over %v, after a restart %v", text, running.Config.Cluster.Slots, reloadable, restart)
+			t.Errorf("%q: the slots are %v; taken over %v, after a restart %v", text, running.Config.Cluster.Slots,
+				reloadable, restart)
 		}
 		if got := running.Config.Snapshot.Keep.Newest; (got == 1) != taken { // it would prune backups as well
 			t.Errorf("%q: snapshot.keep.newest is %d", text, got)

@@ -68,7 +68,8 @@ func (r *Records) ID(ctx context.Context) (string, error) {
 	return snapshot.StoreID(ctx, r.Store)
 }
 
-// Current returns the newest record and the open proposal, nil where there is none. Unlike Known it changes nothing.
+// Current returns the newest record and the open proposal, each nil if the store has none. Unlike Known it changes
+// nothing.
 func (r *Records) Current(ctx context.Context) (*plan.Record, *plan.Restore, error) {
 	_, s, _, err := r.look(ctx, false)
 	return s.Record, s.Restore, err

@@ -259,7 +259,7 @@ func TestConclusionOfAnotherLine(t *testing.T) {
 }
 
 // Reading only the newest record changes nothing: the reader may be a command that cannot sign.
-func TestNewestChangesNothing(t *testing.T) {
+func TestCurrentChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, node, founding := shelf(t)
 		p := proposal(founding, 0)
