@@ -29,15 +29,13 @@ import (
 // node, holdfast's member campaigns as soon as the plan says so (R23); the other one waits for etcd's timer, 0.1 to 1
 // s.
 func BenchmarkRestore(b *testing.B) {
-	for _, mib := range []int64{256, 1024} {
+	for _, mib := range databases {
 		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) {
-			if mib > 256 && testing.Short() {
-				b.Skip("takes minutes")
-			}
+			count := roundsOf(b, mib, 5)
 			r := newRestorer(b, mib<<20)
 			for b.Loop() {
 				d := newDuel(b, "total-s", "restore-s", "cpu-s")
-				for range rounds(5) {
+				for range count {
 					d.add(kindHoldfast, r.trial(b, r.ours, campaigner()))
 					d.add(kindEtcd, r.trial(b, r.theirs, func(context.Context, *embedded.Member) error { return nil }))
 				}
@@ -84,6 +82,7 @@ func newRestorer(b *testing.B, size int64) *restorer {
 	}
 	const address = "127.99.1.1"
 	r := &restorer{etcdutl: etcdutl, store: snapshot.NewDir(store), file: filepath.Join(dir, "db.snapshot"), config: embedded.Config{Config: settings.Default().Resolve(address)}}
+	r.config.QuotaBackendBytes = 16 << 30
 	peer := "http://" + address + ":2380"
 	r.spec = plan.Spec{Slot: "a", Token: "bench", PeerURL: peer, Peers: map[string]string{"a": peer}}
 	db := snapshottest.NewDB(b)

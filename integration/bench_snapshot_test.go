@@ -31,16 +31,18 @@ import (
 // serves. Copies compares that, in turns, with `etcdctl snapshot save` of the same database over loopback, and with
 // `cp`. Ratios are to etcdctl's wall time. Puts saves while clients write.
 func BenchmarkSnapshot(b *testing.B) {
-	for _, mib := range []int64{256, 1024} {
+	for _, mib := range databases {
 		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) {
-			if mib > 256 && testing.Short() {
-				b.Skip("takes minutes")
-			}
+			copies, puts := roundsOf(b, mib, 3), roundsOf(b, mib, 6)
 			s := newSaver(b, mib<<20)
-			for name, measure := range map[string]func(*testing.B){"Copies": s.compare, "Puts": s.underLoad} {
-				b.Run(name, func(b *testing.B) {
+			for _, kind := range []struct {
+				name    string
+				measure func(*testing.B, int)
+				rounds  int
+			}{{"Copies", s.compare, copies}, {"Puts", s.underLoad, puts}} {
+				b.Run(kind.name, func(b *testing.B) {
 					for b.Loop() {
-						measure(b)
+						kind.measure(b, kind.rounds)
 					}
 					b.ReportMetric(0, "ns/op") // the total time is meaningless
 				})
@@ -90,7 +92,7 @@ func newSaver(b *testing.B, size int64) *saver {
 	cfg.Name, cfg.Dir, cfg.LogLevel = "a", data, "panic"
 	local := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls, cfg.ListenClientUrls, cfg.AdvertiseClientUrls = local, local, local, local
-	cfg.InitialCluster = "a=http://127.0.0.1:0"
+	cfg.InitialCluster, cfg.QuotaBackendBytes = "a=http://127.0.0.1:0", 16<<30
 	if s.etcd, err = embed.StartEtcd(cfg); err != nil {
 		b.Fatal(err)
 	}
@@ -164,11 +166,11 @@ func (s *saver) etcdctl(b *testing.B) trial {
 }
 
 // compare measures each kind some times, in turns, and prints every trial.
-func (s *saver) compare(b *testing.B) {
+func (s *saver) compare(b *testing.B, rounds int) {
 	fmt.Printf("\n== %s, load average %s\n%-10s %8s %8s %8s %12s %8s\n", b.Name(), loadAverage(), "what", "wall s", "cpu s", "MiB/s", "RssAnon MiB", "ratio")
 	ratios := map[string][]float64{}
 	walls, peaks := map[string][]float64{}, map[string][]float64{}
-	for range rounds(3) {
+	for range rounds {
 		rival := s.etcdctl(b)
 		saved, meta := s.save(b)
 		size := float64(meta.Content.Size) / (1 << 20)
@@ -237,7 +239,7 @@ func copySynced(b *testing.B, from, to string) {
 // underLoad compares how long puts take: alone, while holdfast saves, and while etcdctl does. It takes turns in short
 // rounds, because the disk and the rest of the machine have different loads in each. The puts of all rounds count
 // together, because one round has too few for a p99.
-func (s *saver) underLoad(b *testing.B) {
+func (s *saver) underLoad(b *testing.B, rounds int) {
 	kinds := []struct {
 		name string
 		do   func()
@@ -253,7 +255,7 @@ func (s *saver) underLoad(b *testing.B) {
 	}
 	all := make([][]float64, len(kinds))
 	var times []float64 // for each round, the p99 beside a save divided by that alone
-	for range rounds(6) {
+	for range rounds {
 		var p99 []float64
 		for i, k := range kinds {
 			took := s.puts(b, k.do)

@@ -28,6 +28,22 @@ func rounds(count int) int {
 	return count
 }
 
+// databases are the sizes of the databases that are saved and restored, in MiB. etcd's quota is 2 GiB unless it is
+// set, and etcd advises at most 8.
+var databases = []int64{256, 1024, 2048, 8192}
+
+// roundsOf returns how many rounds to measure with a database of this size, or skips the benchmark: with -short, what
+// takes minutes is not measured.
+func roundsOf(b *testing.B, mib int64, count int) int {
+	switch {
+	case mib > 256 && testing.Short():
+		b.Skip("takes minutes")
+	case mib > 1024:
+		return 1
+	}
+	return rounds(count)
+}
+
 // duel collects the trials of both kinds and prints each when it is done. The whole takes minutes, and the testing
 // package would cut off the output of b.Log after ten lines.
 type duel struct {
