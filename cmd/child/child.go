@@ -169,7 +169,7 @@ func runChild(ctx context.Context, command, dir string, order, answer any, files
 
 // newChild returns a child that is not started yet, in a process group of its own, and the buffer for its answer.
 func newChild(ctx context.Context, command string, order any) (cmd *exec.Cmd, said *bytes.Buffer, err error) {
-	exe, err := os.Executable()
+	exe, err := program()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find this program: %w", err)
 	}
@@ -181,6 +181,15 @@ func newChild(ctx context.Context, command string, order any) (cmd *exec.Cmd, sa
 	cmd.Env, cmd.Stdin, cmd.Stdout = WithoutOurs(os.Environ()), bytes.NewReader(input), said
 	cmd.SysProcAttr = EndWithParent(syscall.SIGTERM)
 	return cmd, said, nil
+}
+
+// program returns the path of this program. On Linux, it leads to this program even if its file was replaced: between
+// an upgrade and its restart, a node must not take the new program as its child.
+func program() (string, error) {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe", nil // proc_pid_exe(5)
+	}
+	return os.Executable()
 }
 
 func decode(said *bytes.Buffer, answer any) error {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -102,5 +104,51 @@ func TestExamineApart(t *testing.T) {
 				t.Errorf("want an error with %q that speaks against the database: %t, got %v", test.want, test.known, err)
 			}
 		})
+	}
+}
+
+// A program whose file was replaced is still its own child.
+func TestReplacedProgram(t *testing.T) {
+	const copied = "TEST_CHILD_OF_A_COPY"
+	if os.Getenv(copied) == "" {
+		text, err := os.ReadFile(os.Args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe := filepath.Join(t.TempDir(), "program")
+		if err := os.WriteFile(exe, text, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), exe, "-test.run", "^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), copied+"="+exe)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux keeps the program that runs")
+	}
+	exe := os.Getenv(copied)
+	err := os.Remove(exe)
+	if err == nil {
+		err = os.WriteFile(exe, []byte("#!/bin/sh\nexit 3\n"), 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, want := drillData(t)
+	f, err := os.Open(embedded.DatabasePath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Examine(t.Context(), f, info.Size())
+	if want.HashKV = got.HashKV; err != nil || got != want {
+		t.Errorf("want %+v, got %+v, %v", want, got, err)
 	}
 }
