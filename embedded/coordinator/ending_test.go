@@ -552,6 +552,14 @@ func TestRejoinAndContinue(t *testing.T) {
 	if err != nil || next.Parent() != child.ID || next.Disk != "disk-a" || next.Survivor != "a" || next.Log == nil || next.Revision+next.Bump < max(90, child.Floor()) {
 		t.Errorf("continue: got %+v, %v", next, err)
 	}
+	next.By = "somebody else"
+	c.generations.stored(plan.Store{ID: "store", Record: &child, Concluded: []plan.Record{child}, Restore: &next,
+		Attempts: 1}, time.Now())
+	if p, err := c.Continue([]string{"a", "b", "c"}, 90, false); err == nil || !strings.Contains(err.Error(),
+		"a recovery from slot a is under way, proposed by somebody else") {
+		t.Errorf("continue beside an open proposal: got attempt %d, %v", p.Attempt, err)
+	}
+	c.generations.stored(plan.Store{ID: "store", Record: &child, Concluded: []plan.Record{child}}, time.Now())
 	if err := c.Rejoin(true); err != nil || look(t, c).Orders.Join {
 		t.Errorf("dry: got %v, orders %+v", err, c.generations.orders)
 	}
