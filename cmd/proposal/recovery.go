@@ -32,8 +32,9 @@ type recovery struct {
 	NoBackup  string           `json:"noBackup,omitempty"` // why the newest backup is not known
 	More      string           `json:"holdsMore,omitempty"`
 
-	despite string           // --despite-backup
-	seen    plan.BackupStand // the backup that held most of all that the nodes have seen
+	despite  string           // --despite-backup
+	overrule []string         // --overrule
+	seen     plan.BackupStand // the backup that held most of all that the nodes have seen
 }
 
 // complete adds the revisions from the status.
@@ -241,6 +242,9 @@ func (s recovery) command(survivor string) string {
 	}
 	if needed := s.despites(); needed != "" && s.despite == needed {
 		words = append(words, "--despite-backup "+needed)
+	}
+	if len(s.overrule) > 0 {
+		words = append(words, "--overrule "+strings.Join(s.overrule, ","))
 	}
 	return strings.Join(append(words, "--yes"), " ")
 }

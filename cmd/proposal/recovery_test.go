@@ -76,6 +76,10 @@ func TestRecoverRefusesThePoorer(t *testing.T) {
 	if s.despite = "b1"; s.command("c") != "holdfast recover --lost a,b --survivor c --despite-backup b1 --yes" {
 		t.Errorf("the command is %s", s.command("c"))
 	}
+	s = survivorOf(nil)
+	if s.overrule = []string{"d1", "d2"}; s.command("") != "holdfast recover --lost a,b --overrule d1,d2 --yes" {
+		t.Errorf("after an objection the command is %s", s.command(""))
+	}
 }
 
 // unlisted is a store that does not list.
