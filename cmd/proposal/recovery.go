@@ -162,13 +162,17 @@ func (s recovery) ends() string {
 		s.Backup.Content.Revision, s.Backup.Generation, member)
 }
 
-// raised returns by how much to raise the revision. It must exceed the revision of a backup that is given up, because
-// clients may have seen that revision.
+// raised returns by how much to raise the revision. It must exceed the revision of a backup that is given up, even of
+// one that the store has lost, because clients may have seen that revision.
 func (s recovery) raised(bump int64) int64 {
-	if s.More != moreBackup {
-		return bump
+	applied, given := s.Revisions[s.Chosen.Slot], int64(0)
+	if s.More == moreBackup {
+		given = s.Backup.Content.Revision
 	}
-	return bump + max(0, s.Backup.Content.Revision-s.Revisions[s.Chosen.Slot])
+	if s.seen.Beyond(s.Record.Generation, applied) {
+		given = max(given, s.seen.Revision)
+	}
+	return bump + max(0, given-applied)
 }
 
 // backup returns a text about the newest backup.

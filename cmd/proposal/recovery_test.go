@@ -145,12 +145,13 @@ func TestRecoverFromAStoreThatWentBack(t *testing.T) {
 	dir := snapshot.NewDir(t.TempDir())
 	saved := snapshottest.Keep(t, dir, snapshottest.NewDB(t), snapshot.Meta{Cluster: "main", Generation: 2})
 	for name, tc := range map[string]struct {
-		seen int64
-		want string
+		seen   int64
+		want   string
+		raised int64
 	}{
-		"more than the survivor": {8, moreUnknown},
-		"no more":                {7, moreSurvivor},
-		"what is here":           {saved.Content.Revision, moreSurvivor},
+		"more than the survivor": {8, moreUnknown, 11},
+		"no more":                {7, moreSurvivor, 10},
+		"what is here":           {saved.Content.Revision, moreSurvivor, 10},
 	} {
 		s := survivorOf(nil)
 		s.complete(view{&health.ClusterStatus{Nodes: []health.NodeStatus{
@@ -161,6 +162,9 @@ func TestRecoverFromAStoreThatWentBack(t *testing.T) {
 		if s.weigh(t.Context(), dir); s.More != tc.want || (s.poorer("c") != nil) != (tc.want == moreUnknown) ||
 			tc.want == moreUnknown && !strings.Contains(s.NoBackup, "backup b9 (generation 2, revision 8)") {
 			t.Errorf("%s: got %q, %s, %v", name, s.More, s.NoBackup, s.poorer("c"))
+		}
+		if got := s.raised(10); got != tc.raised { // clients may have seen what it holds
+			t.Errorf("%s: raised by %d, want %d", name, got, tc.raised)
 		}
 	}
 }
