@@ -470,6 +470,38 @@ func TestDepartNotWithALeader(t *testing.T) {
 	}
 }
 
+// Where no shared store proves a later generation, its heirs are asked before this disk's data is set aside, even if a
+// store answers here: without snapshot.store each node has its own.
+func TestConfirmedAsksTheHeirs(t *testing.T) {
+	_, r := serving(t)
+	next := r
+	next.ID, next.Generation, next.Line = "next", 2, []string{r.ID}
+	heir := plan.Facts{Version: 1, Slot: "b", Disk: "disk-b", Epoch: 1, Phase: plan.PhaseData, Record: &next, Member: 2, CID: 77}
+	for name, tc := range map[string]struct {
+		store plan.Store
+		asks  bool
+	}{
+		"a store of its own": {plan.Store{ID: "own"}, true},
+		"a store that hangs": {plan.Store{Unknown: "timeout"}, true},
+		"a shared store":     {plan.Store{ID: "shared", Record: &next}, false},
+	} {
+		w, _ := serving(t) // n2 does not answer
+		c := w.holding()
+		a := plan.Action{Kind: plan.SetAside, Record: &next}
+		c.loop.decider.plan = func(o plan.Observation) plan.Action {
+			if !o.Peers[0].Live {
+				return plan.Action{Kind: plan.Wait}
+			}
+			return a
+		}
+		o := plan.Observation{Disk: plan.Disk{Ledger: plan.Ledger{Record: &r}}, Store: tc.store,
+			Peers: []plan.Peer{{Node: "n2", Live: true, Facts: &heir}}}
+		if err := c.loop.actor.confirmed(t.Context(), o, a); (err != nil) != tc.asks || len(w.asked) > 0 != tc.asks {
+			t.Errorf("%s: got %v, asked %q", name, err, w.asked)
+		}
+	}
+}
+
 // What the gossip says in a leader's name is asked again directly, and counts only if a quorum has just confirmed the
 // leader.
 func TestConfirmedAsksTheLeader(t *testing.T) {
