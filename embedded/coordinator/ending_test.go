@@ -360,11 +360,16 @@ func TestConfirm(t *testing.T) {
 		id     string
 		want   string // of the error
 	}{
-		"by a key":              {func(*world, *plan.Restore) {}, "", ""},
-		"by a mark":             {func(w *world, _ *plan.Restore) { w.readOnly = true }, "", ""},
-		"another ID":            {func(*world, *plan.Restore) {}, "other", "and not other"},
-		"nothing is proposed":   {func(w *world, _ *plan.Restore) { w.knows.Restore = nil }, "", "no restore is proposed"},
-		"it is leaderless":      {func(_ *world, p *plan.Restore) { p.Led = nil }, "", "no one can consent"},
+		"by a key":            {func(*world, *plan.Restore) {}, "", ""},
+		"by a mark":           {func(w *world, _ *plan.Restore) { w.readOnly = true }, "", ""},
+		"another ID":          {func(*world, *plan.Restore) {}, "other", "and not other"},
+		"nothing is proposed": {func(w *world, _ *plan.Restore) { w.knows.Restore = nil }, "", "no restore is proposed"},
+		"it is leaderless":    {func(_ *world, p *plan.Restore) { p.Led = nil }, "", "no one can consent"},
+		"it leaves voters out": {func(w *world, p *plan.Restore) {
+			*p = NewRestore(*w.knows.Record, 0, Backup{Name: "b1", Digest: strings.Repeat("0f", 32)}, 40, 100)
+			p.By, p.Led = "root", &plan.Stand{Node: "n1", Leader: true}
+			w.member.Members = append(w.member.Members, plan.MemberInfo{ID: 4, Slot: "d"}, plan.MemberInfo{ID: 5, Slot: "e"})
+		}, "", "continue with the slots a,b,c, and slots d, e have members as well"},
 		"nobody has a leader":   {func(w *world, _ *plan.Restore) { w.member = plan.Member{} }, "", ErrUnled.Error()},
 		"a remembered leader":   {func(w *world, _ *plan.Restore) { w.member.Confirmed = false }, "", ErrUnled.Error()},
 		"of another generation": {func(_ *world, p *plan.Restore) { p.Line = []string{"other"} }, "", "does not answer here"}, // it is invalid
