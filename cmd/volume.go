@@ -139,8 +139,7 @@ func newVolumeSetAsideCommand() *cobra.Command {
 		if err := client.Do(c.Context(), "POST /volume/set-aside"); err != nil {
 			return err
 		}
-		return say(c, "set aside: what was on the volume lies in %s/aside; `holdfast status` shows what the node does "+
-			"now\n", found.Path)
+		return say(c, "%s; `holdfast status` shows what the node does now\n", show.SetAside(found.Path, found.Contents))
 	})
 	addDryRun(c.Flags(), &dryRun)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")

@@ -31,7 +31,7 @@ type living struct {
 // lives returns the cluster's leader, or nil if none is seen. It asks the node here and, if that shows no leader,
 // watches the beacon that a leader writes into the store. So it works even on a machine that only shares the store.
 func (c *cluster) lives(ctx context.Context, v *view) (*living, error) {
-	at := v.leads()
+	at := v.leads(c.Overrule)
 	if at == nil && v.couldElect() {
 		c.say("a majority runs and shows no leader: waiting %s at most for an election", electionWatch)
 		var err error
@@ -94,7 +94,7 @@ func (c *cluster) sees(ctx context.Context, v *view, atMost time.Duration) (*pla
 		if s := c.ask(ctx); !s.silent() {
 			*v = s
 		}
-		if at := v.leads(); at != nil {
+		if at := v.leads(c.Overrule); at != nil {
 			return at, nil
 		}
 	}

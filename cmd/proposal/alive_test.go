@@ -52,6 +52,8 @@ func leading(state string) health.NodeStatus {
 func TestLeads(t *testing.T) {
 	unreached, bare := leading("leader"), leading("leader")
 	unreached.Reached, bare.Volume = false, nil
+	stray := leading("leader")
+	stray.Volume = &plan.Volume{Slot: "b", Disk: "d9"}
 	for name, tc := range map[string]struct {
 		cluster *health.ClusterStatus
 		want    *plan.Stand
@@ -60,11 +62,12 @@ func TestLeads(t *testing.T) {
 		"nobody leads":           {&health.ClusterStatus{Nodes: []health.NodeStatus{leading("follower"), leading("stalled")}}, nil},
 		"it is not reached":      {&health.ClusterStatus{Nodes: []health.NodeStatus{unreached}}, nil},
 		"it tells of no volume":  {&health.ClusterStatus{Nodes: []health.NodeStatus{bare}}, nil},
+		"it is overruled":        {&health.ClusterStatus{Nodes: []health.NodeStatus{stray}}, nil},
 		"one of them leads":      {&health.ClusterStatus{Nodes: []health.NodeStatus{leading("follower"), leading("leader")}}, &plan.Stand{Node: "n2", Slot: "b", Disk: "d2", Address: "10.0.0.2", Revision: 42, Leader: true}},
 		"it leads and is paused": {&health.ClusterStatus{Paused: &plan.Pause{}, Nodes: []health.NodeStatus{leading("leader")}}, &plan.Stand{Node: "n2", Slot: "b", Disk: "d2", Address: "10.0.0.2", Revision: 42, Leader: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := view{tc.cluster}.leads()
+			got := view{tc.cluster}.leads([]string{"d9"})
 			if (got == nil) != (tc.want == nil) || got != nil && *got != *tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}

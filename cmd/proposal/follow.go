@@ -30,6 +30,7 @@ var errNotFollowed = errors.New("no node answers here")
 type follower struct {
 	proposal
 	view   view              // the last status
+	heard  time.Time         // when the node here gave it
 	theirs bool              // another operator made it, so the end of this command must not abort it
 	record *plan.Record      // of the new generation; nil until the proposal is concluded
 	told   map[string]string // the last text printed for each node
@@ -42,7 +43,8 @@ type follower struct {
 }
 
 func newFollower(p proposal, v view) *follower {
-	return &follower{proposal: p, view: v, told: map[string]string{}, failed: map[string]string{}, since: time.Now()}
+	return &follower{proposal: p, view: v, heard: time.Now(), told: map[string]string{}, failed: map[string]string{},
+		since: time.Now()}
 }
 
 // follow waits for the end of the proposal, and prints what happens. Until the point of no return, the end of ctx or
@@ -64,7 +66,7 @@ func (f *follower) follow(ctx context.Context) error {
 			switch {
 			case f.record == nil:
 				done, err = f.look(bound)
-			case f.view.silent():
+			case f.view.silent() || time.Since(f.heard) > settled: // the node here may have ended meanwhile
 				done, err = f.lookForBeacon(bound)
 			}
 		case <-node.C:
@@ -101,7 +103,7 @@ func (f *follower) look(ctx context.Context) (done bool, err error) {
 	return true, fmt.Errorf("the %s was aborted; the cluster continues as it was", f.Title())
 }
 
-// lookForBeacon is for a machine where no node answers. It is done when the leader of the new generation has written
+// lookForBeacon is for a machine where no node answers, or none any more. It is done when the leader of the new generation has written
 // its beacon into the store. Without a beacon for the time settled, it is done too, and the end was not seen.
 func (f *follower) lookForBeacon(ctx context.Context) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, followLook)
@@ -129,7 +131,7 @@ func (f *follower) watch(ctx context.Context) (done bool, err error) {
 	if s.silent() {
 		return false, nil
 	}
-	f.view = s
+	f.view, f.heard = s, time.Now()
 	for _, n := range s.Nodes {
 		text := n.State
 		if n.Restore != nil {

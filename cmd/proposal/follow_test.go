@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -83,6 +84,30 @@ func TestFollowTheStoreAlone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The node on this machine may end for good while the command follows a restore: the store tells the rest.
+func TestFollowWithoutTheNodeThatAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, founding, said := restoring(t, nil)
+		o.Timeout = 30 * time.Minute
+		begin := time.Now()
+		o.Node.HTTP.Transport = roundTrip(func(*http.Request) (any, error) {
+			if time.Since(begin) > 3*time.Second {
+				return nil, errors.New("it has ended")
+			}
+			return health.ClusterStatus{Record: &founding, Nodes: []health.NodeStatus{leading("leader")}}, nil
+		})
+		r, p := o.cluster().records, proposed(founding, 0)
+		if err := errors.Join(r.Propose(t.Context(), p), r.Conclude(t.Context(), concludedOf(p, founding)),
+			r.Shine(t.Context(), coordinator.Beacon{Record: p.ID, Stand: shining.Stand})); err != nil {
+			t.Fatal(err)
+		}
+		err := newFollower(proposal{p, o.cluster()}, o.cluster().ask(t.Context())).follow(t.Context())
+		if took := time.Since(begin); err != nil || took > 3*settled || !strings.Contains(said.String(), "the cluster serves as main@2-") {
+			t.Errorf("after %s: got %v; said %q", took, err, said)
+		}
+	})
 }
 
 // Who has confirmed what somebody else proposed, and follows it no further, does not abort it.

@@ -26,7 +26,7 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	if v.silent() {
 		return errors.New("the node on this machine does not answer")
 	}
-	s.despite = despite
+	s.despite, s.overrule = despite, o.Overrule
 	s.complete(v)
 	s.weigh(ctx, o.Backups.Store)
 	if s.Obstacle != "" {

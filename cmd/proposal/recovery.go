@@ -32,8 +32,9 @@ type recovery struct {
 	NoBackup  string           `json:"noBackup,omitempty"` // why the newest backup is not known
 	More      string           `json:"holdsMore,omitempty"`
 
-	despite string           // --despite-backup
-	seen    plan.BackupStand // the backup that held most of all that the nodes have seen
+	despite  string           // --despite-backup
+	overrule []string         // --overrule
+	seen     plan.BackupStand // the backup that held most of all that the nodes have seen
 }
 
 // complete adds the revisions from the status.
@@ -161,13 +162,17 @@ func (s recovery) ends() string {
 		s.Backup.Content.Revision, s.Backup.Generation, member)
 }
 
-// raised returns by how much to raise the revision. It must exceed the revision of a backup that is given up, because
-// clients may have seen that revision.
+// raised returns by how much to raise the revision. It must exceed the revision of a backup that is given up, even of
+// one that the store has lost, because clients may have seen that revision.
 func (s recovery) raised(bump int64) int64 {
-	if s.More != moreBackup {
-		return bump
+	applied, given := s.Revisions[s.Chosen.Slot], int64(0)
+	if s.More == moreBackup {
+		given = s.Backup.Content.Revision
 	}
-	return bump + max(0, s.Backup.Content.Revision-s.Revisions[s.Chosen.Slot])
+	if s.seen.Beyond(s.Record.Generation, applied) {
+		given = max(given, s.seen.Revision)
+	}
+	return bump + max(0, given-applied)
 }
 
 // backup returns a text about the newest backup.
@@ -241,6 +246,9 @@ func (s recovery) command(survivor string) string {
 	}
 	if needed := s.despites(); needed != "" && s.despite == needed {
 		words = append(words, "--despite-backup "+needed)
+	}
+	if len(s.overrule) > 0 {
+		words = append(words, "--overrule "+strings.Join(s.overrule, ","))
 	}
 	return strings.Join(append(words, "--yes"), " ")
 }

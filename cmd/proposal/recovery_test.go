@@ -20,7 +20,7 @@ import (
 func survivorOf(b *snapshot.Backup) recovery {
 	record := plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1})
 	record.Generation = 2
-	s := recovery{Surveyed: coordinator.Surveyed{Record: &record, Chosen: plan.Survivor{Slot: "c"}, Declare: []string{"a", "b"}, Able: true}, Revisions: map[string]int64{"c": 2}, Backup: b}
+	s := recovery{Surveyed: coordinator.Surveyed{Survey: plan.Survey{Record: &record}, Chosen: plan.Survivor{Slot: "c"}, Declare: []string{"a", "b"}, Able: true}, Revisions: map[string]int64{"c": 2}, Backup: b}
 	s.compare()
 	return s
 }
@@ -75,6 +75,10 @@ func TestRecoverRefusesThePoorer(t *testing.T) {
 	s := survivorOf(&b)
 	if s.despite = "b1"; s.command("c") != "holdfast recover --lost a,b --survivor c --despite-backup b1 --yes" {
 		t.Errorf("the command is %s", s.command("c"))
+	}
+	s = survivorOf(nil)
+	if s.overrule = []string{"d1", "d2"}; s.command("") != "holdfast recover --lost a,b --overrule d1,d2 --yes" {
+		t.Errorf("after an objection the command is %s", s.command(""))
 	}
 }
 
@@ -141,12 +145,13 @@ func TestRecoverFromAStoreThatWentBack(t *testing.T) {
 	dir := snapshot.NewDir(t.TempDir())
 	saved := snapshottest.Keep(t, dir, snapshottest.NewDB(t), snapshot.Meta{Cluster: "main", Generation: 2})
 	for name, tc := range map[string]struct {
-		seen int64
-		want string
+		seen   int64
+		want   string
+		raised int64
 	}{
-		"more than the survivor": {8, moreUnknown},
-		"no more":                {7, moreSurvivor},
-		"what is here":           {saved.Content.Revision, moreSurvivor},
+		"more than the survivor": {8, moreUnknown, 11},
+		"no more":                {7, moreSurvivor, 10},
+		"what is here":           {saved.Content.Revision, moreSurvivor, 10},
 	} {
 		s := survivorOf(nil)
 		s.complete(view{&health.ClusterStatus{Nodes: []health.NodeStatus{
@@ -157,6 +162,9 @@ func TestRecoverFromAStoreThatWentBack(t *testing.T) {
 		if s.weigh(t.Context(), dir); s.More != tc.want || (s.poorer("c") != nil) != (tc.want == moreUnknown) ||
 			tc.want == moreUnknown && !strings.Contains(s.NoBackup, "backup b9 (generation 2, revision 8)") {
 			t.Errorf("%s: got %q, %s, %v", name, s.More, s.NoBackup, s.poorer("c"))
+		}
+		if got := s.raised(10); got != tc.raised { // clients may have seen what it holds
+			t.Errorf("%s: raised by %d, want %d", name, got, tc.raised)
 		}
 	}
 }

@@ -133,10 +133,12 @@ func (v view) changed(record plan.Record) (slots []string) {
 	return slots
 }
 
-// leads returns the leader that the node here shows, or nil if it shows none or does not answer.
-func (v view) leads() *plan.Stand {
+// leads returns the leader that the node here shows, or nil if it shows none or does not answer. A leader on an
+// overruled disk does not count: a node of another cluster may be in the gossip.
+func (v view) leads(overruled []string) *plan.Stand {
 	for _, n := range v.nodes() {
-		if n.Reached && n.State == "leader" && n.Etcd != nil && n.Volume != nil {
+		if n.Reached && n.State == "leader" && n.Etcd != nil && n.Volume != nil &&
+			!slices.Contains(overruled, n.Volume.Disk) {
 			return &plan.Stand{Node: n.Node, Slot: n.Volume.Slot, Disk: n.Volume.Disk, Address: n.Address,
 				Revision: n.Etcd.Revision, Leader: true}
 		}

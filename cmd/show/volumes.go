@@ -51,3 +51,11 @@ func Contents(slot, path string, c volume.Contents) string {
 	}
 	return text
 }
+
+// SetAside says what became of the contents of a volume that were set aside.
+func SetAside(path string, c volume.Contents) string {
+	if len(c.Names) == 0 {
+		return "the slot begins with a blank disk"
+	}
+	return fmt.Sprintf("set aside: what was on the volume lies in %s/aside", path)
+}

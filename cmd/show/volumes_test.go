@@ -24,5 +24,9 @@ func TestContents(t *testing.T) {
 		if !strings.Contains(got, c.want) || strings.Contains(got, "WARNING") != c.warned || strings.Contains(got, "restore its newest backup") != c.warned {
 			t.Errorf("%+v: got %q, want %q", c.contents, got, c.want)
 		}
+		// Nothing was set aside in the place of a disk that is missing, and there is no directory to look into.
+		if got, moved := show.SetAside("/v/a", c.contents), len(c.contents.Names) > 0; strings.Contains(got, "/v/a/aside") != moved {
+			t.Errorf("%+v: then got %q", c.contents, got)
+		}
 	}
 }

@@ -44,14 +44,16 @@ func (a *asides) collect(ctx context.Context, h *holding) {
 		pause = min(pause, max(after/2, tick))
 	}
 	var last time.Time
-	for every(ctx, pause) {
+	for next := tick; every(ctx, next); { // soon after the start, and after a volume was claimed
 		a.mu.Lock()
 		served := a.served
 		a.mu.Unlock()
 		held := h.now()
 		if !held.usable() {
+			next = tick
 			continue
 		}
+		next = pause
 		after, now := a.cfg.ReclaimAfter, time.Now()
 		if after > 0 && !served.IsZero() && now.Sub(served) >= after && now.Sub(last) >= min(after, reclaimAge) {
 			last = now

@@ -85,9 +85,9 @@ func (ac *actor) serves(ctx context.Context, o plan.Observation, member uint64) 
 }
 
 // confirmed directly asks the nodes whose facts justify an action: a leader that says a member was removed, or the
-// heirs of a later generation that no store proves.
+// heirs of a later generation that no shared store proves.
 func (ac *actor) confirmed(ctx context.Context, o plan.Observation, a plan.Action) error {
-	if a.Node == "" && o.Store.Unknown == "" || a.Record == nil {
+	if a.Node == "" && plan.Arbitrated(o) || a.Record == nil {
 		return nil
 	}
 	mine := o.Disk.Ledger.Record

@@ -360,11 +360,16 @@ func TestConfirm(t *testing.T) {
 		id     string
 		want   string // of the error
 	}{
-		"by a key":              {func(*world, *plan.Restore) {}, "", ""},
-		"by a mark":             {func(w *world, _ *plan.Restore) { w.readOnly = true }, "", ""},
-		"another ID":            {func(*world, *plan.Restore) {}, "other", "and not other"},
-		"nothing is proposed":   {func(w *world, _ *plan.Restore) { w.knows.Restore = nil }, "", "no restore is proposed"},
-		"it is leaderless":      {func(_ *world, p *plan.Restore) { p.Led = nil }, "", "no one can consent"},
+		"by a key":            {func(*world, *plan.Restore) {}, "", ""},
+		"by a mark":           {func(w *world, _ *plan.Restore) { w.readOnly = true }, "", ""},
+		"another ID":          {func(*world, *plan.Restore) {}, "other", "and not other"},
+		"nothing is proposed": {func(w *world, _ *plan.Restore) { w.knows.Restore = nil }, "", "no restore is proposed"},
+		"it is leaderless":    {func(_ *world, p *plan.Restore) { p.Led = nil }, "", "no one can consent"},
+		"it leaves voters out": {func(w *world, p *plan.Restore) {
+			*p = NewRestore(*w.knows.Record, 0, Backup{Name: "b1", Digest: strings.Repeat("0f", 32)}, 40, 100)
+			p.By, p.Led = "root", &plan.Stand{Node: "n1", Leader: true}
+			w.member.Members = append(w.member.Members, plan.MemberInfo{ID: 4, Slot: "d"}, plan.MemberInfo{ID: 5, Slot: "e"})
+		}, "", "continue with the slots a,b,c, and slots d, e have members as well"},
 		"nobody has a leader":   {func(w *world, _ *plan.Restore) { w.member = plan.Member{} }, "", ErrUnled.Error()},
 		"a remembered leader":   {func(w *world, _ *plan.Restore) { w.member.Confirmed = false }, "", ErrUnled.Error()},
 		"of another generation": {func(_ *world, p *plan.Restore) { p.Line = []string{"other"} }, "", "does not answer here"}, // it is invalid
@@ -470,6 +475,38 @@ func TestDepartNotWithALeader(t *testing.T) {
 	}
 }
 
+// Where no shared store proves a later generation, its heirs are asked before this disk's data is set aside, even if a
+// store answers here: without snapshot.store each node has its own.
+func TestConfirmedAsksTheHeirs(t *testing.T) {
+	_, r := serving(t)
+	next := r
+	next.ID, next.Generation, next.Line = "next", 2, []string{r.ID}
+	heir := plan.Facts{Version: 1, Slot: "b", Disk: "disk-b", Epoch: 1, Phase: plan.PhaseData, Record: &next, Member: 2, CID: 77}
+	for name, tc := range map[string]struct {
+		store plan.Store
+		asks  bool
+	}{
+		"a store of its own": {plan.Store{ID: "own"}, true},
+		"a store that hangs": {plan.Store{Unknown: "timeout"}, true},
+		"a shared store":     {plan.Store{ID: "shared", Record: &next}, false},
+	} {
+		w, _ := serving(t) // n2 does not answer
+		c := w.holding()
+		a := plan.Action{Kind: plan.SetAside, Record: &next}
+		c.loop.decider.plan = func(o plan.Observation) plan.Action {
+			if !o.Peers[0].Live {
+				return plan.Action{Kind: plan.Wait}
+			}
+			return a
+		}
+		o := plan.Observation{Disk: plan.Disk{Ledger: plan.Ledger{Record: &r}}, Store: tc.store,
+			Peers: []plan.Peer{{Node: "n2", Live: true, Facts: &heir}}}
+		if err := c.loop.actor.confirmed(t.Context(), o, a); (err != nil) != tc.asks || len(w.asked) > 0 != tc.asks {
+			t.Errorf("%s: got %v, asked %q", name, err, w.asked)
+		}
+	}
+}
+
 // What the gossip says in a leader's name is asked again directly, and counts only if a quorum has just confirmed the
 // leader.
 func TestConfirmedAsksTheLeader(t *testing.T) {
@@ -552,6 +589,14 @@ func TestRejoinAndContinue(t *testing.T) {
 	if err != nil || next.Parent() != child.ID || next.Disk != "disk-a" || next.Survivor != "a" || next.Log == nil || next.Revision+next.Bump < max(90, child.Floor()) {
 		t.Errorf("continue: got %+v, %v", next, err)
 	}
+	next.By = "somebody else"
+	c.generations.stored(plan.Store{ID: "store", Record: &child, Concluded: []plan.Record{child}, Restore: &next,
+		Attempts: 1}, time.Now())
+	if p, err := c.Continue([]string{"a", "b", "c"}, 90, false); err == nil || !strings.Contains(err.Error(),
+		"a recovery from slot a is under way, proposed by somebody else") {
+		t.Errorf("continue beside an open proposal: got attempt %d, %v", p.Attempt, err)
+	}
+	c.generations.stored(plan.Store{ID: "store", Record: &child, Concluded: []plan.Record{child}}, time.Now())
 	if err := c.Rejoin(true); err != nil || look(t, c).Orders.Join {
 		t.Errorf("dry: got %v, orders %+v", err, c.generations.orders)
 	}

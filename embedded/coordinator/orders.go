@@ -60,6 +60,10 @@ func (c *Coordinator) Continue(lost []string, last int64, led bool) (plan.Restor
 		return plan.Restore{}, fmt.Errorf("%w, so there is nothing to choose between; it says: %s", ErrNotApart,
 			c.Now().Action.Text())
 	}
+	if r := s.Restore; r != nil { // a second one would get the next number, and hide the first
+		return plan.Restore{}, fmt.Errorf("a %s is under way, proposed by %s: see `holdfast status`, or abort it with "+
+			"`holdfast restore --abort`", r.Title(), r.By)
+	}
 	own := o.Member.Revision
 	if l := o.Disk.Ledger.Left; l != nil {
 		own = max(own, l.Revision)

@@ -154,7 +154,6 @@ func (rs *restorer) buildFromDisk(ctx context.Context, o plan.Observation, r *pl
 
 // Surveyed is what a cluster could be recovered from, and what a recovery would do.
 type Surveyed struct {
-	Record *plan.Record `json:"record"` // the generation that would end
 	plan.Survey
 	Chosen  plan.Survivor `json:"survivor"`
 	Missing []string      `json:"missing,omitempty"` // still to be declared lost
@@ -173,11 +172,6 @@ func Survey(o plan.Observation, lost, survivor string) Surveyed {
 		r.Refusal = incurable
 	} else {
 		r.Declare, r.Able = all, true
-	}
-	for _, p := range append(o.Peers, plan.Peer{Facts: &plan.Facts{Record: o.Disk.Ledger.Record}}) {
-		if f := p.Facts; f != nil && f.Record != nil && (r.Record == nil || f.Record.Generation > r.Record.Generation) {
-			r.Record = f.Record
-		}
 	}
 	return r
 }

@@ -610,6 +610,10 @@ func TestReclaimOnlyAfterServingWithoutABreak(t *testing.T) {
 		c := w.coordinator("a")
 		c.cfg.ReclaimAfter = 2 * time.Hour
 		stop := live(t, c)
+		time.Sleep(10 * time.Second)
+		if aside := c.Now().Aside; len(aside) != 2 {
+			t.Errorf("soon after the start: got %+v", aside)
+		}
 		time.Sleep(5 * time.Minute)
 		aside := c.Now().SetAside(c.cfg.ReclaimAfter)
 		if len(aside) != 2 || aside[0].Reclaimed == nil || time.Until(*aside[0].Reclaimed) < 110*time.Minute || aside[1].Reclaimed != nil {

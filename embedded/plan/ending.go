@@ -73,7 +73,7 @@ func (o succession) ended() (next *Record, conflict, pending string) {
 	mine, s := o.Disk.Ledger.Record, o.Store
 	r := s.Record
 	switch {
-	case s.Unknown != "" || r == nil || o.otherStore() != "":
+	case !o.arbitrated():
 		return o.heirs(), "", ""
 	case r.ID == mine.ID || mine.descends(r) || r.Lineage() != mine.Lineage():
 		return nil, "", ""
@@ -99,6 +99,14 @@ func (o succession) ended() (next *Record, conflict, pending string) {
 	return nil, fmt.Sprintf("the backup store says that the %s ended %s, and its leader, which was in reach of the "+
 		"store, has not consented: the store may have been written by hand, or copied",
 		child.Restore.Title(), mine.Token()), ""
+}
+
+// Arbitrated reports whether a store that answers and is shared says what became of our generation. Otherwise only
+// heirs count, and each is asked directly before anything is done to this disk (R17).
+func Arbitrated(o Observation) bool { return succession(look(&o)).arbitrated() }
+
+func (o succession) arbitrated() bool {
+	return o.Store.Unknown == "" && o.Store.Record != nil && o.otherStore() == ""
 }
 
 // contradicted reports whether something contradicts this node's generation, so that the node takes part in nothing.

@@ -261,11 +261,21 @@ func (f fence) elsewhere(old *Record, how string, p *Restore) string {
 		"disks back, or %s --lost %s", they(missing, "is", "are"), old.Token(), how, strings.Join(all, ","))
 }
 
-// Hopeless says why a leaderless proposal to end the store's generation would wait forever, even after all voters that
-// are here have left; "" if it would not. The operator is told before the proposal is made.
+// Hopeless says why a proposal to end the store's generation would wait forever, "" if it would not. A leaderless one
+// waits for voters that are not here, even after all that are here have left. A restore to which the leader consents
+// waits if it leaves out too many voters: a command that reached no node knows only the slots that the generation began
+// with.
 func (obs Observation) Hopeless(p *Restore) string {
 	o := fencing(look(&obs))
 	f := o.fence(o.Store.Record, p)
+	switch {
+	case p.Led != nil && (p.Survivor != "" || f.safe(0)):
+		return ""
+	case p.Led != nil:
+		others := slices.Compact(slices.Sorted(slices.Values(f.others)))
+		return fmt.Sprintf("it would continue with the slots %s, and %s members as well, which could still have a majority",
+			strings.Join(f.slots, ","), they(others, "has", "have"))
+	}
 	f.proven, f.out = f.proven+len(f.waiting), f.out+len(f.waiting)
 	if f.deserted() || len(f.missing) == 0 {
 		return ""

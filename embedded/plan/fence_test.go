@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -122,6 +123,34 @@ func checkFence(t *testing.T, slots []oldSlot, r *Record, e ending) {
 		}
 		if (seated || e != led) && voters > 0 && alive > voters/2 {
 			t.Fatalf("I9: %+v: the seats %v, of which %b serve, leave %d of %d old voters", slots, r.Charter.Seats, q, alive, voters)
+		}
+	}
+}
+
+// A restore that leaves out too few voters' slots can be concluded, and with all of them in any case.
+func TestHopeless(t *testing.T) {
+	for name, tc := range map[string]struct{ slots, members, want string }{
+		"all":             {"a,b,c", "a:1,b:2,c:3", ""},
+		"of two":          {"a,b", "a:1,b:2", ""},
+		"a learner":       {"a,b,c", "a:1,b:2,c:3,d:4*", ""},
+		"it was promoted": {"a,b,c", "a:1,b:2,c:3,d:4", ""},
+		"three of five":   {"a,b,c", "a:1,b:2,c:3,d:4,e:5", "with the slots a,b,c, and slots d, e have members as well"},
+		"one of two":      {"a", "a:1,b:2", ""},
+		"fewer by now":    {"a,b,c", "a:1", ""},
+	} {
+		r := reader{charters: map[string]Charter{}, restores: map[string]Restore{}}
+		o, err := r.read(`charter X a=d1@1 b=d2@1 c=d3@1
+restore R line=X backup=b1 led=n1 slots=` + tc.slots + `
+claim a d1 epoch=2
+disk record=X role=founder started=d1 wal=1 cid=X founder=1
+member running ready leader members=` + tc.members + `
+store id=S record=X restore=R
+`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.Hopeless(o.Store.Restore); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("hopeless: %s: got %q, want %q", name, got, tc.want)
 		}
 	}
 }

@@ -22,6 +22,7 @@ var (
 	byResizes    = test{"TestResizeSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
 	bySimulation = test{"TestSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
 	byFence      = test{"TestFence", `I9: [^\n]*`}
+	byHopeless   = test{"TestHopeless", `hopeless: [^\n]*`}
 	byCopies     = test{"TestCopies|TestCopiesStart", `(I\d+|R\d+): [^\n]*`}
 	byCopied     = test{"TestCopyInAnotherSlot", `(I\d+|R\d+): [^\n]*`}
 	byFirst      = test{"TestObstacle|TestContest", `(first|contest): [^\n]*`}
@@ -221,6 +222,7 @@ var mutants = []mutant{
 	{"two generations of one number", "knowledge.go", `	case r.ID == best.ID || best.descends(r):
 		default:`, `	case r.ID == best.ID || best.descends(r) || r.Lineage() == best.Lineage():
 		default:`, byStories},
+	{"consent to what can never be concluded", "fence.go", `case p.Led != nil && (p.Survivor != "" || f.safe(0)):`, `case p.Led != nil:`, byHopeless},
 	{"any majority concludes", "fence.go", `return f.voters-max(0, f.need-free) < f.voters/2+1`, `return true`, byFence},
 	{"any disk gets a seat", "fence.go", `s.free = !s.anchored && (heir || lost && (known || h.facts.Record == nil && s.prepared))`, `s.free, s.anchored = false, true`, byFence},
 	{"a disputed slot gets a seat", "fence.go", `h != nil && !disputed {`, `h != nil {`, byStories},

@@ -77,3 +77,31 @@ func TestSurvey(t *testing.T) {
 		}
 	}
 }
+
+// A disk that was declared lost and is back is no survivor of the generation that followed: `holdfast recover` once
+// showed it as one, and the command that it advised waited for ever.
+func TestSurveyOfAnEndedGeneration(t *testing.T) {
+	for name, tc := range map[string]struct{ store, want string }{
+		"concluded":    {"store id=S record=Y/R concluded=Y/R", "has ended, and the cluster continues as main@2-id-R"},
+		"a record":     {"store id=S record=Y/R", "the backup store has a record of main@2-id-R, and no proposal and outcome"},
+		"its own ends": {"store id=S record=X", ""},
+	} {
+		r := reader{charters: map[string]Charter{}, restores: map[string]Restore{}}
+		o, err := r.read(`charter X a=d1@1 b=d2@1 c=d3@1
+charter Y a=d1@2#1 b=@0#2 c=@0#3
+restore R line=X survivor=a disk=d1 log=2.64 lost=b,c
+node n2
+claim b d2 epoch=2
+disk record=X role=founder started=d2 wal=2 cid=X founder=2 log=3.99 left=R/a:1,b:2,c:3
+peer n1 slot=a disk=d1 phase=data record=Y/R running member=11 members=a:11
+` + tc.store + "\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := o.Survey()
+		_, refusal := s.Declare(nil, "")
+		if s.Record == nil || s.Record.Generation != 1 || (refusal == "") != (tc.want == "") || !strings.Contains(refusal, tc.want) {
+			t.Errorf("survey: %s: got generation %v, %q, want 1, %q", name, s.Record, refusal, tc.want)
+		}
+	}
+}

@@ -33,14 +33,16 @@ type Survivor struct {
 
 // Survey is what a cluster could be recovered from.
 type Survey struct {
+	Record   *Record    `json:"record"` // the generation that would end
 	Slots    []Survivor `json:"slots"`
 	Obstacle string     `json:"obstacle,omitempty"` // why nothing can be recovered, whatever is declared lost
 
 	lists [][]MemberInfo
 }
 
-// Survey looks for what is left of the newest generation. Of two logs, the more advanced has the higher term in its
-// last entry, then the higher index. It has every committed entry that the other has (R4).
+// Survey looks for what is left of this disk's generation, or of the newest if the disk has none. Of two logs, the more
+// advanced has the higher term in its last entry, then the higher index. It has every committed entry that the other
+// has (R4).
 func (obs Observation) Survey() Survey { return surveying(look(&obs)).survey() }
 
 // survey is Survey, for the views.
@@ -52,7 +54,7 @@ func (o surveying) survey() Survey {
 	if conflict != "" || known == nil {
 		return Survey{Obstacle: cmp.Or(conflict, "no disk here knows the cluster")}
 	}
-	s := Survey{lists: o.lists(known), Obstacle: o.led(known)}
+	s := Survey{Record: known, lists: o.lists(known), Obstacle: cmp.Or(o.over(), o.led(known))}
 	if len(s.lists) == 0 && s.Obstacle == "" {
 		s.Obstacle = "no member of " + known.Token() + " runs here (yet), so its members are unknown: " +
 			Command("status").String() + " says what each node waits for"
@@ -76,6 +78,21 @@ func (o surveying) survey() Survey {
 		s.Slots[best].Best = true
 	}
 	return s
+}
+
+// over says that the generation of the disk here has ended, "" if it has not. Its survivors are none of the next
+// generation, from which a recovery would continue.
+func (o surveying) over() string {
+	mine := o.Disk.Ledger.Record
+	if mine == nil {
+		return ""
+	}
+	next, _, pending := succession(o).ended()
+	if next == nil {
+		return pending
+	}
+	return fmt.Sprintf("%s has ended, and the cluster continues as %s: no recovery continues from the data of slot %s; "+
+		"%s says what this node waits for", mine.Token(), next.Token(), o.Claim.Slot, Command("status"))
 }
 
 // unheardOf reports whether a newly agreed slot may have a voter that no list here has: the members here may not have
