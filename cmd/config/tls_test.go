@@ -50,6 +50,39 @@ func TestUserWithoutPassword(t *testing.T) {
 	}
 }
 
+// A file of authorities of which etcd would trust only a part, or with which it would not start, keeps a node from
+// starting. It does not keep a command from asking the node.
+func TestPartialAuthorities(t *testing.T) {
+	dir := given(t)
+	ca, bundle := filepath.Join(dir, GivenClientsCA), filepath.Join(dir, "bundle")
+	one, err := os.ReadFile(ca + ".crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(ca + ".key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := string(one) + string(one)
+	for _, c := range []struct{ text, want string }{
+		{two, ""},
+		{"# a comment\n" + two, ""},
+		{two[:len(two)-9], "is damaged or cut short: 1 of 2 PEM blocks are whole"},
+		{two + strings.TrimSuffix(two, "\n") + two, "is damaged or cut short"},
+		{two + string(key), `holds a block "PRIVATE KEY": only certificates belong here`},
+	} {
+		if err := os.WriteFile(bundle, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := load(t, "node: {data-dir: "+dir+"/data}\nmetrics: {listen: off}\netcd: {cert-file: "+ca+".crt, key-file: "+ca+
+			".key, trusted-ca-file: "+bundle+"}", nil)
+		err := Refused(l)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d bytes: got %v, want %q", len(c.text), err, c.want)
+		}
+	}
+}
+
 // What follows from what about certificates, and where `config show` says that it comes from.
 func TestTLSMode(t *testing.T) {
 	const shared = "\nsnapshot: {store: 's3://bucket/etcd'}"
