@@ -87,7 +87,7 @@ func newAuthApplyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !format.json() || dryRun {
+			if !format.json() || dryRun || len(r.Steps) == 0 {
 				if err := format.write(c, r, show.Auth(r, "would be done")); err != nil {
 					return err
 				}
@@ -98,7 +98,7 @@ func newAuthApplyCommand() *cobra.Command {
 			case dryRun:
 				return say(c, "nothing was changed (--dry-run)\n")
 			case len(r.Steps) == 0:
-				return nil
+				return exitIf(len(r.Problems) > 0, nil)
 			}
 			if err := confirm(c.Context(), c, "Change etcd's users and roles?"); err != nil {
 				return err
@@ -108,7 +108,7 @@ func newAuthApplyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return format.write(c, r, show.Auth(r, "done"))
+		return exitIf(len(r.Problems) > 0, format.write(c, r, show.Auth(r, "done")))
 	})
 	addDryRun(c.Flags(), &dryRun)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")

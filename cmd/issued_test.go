@@ -90,6 +90,15 @@ func TestIssuedCertificatesAreTracked(t *testing.T) {
 	if err != nil || !strings.Contains(out, "client-x.json") || !strings.Contains(out, "kube") {
 		t.Errorf("tls show with a damaged record: %v, %s", err, out)
 	}
+	// Anyone who can write to the store could otherwise keep a stolen certificate renewable.
+	if out, err := execute("tls", "forget", "kube", "--config", config); err == nil ||
+		!strings.Contains(err.Error(), "some certificates of kube may not be forgotten") ||
+		!strings.Contains(err.Error(), "client-x.json") {
+		t.Errorf("forget beside a damaged record: %v, %s", err, out)
+	}
+	if all, _ := node.Look(t.Context()); len(all) != 0 {
+		t.Errorf("kube was not forgotten: got %+v", all)
+	}
 }
 
 // A certificate is renewed where it is, for the key that is there, once it is time or its authority was replaced.

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -74,18 +75,15 @@ func newTLSForgetCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all, err := known.Look(c.Context())
-		if err != nil {
-			return err
-		}
+		all, err := known.Look(c.Context()) // a record that cannot be read does not keep the others
 		if !slices.ContainsFunc(all, func(r authorities.Client) bool { return r.Name == args[0] }) {
-			return fmt.Errorf("no certificate of %s is known: `holdfast tls show` lists them", args[0])
+			return errors.Join(fmt.Errorf("no certificate of %s is known: `holdfast tls show` lists them", args[0]), err)
 		}
 		if dryRun {
 			return sayDry(c, "would forget the certificates of %s", args[0])
 		}
 		if err := known.Forget(c.Context(), func(r authorities.Client) bool { return r.Name == args[0] }); err != nil {
-			return err
+			return fmt.Errorf("some certificates of %s may not be forgotten: %w", args[0], err)
 		}
 		return say(c, "forgot the certificates of %s\n", args[0])
 	})

@@ -145,9 +145,8 @@ func (c Config) authDoubts(doubt func(format string, args ...any)) {
 		switch {
 		case u.Unreadable != "":
 			doubt("auth.file: the password of user %s: %s", u.Name, u.Unreadable)
-		case u.NoPassword && !c.Etcd.ClientCertAuth && c.Etcd.TrustedCAFile == "":
-			doubt("auth.file: user %s has no password, and clients' certificates are not asked for: nobody can be that user",
-				u.Name)
+		case u.NoPassword && !c.Etcd.ClientCertAuth: // etcd checks certificates without it, but takes no user from them
+			doubt("auth.file: user %s has no password, and etcd.client-cert-auth is false: nobody can be that user", u.Name)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func Refused(l *Loaded) error {
 			errs = append(errs, fmt.Errorf("%w; `holdfast gossip keygen` makes a key, which all nodes need", err))
 		}
 	}
-	for _, w := range l.elsewhere(false) {
+	for _, w := range slices.Concat(l.elsewhere(false), l.partial()) {
 		errs = append(errs, w)
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,6 +31,12 @@ func Lacking(l *Loaded) []string {
 	if path := c.Gossip.SeedsFile; path != "" {
 		_, err := os.ReadFile(path)
 		add("gossip.seeds-file", err)
+	}
+	if c.TLS.Mode == pki.ModeCA {
+		_, err := pki.FileSource(c.TLS).Authorities(context.Background())
+		for _, e := range Errors(err) {
+			add("tls.mode", e)
+		}
 	}
 	for key, path := range map[string]string{"gossip.observer-file": c.Gossip.ObserverFile,
 		"tls.operator-file": c.TLS.OperatorFile} {

@@ -14,6 +14,11 @@ func TestLacking(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "seeds"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	ca := given(t)
+	mixed := given(t)
+	if err := os.Rename(filepath.Join(given(t), GivenPeersCA+".key"), filepath.Join(mixed, GivenPeersCA+".key")); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		config string
 		want   []string // how each begins, and what is in it
@@ -22,6 +27,8 @@ func TestLacking(t *testing.T) {
 		"seeds":                {"gossip: {seeds-file: DIR/none}", []string{"gossip.seeds-file: DIR/none: no such file"}},
 		"an observer's paper":  {"gossip: {observer-file: DIR/none}", []string{"gossip.observer-file: DIR/none: no such file"}},
 		"an operator's paper":  {"tls: {operator-file: DIR/none}", []string{"tls.operator-file: DIR/none: no such file"}},
+		"authorities":          {"tls: {ca-dir: " + ca + "}", nil},
+		"another key":          {"tls: {ca-dir: " + mixed + "}", []string{"tls.mode: tls.peer-ca-file, tls.peer-ca-key-file: " + mixed}},
 		"a disk":               {"volume: {local: {root: /no-such, mount: require}}", []string{"volume.local: /no-such is on the file system mounted at /"}},
 		"a store":              {"snapshot: {store: DIR/none}", []string{"snapshot.store: there is no directory DIR/none: create it or mount it"}},
 		"no directory":         {"snapshot: {store: DIR/seeds}", []string{"snapshot.store: DIR/seeds is not a directory"}},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"holdfast/embedded/pki"
 )
@@ -110,6 +111,21 @@ func exposedAddress(c Config) (at string, exposed bool) {
 		}
 	}
 	return "", false
+}
+
+// partial finds files of authorities with which etcd would not start, or of which it would silently skip a part. A
+// command that only asks a node does without them.
+func (l *Loaded) partial() (all []Wrong) {
+	for _, k := range etcdFiles(&l.Config) {
+		text, err := os.ReadFile(*k.field)
+		if err != nil || l.Config.TLS.Mode != pki.ModeFiles || !strings.HasSuffix(k.key, "trusted-ca-file") {
+			continue
+		}
+		if _, err = pki.ParseCertificates(text); err != nil {
+			all = append(all, l.wrong(k.key, "must hold CA certificates and nothing else, got %q: %v", *k.field, err))
+		}
+	}
+	return all
 }
 
 // Insecure reports whether other machines can reach etcd without TLS, which the operator has allowed.

@@ -1,13 +1,87 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/embedded/pki"
 )
+
+// given writes both authorities into a directory as kops lays them out, and returns the directory.
+func given(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, name := range []string{GivenClientsCA, GivenPeersCA} {
+		a, err := pki.NewAuthority(name, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bundle, key, err := a.Encode()
+		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, name+".crt"), bundle, 0o600),
+			os.WriteFile(filepath.Join(dir, name+".key"), key, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// etcd takes a user from a certificate only with etcd.client-cert-auth, even if it asks for one without.
+func TestUserWithoutPassword(t *testing.T) {
+	dir := given(t)
+	users := filepath.Join(dir, "users.yaml")
+	text := "enabled: true\nusers: [{name: root, no-password: true, roles: [root]}]\n"
+	if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ca := filepath.Join(dir, GivenClientsCA)
+	for _, c := range []struct{ auth, want string }{
+		{"false", "auth.file: user root has no password, and etcd.client-cert-auth is false: nobody can be that user"},
+		{"true", ""},
+	} {
+		l := load(t, "auth: {file: "+users+"}\netcd: {cert-file: "+ca+".crt, key-file: "+ca+".key, trusted-ca-file: "+ca+
+			".crt, client-cert-auth: "+c.auth+"}", nil)
+		if got := strings.Join(l.Warnings, "\n"); got != c.want {
+			t.Errorf("client-cert-auth %s: got %q, want %q", c.auth, got, c.want)
+		}
+	}
+}
+
+// A file of authorities of which etcd would trust only a part, or with which it would not start, keeps a node from
+// starting. It does not keep a command from asking the node.
+func TestPartialAuthorities(t *testing.T) {
+	dir := given(t)
+	ca, bundle := filepath.Join(dir, GivenClientsCA), filepath.Join(dir, "bundle")
+	one, err := os.ReadFile(ca + ".crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(ca + ".key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := string(one) + string(one)
+	for _, c := range []struct{ text, want string }{
+		{two, ""},
+		{"# a comment\n" + two, ""},
+		{two[:len(two)-9], "is damaged or cut short: 1 of 2 PEM blocks are whole"},
+		{two + strings.TrimSuffix(two, "\n") + two, "is damaged or cut short"},
+		{two + string(key), `holds a block "PRIVATE KEY": only certificates belong here`},
+	} {
+		if err := os.WriteFile(bundle, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := load(t, "node: {data-dir: "+dir+"/data}\nmetrics: {listen: off}\netcd: {cert-file: "+ca+".crt, key-file: "+ca+
+			".key, trusted-ca-file: "+bundle+"}", nil)
+		err := Refused(l)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d bytes: got %v, want %q", len(c.text), err, c.want)
+		}
+	}
+}
 
 // What follows from what about certificates, and where `config show` says that it comes from.
 func TestTLSMode(t *testing.T) {

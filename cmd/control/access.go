@@ -24,7 +24,6 @@ import (
 // which may take long, nor for reading a request: net/http would cancel the request's context.
 const (
 	headerTime     = 5 * time.Second // also for the TLS handshake
-	idleTime       = time.Minute
 	maxConnections = 64
 	maxBody        = 64 << 10 // bytes; no command needs more
 )
@@ -194,7 +193,6 @@ func serverTLS(own tls.Certificate, authorities *x509.CertPool) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ClientCAs: authorities,
 		ClientAuth: tls.RequireAndVerifyClientCert, SessionTicketsDisabled: true,
-		NextProtos: []string{"h2", "http/1.1"},
 	}
 }
 

@@ -14,6 +14,8 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestRemoteControlOfTheMesh", Says: `got "", want "gives no command"`},
 	{Name: "sessions go on", File: "access.go", Old: `SessionTicketsDisabled: true,`, New: ``,
 		Test: "TestRemoteControlOfTheMesh", Says: "a session was taken up again"},
+	{Name: "a connection outlives its certificate", File: "server.go", Old: `server.SetKeepAlivesEnabled(false)`, New: ``,
+		Test: "TestRemoteControl", Says: "2 requests were answered"},
 }
 
 func TestMutants(t *testing.T) { mutanttest.Check(t, mutants) }

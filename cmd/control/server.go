@@ -66,8 +66,10 @@ func (s *Server) Serve(ctx context.Context, routes *Routes) error {
 func (s *Server) answerOn(ctx context.Context, h http.Handler, listeners []net.Listener) (err error) {
 	server := &http.Server{
 		Handler: h, ConnContext: withPeer, ErrorLog: zap.NewStdLog(s.Log.Named("control")),
-		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: headerTime, MaxHeaderBytes: 16 << 10,
 	}
+	// The handshake verifies a certificate for one request. It may expire, or its authority be dropped, before the next.
+	server.SetKeepAlivesEnabled(false)
 	done := make(chan error, len(listeners))
 	for _, l := range listeners {
 		go func() { done <- server.Serve(l) }()

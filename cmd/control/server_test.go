@@ -289,6 +289,34 @@ func TestRemoteControl(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("a connection that stays open", func(t *testing.T) { // a certificate may expire meanwhile, or its authority be dropped
+		pair, err := tls.LoadX509KeyPair(ours.pair("ops"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := x509.NewCertPool()
+		pool.AddCert(ours.cert)
+		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool,
+			NextProtos: []string{"h2", "http/1.1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if p := conn.ConnectionState().NegotiatedProtocol; p == "h2" {
+			t.Fatal("HTTP/2 serves many requests on one connection")
+		}
+		_, err = io.WriteString(conn, strings.Repeat("GET /status HTTP/1.1\r\nHost: n1\r\n\r\n", 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		answers, _ := io.ReadAll(conn)
+		if n := strings.Count(string(answers), "200 OK"); n != 1 {
+			t.Errorf("%d requests were answered, want 1", n)
+		}
+	})
 	t.Run("the certificate is replaced", func(t *testing.T) {
 		before := ours.cert
 		ours.cert, ours.key = nil, nil

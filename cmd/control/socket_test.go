@@ -34,6 +34,11 @@ func TestSocketIsMadeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // runs after that of serveTest
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
 	serveTest(t, &Server{}, l)
 	for range 2 {
 		if err := os.Remove(path); err != nil {
@@ -51,12 +56,6 @@ func TestSocketIsMadeAgain(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("got %v, %v", info, err)
 		}
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("after the end: %v", err)
 	}
 }
 

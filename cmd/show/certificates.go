@@ -45,7 +45,7 @@ func (s TLS) Text(now time.Time) string {
 	case s.Mode == pki.ModeAuto && s.Asked:
 		fmt.Fprintln(&b, "\nno rotation of the authorities is open")
 	}
-	b.WriteString(issuedText(s.Issued, now))
+	b.WriteString(s.issuedText(now))
 	for _, n := range s.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
@@ -73,16 +73,32 @@ func certificatesText(mode string, all []Certificate, now time.Time) string {
 	return fmt.Sprintf("tls.mode %s\n\n%s\n", mode, t.Render())
 }
 
+// dropped reports whether the servers here no longer trust the authority of a client's certificate. In mode ca it may
+// have another certificate by now, for the same key.
+func (s TLS) dropped(r authorities.Client) bool {
+	known, trusts := false, false
+	for _, c := range s.Certificates {
+		if c.Key == "etcd.trusted-ca-file" && c.Fingerprint != "" {
+			known, trusts = true, trusts || c.Fingerprint == r.Authority
+		}
+	}
+	return s.Mode == pki.ModeAuto && (r.Role == "" || r.Role == string(pki.Client)) && known && !trusts
+}
+
 // issuedText returns a table of the certificates issued by hand, or "" if there are none.
-func issuedText(all []authorities.Client, now time.Time) string {
+func (s TLS) issuedText(now time.Time) string {
+	all := s.Issued
 	if len(all) == 0 {
 		return ""
 	}
 	t := Table("ISSUED TO", "FINGERPRINT", "AUTHORITY", "NOT AFTER", "LEFT")
 	for _, r := range all {
 		left := health.Age(r.NotAfter, now)
-		if !now.Before(r.NotAfter) {
+		switch {
+		case !now.Before(r.NotAfter):
 			left = "EXPIRED"
+		case s.dropped(r):
+			left = "REFUSED: its authority was dropped"
 		}
 		t.AppendRow([]any{r.Of(), r.Fingerprint, r.Authority, r.NotAfter.UTC().Format(time.RFC3339), left})
 	}

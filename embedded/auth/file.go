@@ -44,7 +44,7 @@ type WantedUser struct {
 const maxFile = 1 << 20
 
 // Read reads a file of users and roles, but not the passwords yet. The error joins everything that is wrong, each
-// problem with its line. If the file names password files, only its owner may have access to it.
+// problem with its line. Only the owner may have access to the file, or a node does not start with it.
 func Read(path string) (Wanted, error) {
 	data, err := durable.Read(path, maxFile)
 	if err != nil {
@@ -54,10 +54,7 @@ func Read(path string) (Wanted, error) {
 	if err != nil {
 		return Wanted{}, err
 	}
-	if slices.ContainsFunc(w.Users, func(u WantedUser) bool { return u.PasswordFile != "" }) {
-		err = durable.Private(path)
-	}
-	return w, err
+	return w, durable.Private(path)
 }
 
 // parse reads the YAML of the file called name. Paths of password files are relative to its directory.

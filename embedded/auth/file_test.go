@@ -133,9 +133,9 @@ func TestFiles(t *testing.T) {
 	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that others may read: got %v", err)
 	}
-	write(t, path, "enabled: false\n", 0o644) // it names no secrets
-	if _, err := Read(path); err != nil {
-		t.Error(err)
+	write(t, path, "enabled: false\n", 0o644) // it names no secrets, but a node does not start with it
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a file without secrets that others may read: got %v", err)
 	}
 	write(t, path, strings.Repeat("#", maxFile+1), 0o600)
 	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "has more than 1048576 bytes") {

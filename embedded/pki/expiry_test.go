@@ -222,5 +222,12 @@ func TestWatched(t *testing.T) {
 		if p, e := k.Problems(), k.Expiries(); len(p) > 0 || len(e) != 3 {
 			t.Errorf("in the last tenth: problems %q, expiries %v, want none, which health tells, and three", p, e)
 		}
+		if err := os.WriteFile(missing, []byte(read(t, issuer.cfg.Dir)["peer.pem"]), 0o600); err != nil { // with its key
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if p := k.Problems(); len(p) != 1 || !strings.Contains(p[0], "only certificates belong here") {
+			t.Errorf("authorities with which etcd would not start: problems %q", p)
+		}
 	})
 }

@@ -315,7 +315,9 @@ func (k *Keeper) watch() {
 }
 
 func (f File) read() ([]*x509.Certificate, error) {
+	parse := ParseCertificates // etcd takes nothing else for authorities
 	if f.Key != "" {
+		parse = CertificatesIn
 		if _, err := tls.LoadX509KeyPair(f.Path, f.Key); err != nil {
 			return nil, fmt.Errorf("%s, %s: %w", f.Path, f.Key, err)
 		}
@@ -324,7 +326,7 @@ func (f File) read() ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	certs, err := CertificatesIn(text)
+	certs, err := parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}

@@ -156,12 +156,16 @@ func (c *Issued) Run(ctx context.Context) error {
 	}
 }
 
-// Last returns the last certificate of each name as of the last look, the first to expire first, and no more than fit
-// into a status.
+// Last returns the last certificate of each name as of the last look, the first to expire first. If they do not all fit
+// into a status, it leaves out those that expired first, and then those that expire last.
 func (c *Issued) Last() []health.IssuedClient {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return IssuedTo(c.told[:min(len(c.told), maxIssued)])
+	valid, _ := slices.BinarySearchFunc(c.told, time.Now(), func(r Client, now time.Time) int {
+		return r.NotAfter.Compare(now)
+	})
+	all := c.told[min(valid, max(0, len(c.told)-maxIssued)):]
+	return IssuedTo(all[:min(len(all), maxIssued)])
 }
 
 // IssuedTo returns the part of the records that health judges.
