@@ -530,6 +530,13 @@ func TestSituations(t *testing.T) {
 					t.Errorf("nothing is said to be done about %+v", f)
 				}
 			}
+			// Whether there is a quorum is told by the time without a leader, which not all of these situations have.
+			if c.code != "" && KindOf(c.code).Local() && KindOf(c.code).Area != areaQuorum &&
+				!slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool {
+					return slices.ContainsFunc(n.Local([]string{"a", "b", "c"}, now), func(f Finding) bool { return f.Code == c.code })
+				}) {
+				t.Errorf("no node finds %s by itself, and so none has a series of it", c.code)
+			}
 			if f.Offline != "" {
 				return
 			}
@@ -653,6 +660,7 @@ func TestLocal(t *testing.T) {
 		"no scratch":   {func(f *Facts) { f.node(0).Checkup.Scratch = &plan.Room{Free: 1, Size: 100} }, []Code{ScratchLow}},
 		"a rotation": {func(f *Facts) { f.node(0).TLS = &TLSStatus{Rotation: rotating("issuing")} },
 			[]Code{RotationWaits, AuthorityRotation}},
+		"a downgrade": {func(f *Facts) { f.node(0).Etcd.Downgrade = "3.6.0" }, []Code{DowngradeOpen}},
 		"a client": {func(f *Facts) {
 			kube := IssuedClient{Name: "kube", NotBefore: now.Add(-10 * time.Hour), NotAfter: now.Add(time.Minute)}
 			f.node(0).TLS = &TLSStatus{Issued: []IssuedClient{kube}}

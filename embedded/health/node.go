@@ -85,6 +85,7 @@ func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
 	own := judged{ClusterStatus: &s, slots: slots, now: now}
 	own.judgeAlarms(&all)
 	own.judgeMembers(&all)
+	own.judgeDowngrade(&all)
 	own.judgeRotation(&all)
 	all = append(all, JudgeIssued(own.issued(), now)...)
 	own.judgeOperator(&all)

@@ -54,7 +54,7 @@ var (
 			"the nodes; give each node its own node.name.")
 	SlotForeign = wide("slot-foreign", areaSlots, Warning,
 		"Take the machine of that member over next, or give the others back (docs/migrate.md).")
-	SlotReleased = local("slot-released", areaSlots, Warning,
+	SlotReleased = wide("slot-released", areaSlots, Warning,
 		"Release the next member, the leader last. To keep the cluster here, take the machine over again, and `holdfast "+
 			"resume` when every member runs here.")
 	SlotLearner = wide("slot-learner", areaSlots, Degrading, "Wait; the leader promotes it when it is in sync.")
