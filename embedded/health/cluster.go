@@ -58,7 +58,7 @@ func (s judged) judgeMember(out *findings, leader NodeStatus, m plan.MemberInfo)
 	case m.Connected && !m.Started:
 		out.add(MemberUnnamed, subject, "this member is connected and has not published its name yet")
 	case !m.Connected && h == nil && !m.Started:
-		out.add(MemberCutOff, subject, "this member was added and has never started, and no live node holds its slot")
+		out.add(MemberCutOff, subject, "this member was added and has never started")
 	case !m.Connected && h != nil && h.serves():
 		out.add(MemberCutOff, subject, "this member is not connected to the leader, though %s serves its slot", h.Node).
 			then("`holdfast status --why`, and the log of %s.", h.Node)

@@ -681,6 +681,17 @@ func TestLocal(t *testing.T) {
 	}
 }
 
+// A node alone says nothing of who holds the slots of others.
+func TestLocalOfALearnerThatStarts(t *testing.T) {
+	f := sound()
+	m := &f.node(0).Checkup.Members[2]
+	m.Learner, m.Started, m.Connected = true, false, false
+	all := f.node(0).Local(nil, now)
+	if len(all) != 1 || all[0].Code != MemberCutOff || strings.Contains(all[0].Text, "holds") {
+		t.Errorf("got %+v", all)
+	}
+}
+
 // A cluster is judged by its own nodes, not by those of another one that has its name and comes first in the list.
 func TestAnotherClusterOfOurName(t *testing.T) {
 	other := record("x")
