@@ -393,7 +393,8 @@ func TestSituations(t *testing.T) {
 		{"one of ours that was not renewed", files(File{Kind: IssuedCertificate, Certs: []Certificate{{"CN=x", now.Add(-80 * day), now.Add(10 * day)}}}), CertificateEnds, Warning, "should have been renewed", Healthy},
 		{"an unreadable file", files(File{Key: "etcd.key-file", Kind: Secret, Err: "permission denied"}), FileUnread, Warning, "permission denied", Healthy},
 		{"an open key", files(File{Key: "etcd.key-file", Kind: Secret, Mode: 0o644}), SecretOpen, Warning, "mode 0644", Healthy},
-		{"a key of a group", files(File{Key: "etcd.key-file", Kind: Secret, Mode: 0o640}), "", "", "", Healthy},
+		{"a key of a group", files(File{Key: "etcd.key-file", Kind: Secret, Mode: 0o640}), SecretOpen, Warning, "mode 0640", Healthy},
+		{"a key of its owner", files(File{Key: "etcd.key-file", Kind: Secret, Mode: 0o600}), "", "", "", Healthy},
 		{"plain text", func(f *Facts) { f.node(1).TLS = &TLSStatus{Insecure: true} }, Insecure, Warning, "reach etcd on n2 without TLS", Healthy},
 
 		// The rotation of the authorities.

@@ -227,10 +227,11 @@ func (f File) judge(now time.Time) *Finding {
 	switch {
 	case f.Err != "":
 		return found(FileUnread, "%s cannot be read: %s", f.Key, f.Err)
-	case f.Kind == Secret && f.Mode&0o007 != 0:
+	case f.Kind == Secret && f.Mode&0o077 != 0:
 		return found(SecretOpen,
-			"%s is open to every user of the machine (mode %04o), who can act as this node or read its backups", f.Key,
-			uint32(f.Mode)).then("`chmod o= %s`, and replace the key if others have accounts there.", f.Path)
+			"%s is open to other users of the machine (mode %04o), who can act as this node or read its backups; its process "+
+				"would not start again", f.Key, uint32(f.Mode)).
+			then("`chmod go= %s`, and replace the key if others have accounts there.", f.Path)
 	case f.Kind == Secret || len(f.Certs) == 0:
 		return nil
 	case f.Kind == IssuedCertificate:

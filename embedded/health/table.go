@@ -142,7 +142,7 @@ var (
 	FileUnread = local("file-unreadable", areaCertificates, Warning,
 		"Make the file readable by holdfast's user, or correct the configuration.")
 	SecretOpen = local("secret-open", areaCertificates, Warning,
-		"`chmod o= FILE`, and replace the key if others have accounts there.")
+		"`chmod go= FILE`, and replace the key if others have accounts there.")
 	AuthorityFails = local("authority-fails", areaCertificates, Warning, "Fix what the text names.")
 	AuthorityOpen  = local("authority-readable", areaCertificates, Warning,
 		"`holdfast tls rotate-ca`, and delete the older objects when it is over.")
