@@ -548,6 +548,26 @@ func TestSituations(t *testing.T) {
 	}
 }
 
+// What a certificate's end asks for is not what an authority's does: a new one beside the old one, and no restart by hand.
+func TestCureOfAuthorities(t *testing.T) {
+	const day = 24 * time.Hour
+	soon, later := Certificate{"CN=old", now.Add(-900 * day), now.Add(20 * day)}, Certificate{"CN=new", now, now.Add(900 * day)}
+	early := Certificate{"CN=new", now.Add(time.Hour), now.Add(900 * day)}
+	if got := (File{Kind: Authorities, Certs: []Certificate{later, early}}).judge(now); got == nil ||
+		got.Severity != Warning || !strings.HasPrefix(got.Do, "Look at the clocks") {
+		t.Errorf("one that is not valid yet: got %+v", got)
+	}
+	for want, f := range map[string]File{
+		"Put a new certificate in the place of the old one": {Kind: OwnCertificate, Certs: []Certificate{soon}},
+		"Put a new authority into the file beside it":       {Kind: Authorities, Certs: []Certificate{soon}},
+		"Remove it from the file when no client uses it":    {Kind: Authorities, Certs: []Certificate{soon, later}},
+	} {
+		if got := f.judge(now); got == nil || got.Code != CertificateEnds || !strings.HasPrefix(got.Do, want) {
+			t.Errorf("want %q, got %+v", want, got)
+		}
+	}
+}
+
 // On a standby of a healthy cluster, doctor has one note and no warning. If no member serves, the note is a warning.
 func TestStandby(t *testing.T) {
 	f := sound()

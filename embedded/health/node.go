@@ -239,9 +239,21 @@ func (f File) judge(now time.Time) *Finding {
 	}
 	worst := slices.MinFunc(f.Certs, func(a, b Certificate) int { return a.left(now).Compare(b.left(now)) })
 	wrong := worst.judge(f.Key, now)
-	valid := func(c Certificate) bool { return c.judge(f.Key, now) == nil }
-	if wrong != nil && f.Kind == Authorities && slices.ContainsFunc(f.Certs, valid) {
-		wrong.as(Warning) // this is normal while an authority is replaced
+	if wrong == nil || f.Kind != Authorities {
+		return wrong
+	}
+	replaced := slices.ContainsFunc(f.Certs, func(c Certificate) bool { return c.judge(f.Key, now) == nil })
+	if replaced { // this is normal for a while
+		wrong.as(Warning)
+	}
+	switch {
+	case worst.From.After(now): // the clock is wrong
+	case replaced:
+		wrong.then("Remove it from the file when no client uses it any more. With tls.mode auto, its rotation " +
+			"does that: `holdfast tls show` says which clients still use it.")
+	default:
+		wrong.then("Put a new authority into the file beside it: the members restart with it by themselves (docs/tls.md). " +
+			"With tls.mode auto, a rotation does that: `holdfast tls show` says what it waits for.")
 	}
 	return wrong
 }
@@ -251,7 +263,7 @@ func (c Certificate) overdue(key string, now time.Time) *Finding {
 	const cure = "`holdfast status` says why the node could not renew it."
 	switch left := c.Until.Sub(now); {
 	case c.From.After(now):
-		return c.early(key).then("Look at the clock.")
+		return c.early(key)
 	case left > c.Until.Sub(c.From)/4:
 		return nil
 	case left <= 0:
@@ -291,7 +303,7 @@ func (c Certificate) judge(key string, now time.Time) *Finding {
 
 func (c Certificate) early(key string) *Finding {
 	return found(CertificateEnded, "%s: %s is valid only from %s on, and is refused until then", key, c.Subject,
-		c.From.UTC().Format(timeFormat))
+		c.From.UTC().Format(timeFormat)).then("Look at the clocks of this machine, and of the one that has made it.")
 }
 
 func (c Certificate) ended(key string) *Finding {

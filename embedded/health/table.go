@@ -133,8 +133,7 @@ var (
 	DefragPaused = local("defragmentation-paused", areaDatabases, Warning, "`holdfast resume`.")
 
 	CertificateEnds = local("certificate-ends", areaCertificates, Warning,
-		"Put a new certificate in the place of the old one: it is read again at each handshake, but for those of "+
-			"authorities, which need a restart.")
+		"Put a new certificate in the place of the old one: it is read again at each handshake.")
 	CertificateEnded = local("certificate-ended", areaCertificates, Critical,
 		"Put a new certificate in the place of the old one.")
 	CertificateFails = local("certificate-fails", areaCertificates, Warning,
