@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/embedded/health"
 )
 
 // What run refuses, config check refuses in the same words; a directory that was made with mkdir is closed, and not
@@ -113,6 +115,54 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	all(newRoot())
+}
+
+// What findings and documents say to run are commands, with flags that they have.
+func TestCommandsThatAreTold(t *testing.T) {
+	texts := map[string]string{}
+	for _, k := range health.Kinds {
+		texts[string(k.Code)] = k.Do
+	}
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range append(files, "../README.md", "../deploy/kops/README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[file] = string(text)
+	}
+	root, told := newRoot(), 0
+	root.InitDefaultCompletionCmd()
+	fences := regexp.MustCompile("(?sm)^ *```.*?^ *```$")
+	command := regexp.MustCompile("(?m)`holdfast\\s+([^`]+)`|^ {4,}(?:\\$ )?holdfast +(.+)$")
+	for where, text := range texts {
+		text = fences.ReplaceAllStringFunc(text, func(block string) string { // indented, and without a mark of its own
+			return strings.ReplaceAll(strings.ReplaceAll(block, "`", ""), "\n", "\n    ")
+		})
+		for _, m := range command.FindAllStringSubmatch(text, -1) {
+			line, _, _ := strings.Cut(m[1]+m[2], " #")
+			c, rest, err := root.Find(strings.Fields(line))
+			if err != nil || c.HasSubCommands() && len(rest) > 0 && !strings.ContainsAny(rest[0], "|…") {
+				t.Errorf("%s: there is no command %q: %v", where, line, err)
+				continue
+			}
+			told++
+			for _, word := range rest {
+				name, flag := strings.CutPrefix(strings.TrimLeft(word, "["), "--")
+				name, _, _ = strings.Cut(strings.TrimRight(name, "],…"), "=")
+				name, _, _ = strings.Cut(name, `\|`) // in a table
+				if flag && !c.DisableFlagParsing && c.Flags().Lookup(name) == nil && c.InheritedFlags().Lookup(name) == nil {
+					t.Errorf("%s: %q has no flag --%s: %s", where, c.CommandPath(), name, line)
+				}
+			}
+		}
+	}
+	if told < 200 {
+		t.Errorf("found %d commands", told)
+	}
 }
 
 // Each section of help.md is the help of a command, so that a command whose name changes does not lose its help.

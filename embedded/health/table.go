@@ -198,7 +198,7 @@ var (
 	NodeTwin  = local("node-name-twice", areaGossip, Warning, "Give each node its own node.name.")
 
 	VolumeTrouble = local("volume-trouble", areaVolumes, Warning,
-		"Fix what the text names; `holdfast volume doctor` checks everything.")
+		"Fix what the text names; with EBS volumes, `holdfast volume doctor` checks everything.")
 
 	ConfigWrong = local("configuration-wrong", areaConfig, Warning,
 		"Correct the file before the next restart; `holdfast config check FILE` reports all errors at once.")
