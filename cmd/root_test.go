@@ -32,6 +32,9 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 	write("auth.yaml", "users: []\n", 0o644)
 	write("file", "", 0o600)
 	write("short.key", "AAAA\n", 0o600)
+	if err := os.Symlink("not-mounted", path("link")); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.MkdirAll(path("data/volumes/a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +48,9 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 		"a socket in no directory":   {"control: {socket: DIR/none/s}", "control.socket: there is no directory DIR/none: create it"},
 		"a file and not a directory": {"node: {data-dir: DIR/file}", "node.data-dir: DIR/file is a file"},
 		"a directory below a file":   {"node: {data-dir: DIR/file/data}", "node.data-dir: DIR/file is a file"},
-		"a file and no socket":       {"control: {socket: DIR/file}", "control.socket: DIR/file exists but is not"},
+		"a link to what is not there": {"node: {data-dir: DIR/link/data}",
+			"node.data-dir: DIR/link is a link to a directory that is not there: create it or mount it"},
+		"a file and no socket": {"control: {socket: DIR/file}", "control.socket: DIR/file exists but is not"},
 		"an address of another machine": {"node: {name: n1, address: 192.0.2.1}",
 			`node.address: must be an address of this machine, or set gossip.listen and metrics.listen to one, got "192.0.2.1" (`},
 		"a listener of another machine": {"metrics: {listen: '192.0.2.1:2390'}",
