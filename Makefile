@@ -160,15 +160,16 @@ reproducible: ## build here, and from a copy elsewhere without a cache: the byte
 	GO=$(GO) VERSION=$(VERSION) deploy/reproducible.sh
 
 image: build licences links ## a container image from scratch with bin/holdfast in it
-	install -d -m 0700 bin/state
-	install -m 0644 $(AUTHORITIES) bin/ca-certificates.crt
 	docker build --target prebuilt --build-arg BINARY=$(BIN) -t holdfast:$(IMAGE_TAG) .
 
 image-kops: build licences links ## a container image that replaces etcd-manager's in kops' manifest (deploy/kops)
 	docker build --target kops --build-arg BINARY=$(BIN) -t holdfast-kops:$(IMAGE_TAG) .
 
+# What the stage prebuilt copies. An old builder builds that stage also for image-kops.
 links:
 	deploy/links.sh bin/links
+	install -d -m 0700 bin/state
+	install -m 0644 $(AUTHORITIES) bin/ca-certificates.crt
 
 deps: ## as root, install the missing Debian packages that the tests need; otherwise print which tests are skipped
 	@.ci/deps
