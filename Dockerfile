@@ -3,6 +3,8 @@
 #   docker build .                                                     builds the binary in a container
 #   docker build --target prebuilt --build-arg BINARY=bin/holdfast .   uses a built binary (make image, with bin/licences)
 #
+# Both images contain the authorities of the machine that builds them, without which no bucket at https can be reached.
+#
 # The stage prebuilt comes first, so that an old builder needs no base image for it either. kops starts the links
 # /ko-app/etcd-manager and /go-runner, and the binary acts by the name of the link.
 #
@@ -19,6 +21,7 @@ ARG BINARY=bin/holdfast
 COPY ${BINARY} /holdfast
 COPY bin/links /
 COPY bin/licences /licences
+COPY bin/ca-certificates.crt /etc/ssl/certs/
 COPY --chown=65532:65532 bin/state /var/lib/holdfast
 VOLUME /var/lib/holdfast
 ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast/data STATE_DIRECTORY=/var/lib/holdfast
@@ -49,6 +52,7 @@ FROM scratch
 COPY --from=build /holdfast /holdfast
 COPY --from=build /links /
 COPY --from=build /licences /licences
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build --chown=65532:65532 /state /var/lib/holdfast
 VOLUME /var/lib/holdfast
 ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast/data STATE_DIRECTORY=/var/lib/holdfast

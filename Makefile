@@ -12,6 +12,8 @@ PACKAGES    := ./...
 PROFILE     := $(CURDIR)/deploy/cpu.pgo
 BUILD_FLAGS := -pgo=$(PROFILE) -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=$(VERSION)"
 FUZZTIME    ?= 10s
+# The public authorities for the image: where Debian, Fedora and Alpine keep them.
+AUTHORITIES  = $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt))
 SBOM        := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 # These packages only compute. Nothing in them depends on time, so they may run at the lowest priority.
 DECISIONS   := ./embedded/plan ./embedded/plan/model ./volume/ebs/model
@@ -158,14 +160,16 @@ reproducible: ## build here, and from a copy elsewhere without a cache: the byte
 	GO=$(GO) VERSION=$(VERSION) deploy/reproducible.sh
 
 image: build licences links ## a container image from scratch with bin/holdfast in it
-	install -d -m 0700 bin/state
 	docker build --target prebuilt --build-arg BINARY=$(BIN) -t holdfast:$(IMAGE_TAG) .
 
 image-kops: build licences links ## a container image that replaces etcd-manager's in kops' manifest (deploy/kops)
 	docker build --target kops --build-arg BINARY=$(BIN) -t holdfast-kops:$(IMAGE_TAG) .
 
+# What the stage prebuilt copies. An old builder builds that stage also for image-kops.
 links:
 	deploy/links.sh bin/links
+	install -d -m 0700 bin/state
+	install -m 0644 $(AUTHORITIES) bin/ca-certificates.crt
 
 deps: ## as root, install the missing Debian packages that the tests need; otherwise print which tests are skipped
 	@.ci/deps

@@ -65,6 +65,13 @@ func alone(cfg config.Config, err error) bool {
 	return errors.Is(err, control.ErrUnreachable) && cfg.Control.Remote.Address == ""
 }
 
+// noAnswer prints why a node did not answer, and returns the exit code for that. It is none of those that tell what a
+// node has answered.
+func noAnswer(c *cobra.Command, err error) error {
+	fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
+	return exitCode(3)
+}
+
 // selfOf returns the status of the node itself.
 func selfOf(ctx context.Context, c *control.Client) (health.NodeStatus, error) {
 	var s health.ClusterStatus

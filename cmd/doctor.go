@@ -43,7 +43,7 @@ func newDoctorCommand() *cobra.Command {
 func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Client) error {
 	r, err := askDoctor(c.Context(), cfg, client)
 	if err != nil {
-		return err
+		return noAnswer(c, err)
 	}
 	if !f.format.json() {
 		if err := say(c, "%s", show.Doctor(r)); err != nil {

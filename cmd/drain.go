@@ -53,7 +53,8 @@ func drain(ctx context.Context, client *control.Client, how coordinator.DrainOpt
 	return drainResult(r, how, out)
 }
 
-// whileRefused calls ask until it reports no risk, or wait is over. It prints each risk that differs from the last one.
+// whileRefused calls ask until it reports no risk, or until wait or ctx is over. It prints each risk that differs from
+// the last one.
 func whileRefused(ctx context.Context, wait time.Duration, progress io.Writer,
 	ask func() (risk string, err error)) error {
 	deadline, said := time.Now().Add(wait), ""
@@ -68,7 +69,7 @@ func whileRefused(ctx context.Context, wait time.Duration, progress io.Writer,
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil // the caller tells of the last refusal
 		case <-time.After(drainAgain):
 		}
 	}
@@ -87,8 +88,8 @@ func drainResult(r coordinator.DrainReport, how coordinator.DrainOptions, out io
 	case how.Dry:
 		return errors.New("it would be refused: " + r.Risk)
 	default:
-		return fmt.Errorf("refused: %s; nothing was changed; --wait 60s tries again for a while, --force does it all the "+
-			"same", r.Risk)
+		return fmt.Errorf("refused: %s; nothing was changed; --wait 60s tries again for a while, --force ignores what is "+
+			"at risk", r.Risk)
 	}
 	return nil
 }

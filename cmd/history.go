@@ -42,7 +42,7 @@ func newHistoryCommand() *cobra.Command {
 		},
 	}
 	readsConfig(c)
-	c.Flags().DurationVar(&f.since, "since", 0, "only entries of this `time` (default: all)")
+	c.Flags().Var(&durationFlag{&f.since}, "since", "only entries of this `time`, as 2h or 7d; 0s: all")
 	c.Flags().IntVarP(&f.count, "number", "n", 50, "show the newest `number` of entries; 0: all")
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing new entries, until Ctrl-C")
 	c.Flags().StringVar(&f.file, "file", "", "read this `file` instead of asking the node")

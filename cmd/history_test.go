@@ -55,6 +55,9 @@ func TestHistoryCommand(t *testing.T) {
 	if got, _ := historyOf(t, entries, "--since", "1h"); strings.Contains(got, "first") || !strings.Contains(got, "second") {
 		t.Errorf("--since 1h: got\n%s", got)
 	}
+	if got, _ := historyOf(t, entries, "--since", "1d"); !strings.Contains(got, "first") {
+		t.Errorf("--since 1d: got\n%s", got)
+	}
 	if got, _ := historyOf(t, entries, "-n", "1", "-o", "json"); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"command"`) {
 		t.Errorf("-n 1 -o json: got\n%s", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/embedded/health"
 )
 
 // What run refuses, config check refuses in the same words; a directory that was made with mkdir is closed, and not
@@ -30,6 +32,9 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 	write("auth.yaml", "users: []\n", 0o644)
 	write("file", "", 0o600)
 	write("short.key", "AAAA\n", 0o600)
+	if err := os.Symlink("not-mounted", path("link")); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.MkdirAll(path("data/volumes/a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +48,9 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 		"a socket in no directory":   {"control: {socket: DIR/none/s}", "control.socket: there is no directory DIR/none: create it"},
 		"a file and not a directory": {"node: {data-dir: DIR/file}", "node.data-dir: DIR/file is a file"},
 		"a directory below a file":   {"node: {data-dir: DIR/file/data}", "node.data-dir: DIR/file is a file"},
-		"a file and no socket":       {"control: {socket: DIR/file}", "control.socket: DIR/file exists but is not"},
+		"a link to what is not there": {"node: {data-dir: DIR/link/data}",
+			"node.data-dir: DIR/link is a link to a directory that is not there: create it or mount it"},
+		"a file and no socket": {"control: {socket: DIR/file}", "control.socket: DIR/file exists but is not"},
 		"an address of another machine": {"node: {name: n1, address: 192.0.2.1}",
 			`node.address: must be an address of this machine, or set gossip.listen and metrics.listen to one, got "192.0.2.1" (`},
 		"a listener of another machine": {"metrics: {listen: '192.0.2.1:2390'}",
@@ -113,6 +120,54 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	all(newRoot())
+}
+
+// What findings and documents say to run are commands, with flags that they have.
+func TestCommandsThatAreTold(t *testing.T) {
+	texts := map[string]string{}
+	for _, k := range health.Kinds {
+		texts[string(k.Code)] = k.Do
+	}
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range append(files, "../README.md", "../deploy/kops/README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[file] = string(text)
+	}
+	root, told := newRoot(), 0
+	root.InitDefaultCompletionCmd()
+	fences := regexp.MustCompile("(?sm)^ *```.*?^ *```$")
+	command := regexp.MustCompile("(?m)`holdfast\\s+([^`]+)`|^ {4,}(?:\\$ )?holdfast +(.+)$")
+	for where, text := range texts {
+		text = fences.ReplaceAllStringFunc(text, func(block string) string { // indented, and without a mark of its own
+			return strings.ReplaceAll(strings.ReplaceAll(block, "`", ""), "\n", "\n    ")
+		})
+		for _, m := range command.FindAllStringSubmatch(text, -1) {
+			line, _, _ := strings.Cut(m[1]+m[2], " #")
+			c, rest, err := root.Find(strings.Fields(line))
+			if err != nil || c.HasSubCommands() && len(rest) > 0 && !strings.ContainsAny(rest[0], "|…") {
+				t.Errorf("%s: there is no command %q: %v", where, line, err)
+				continue
+			}
+			told++
+			for _, word := range rest {
+				name, flag := strings.CutPrefix(strings.TrimLeft(word, "["), "--")
+				name, _, _ = strings.Cut(strings.TrimRight(name, "],…"), "=")
+				name, _, _ = strings.Cut(name, `\|`) // in a table
+				if flag && !c.DisableFlagParsing && c.Flags().Lookup(name) == nil && c.InheritedFlags().Lookup(name) == nil {
+					t.Errorf("%s: %q has no flag --%s: %s", where, c.CommandPath(), name, line)
+				}
+			}
+		}
+	}
+	if told < 200 {
+		t.Errorf("found %d commands", told)
+	}
 }
 
 // Each section of help.md is the help of a command, so that a command whose name changes does not lose its help.

@@ -24,11 +24,11 @@ func newStatusCommand() *cobra.Command {
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 		var s health.ClusterStatus
 		if err := client.Get(c.Context(), "GET /status", &s); err != nil {
-			fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
+			code := noAnswer(c, err)
 			if why := node.LastEnd(cfg); why != "" && errors.Is(err, control.ErrUnreachable) {
 				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %s\n", why)
 			}
-			return exitCode(3)
+			return code
 		}
 		text := show.Status
 		if why {

@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,11 +62,7 @@ func newTakeoverStatusCommand() *cobra.Command {
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		var t health.Takeover
 		if err := client.Get(c.Context(), "GET /takeover", &t); err != nil {
-			if errors.Is(err, control.ErrUnreachable) {
-				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
-				return exitCode(3)
-			}
-			return err
+			return noAnswer(c, err)
 		}
 		open := t.Phase == health.TakeoverMixed || t.Phase == health.TakeoverReturning || len(t.Waiting) > 0
 		return exitIf(open, format.write(c, t, show.Takeover(t)))

@@ -77,7 +77,6 @@ func (f releaseFlags) refusal(r health.Release) error {
 	case r.Released || f.dryRun && (r.Risk == "" || f.force):
 		return nil
 	}
-	return fmt.Errorf("not released, for the member cannot go down now: %s; --wait tries again for longer, --force does "+
-		"it all the same",
-		r.Risk)
+	return fmt.Errorf("not released, for the member cannot go down now: %s; --wait tries again for longer, --force "+
+		"ignores what is at risk", r.Risk)
 }

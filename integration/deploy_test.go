@@ -28,6 +28,25 @@ func unit(t *testing.T, dir, name string, replace ...string) string {
 	return path
 }
 
+// The images contain the public authorities: without them, no bucket at https can be reached.
+func TestImagesHaveAuthorities(t *testing.T) {
+	text, err := os.ReadFile("../Dockerfile")
+	must(t, err)
+	images := 0
+	for _, stage := range strings.Split(string(text), "\nFROM ")[1:] {
+		from, _, _ := strings.Cut(stage, "\n")
+		switch base, _, _ := strings.Cut(from, " "); {
+		case base == "scratch" && strings.Contains(stage, "ca-certificates.crt /etc/ssl/certs/"):
+			images++
+		case base == "scratch" || strings.HasSuffix(from, " kops") && !strings.Contains(stage, " ca-certificates "):
+			t.Errorf("the image FROM %s has no authorities", from)
+		}
+	}
+	if images != 2 {
+		t.Errorf("got %d images from scratch, want 2", images)
+	}
+}
+
 // systemd understands every line of the units, and rates their exposure well: on its scale 0 is best and 10 worst.
 func TestUnits(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {

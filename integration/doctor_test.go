@@ -61,7 +61,7 @@ func TestDoctor(t *testing.T) {
 		for _, want := range [][3]string{
 			{"kubernetes-endpoint-stale", "degraded", stale + " is bound to no lease"},
 			{"certificate-ended", "critical", "CN=old expired at"},
-			{"secret-open", "warning", "etcd.key-file is open to every user"},
+			{"secret-open", "warning", "etcd.key-file is open to other users"},
 			{"drained", "degraded", "an operator drained " + drained.Name},
 			{"member-cut-off", "degraded", "2 of 3 voters are connected"},
 			{"backup-none", "degraded", "no verified backup"},

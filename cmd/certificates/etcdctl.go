@@ -27,12 +27,15 @@ const (
 )
 
 // PresetEtcdctl sets environment variables for the flags of etcdctl that the user did not give. If the configuration
-// cannot be used, it sets none, and returns an error only if file names it.
+// cannot be used, it sets none: that is an error if file names it, and a warning if the environment does.
 func PresetEtcdctl(ctx context.Context, file string, args []string) error {
 	l, err := config.Load(file, nil, os.Environ())
 	if err != nil {
 		if file != "" {
 			return err
+		}
+		if os.Getenv(config.VariablePrefix+"CONFIG") != "" {
+			fmt.Fprintf(os.Stderr, "holdfast: etcdctl does without the configuration: %v\n", err)
 		}
 		return nil
 	}

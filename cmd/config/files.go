@@ -118,6 +118,9 @@ func makable(dir string) error {
 	at := Abs(dir)
 	info, err := os.Stat(at)
 	for errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		if _, link := os.Lstat(at); link == nil {
+			return fmt.Errorf("%s is a link to a directory that is not there: create it or mount it", at)
+		}
 		at = filepath.Dir(at)
 		info, err = os.Stat(at)
 	}

@@ -56,8 +56,13 @@ func Lacking(l *Loaded) []string {
 			add(key, ifAnswers(path, func() error { return makable(path) }))
 		}
 	}
-	if store := c.Snapshot.Store; !c.Snapshot.InBucket() && !slices.Contains(c.OwnBackupDirectories(), store) {
-		add("snapshot.store", ifAnswers(store, func() error { return cmp.Or(noDirectory(store), makable(store)) }))
+	if store := c.Snapshot.Store; !c.Snapshot.InBucket() {
+		add("snapshot.store", ifAnswers(store, func() error {
+			if slices.Contains(c.OwnBackupDirectories(), store) { // the node makes it
+				return makable(store)
+			}
+			return cmp.Or(noDirectory(store), makable(store))
+		}))
 	}
 	for _, w := range l.elsewhere(true) {
 		all = append(all, w.Error())

@@ -19,6 +19,9 @@ func TestLacking(t *testing.T) {
 	if err := os.Rename(filepath.Join(given(t), GivenPeersCA+".key"), filepath.Join(mixed, GivenPeersCA+".key")); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink("not-mounted", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		config string
 		want   []string // how each begins, and what is in it
@@ -34,6 +37,7 @@ func TestLacking(t *testing.T) {
 		"no directory":         {"snapshot: {store: DIR/seeds}", []string{"snapshot.store: DIR/seeds is not a directory"}},
 		"no volumes":           {"volume: {local: {root: DIR/seeds/v}}", []string{"volume.local.root: DIR/seeds is a file"}},
 		"no scratch":           {"snapshot: {scratch: DIR/seeds/x}", []string{"snapshot.scratch: DIR/seeds is a file"}},
+		"a link to a store":    {"node: {data-dir: DIR}\nsnapshot: {store: DIR/link}", []string{"snapshot.store: DIR/link is a link to a directory that is not there"}},
 		"a store that is here": {"snapshot: {store: DIR}", nil},
 		"the volume":           {"volume: {local: {directory: DIR/none, slot: a}}", []string{"volume.local: volume.local.directory DIR/none does not exist: mount its disk"}},
 		"an address of etcd's": {"etcd: {listen-client-urls: ['http://192.0.2.1:1', 'http://192.0.2.1:2']}\ntls: {insecure: true}", []string{`etcd.listen-client-urls: must be at an address of this machine, got "192.0.2.1" (`}},

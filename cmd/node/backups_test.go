@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
@@ -82,6 +84,21 @@ func TestNewestBackupThatDoesNotTell(t *testing.T) {
 	a.keeper = new(snapshot.Keeper)
 	if _, err := a.Find(t.Context(), "", "l"); err == nil || errors.Is(err, snapshot.ErrNotFound) || !strings.Contains(err.Error(), "the newest backup is not known") {
 		t.Errorf("the latest, unasked: got %v", err)
+	}
+}
+
+// A directory for backups that cannot be made, such as behind a link to a disk that is not mounted, keeps no member from
+// starting.
+func TestStartWithoutBackupDirectories(t *testing.T) {
+	registry(t)
+	dir := t.TempDir()
+	for _, name := range []string{"snapshots", "scratch"} {
+		if err := os.Symlink("not-mounted", filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := newNode(t.Context(), "test", load(t, dir).Config, zap.NewNop()); err != nil {
+		t.Error(err)
 	}
 }
 

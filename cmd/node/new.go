@@ -39,8 +39,8 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 	if err := os.MkdirAll(cfg.Node.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make node.data-dir: %w", err)
 	}
-	if err := makeBackupDirectories(cfg); err != nil {
-		return nil, err
+	if err := makeBackupDirectories(cfg); err != nil { // backups fail and say so, and the member serves all the same
+		lg.Warn("a directory for backups could not be made", zap.Error(err))
 	}
 	store, err := OpenStore(ctx, cfg)
 	if err != nil {

@@ -195,8 +195,11 @@ func (c *clients) checks(now time.Time) (all []metrics.Check) {
 		check := metrics.Check{Name: "certificate " + f.Certificate,
 			Detail:  "good until " + k.until.UTC().Format(time.RFC3339),
 			Warning: k.failed}
-		if k.failed != "" && !now.Before(k.until) {
+		switch {
+		case k.failed != "" && !now.Before(k.until):
 			check.Err = errors.New(k.failed)
+		case k.until.IsZero():
+			check.Detail = "not looked at yet"
 		}
 		all = append(all, check)
 	}

@@ -23,7 +23,7 @@ type DrainOptions struct {
 // DrainReport is the result of a drain.
 type DrainReport struct {
 	Slot    string `json:"slot"`
-	Risk    string `json:"risk,omitempty"` // what is at risk without this member, "" if nothing
+	Risk    string `json:"risk,omitempty"` // what is at risk without this member, or what it is busy with; "" if nothing
 	Drained bool   `json:"drained"`        // etcd is stopped
 }
 
@@ -40,9 +40,13 @@ const drainProof = 10 * time.Second
 // Drain stops etcd on this node until Undrain or a restart of the process; the node stays in the gossip and keeps its
 // volume. It takes the disruption lock, hands the leadership over, and keeps the lock while the member is down. If that
 // would put the cluster at risk, it stops nothing and reports why; if the others then do not serve without the member,
-// it lets etcd start again. Neither holds if it is forced.
+// it lets etcd start again. Neither holds if it is forced. An action that takes longer than a moment is reported like a
+// risk; if the drain is forced, it is an error.
 func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport, error) {
-	if err := c.beginDrain(ctx); err != nil {
+	switch err := c.beginDrain(ctx); {
+	case errors.Is(err, errBusy) && !how.Force: // who waits asks again
+		return DrainReport{Slot: c.Now().Volume.Slot, Risk: err.Error()}, nil
+	case err != nil:
 		return DrainReport{}, err
 	}
 	report, err := c.drain(ctx, how)

@@ -224,8 +224,12 @@ func TestDrainWaitsForAnAction(t *testing.T) {
 		}
 		busy(true)
 		began := time.Now()
-		if _, err := c.Drain(t.Context(), DrainOptions{Dry: true}); !errors.Is(err, errBusy) || time.Since(began) != drainPatience {
-			t.Errorf("beside what takes longer: %v after %s", err, time.Since(began))
+		r, err := c.Drain(t.Context(), DrainOptions{})
+		if err != nil || !strings.HasPrefix(r.Risk, errBusy.Error()) || r.Drained || time.Since(began) != drainPatience {
+			t.Errorf("beside what takes longer: %+v, %v after %s", r, err, time.Since(began))
+		}
+		if _, err := c.Drain(t.Context(), DrainOptions{Force: true}); !errors.Is(err, errBusy) {
+			t.Errorf("by force: %v", err)
 		}
 		busy(false)
 		if err := stop(); err != nil {

@@ -58,7 +58,7 @@ func (s judged) judgeMember(out *findings, leader NodeStatus, m plan.MemberInfo)
 	case m.Connected && !m.Started:
 		out.add(MemberUnnamed, subject, "this member is connected and has not published its name yet")
 	case !m.Connected && h == nil && !m.Started:
-		out.add(MemberCutOff, subject, "this member was added and has never started, and no live node holds its slot")
+		out.add(MemberCutOff, subject, "this member was added and has never started")
 	case !m.Connected && h != nil && h.serves():
 		out.add(MemberCutOff, subject, "this member is not connected to the leader, though %s serves its slot", h.Node).
 			then("`holdfast status --why`, and the log of %s.", h.Node)
@@ -123,14 +123,14 @@ func (s judged) judgeAlarms(out *findings) {
 
 func (s judged) judgeVersions(out *findings) {
 	ours, etcds, agreed := map[string][]string{}, map[string][]string{}, map[plan.Minor][]string{}
-	lowest, downgrade := plan.Minor{}, ""
+	lowest := plan.Minor{}
 	for _, n := range s.Nodes {
 		if n.Reached && n.Version != "" {
 			ours[n.Version] = append(ours[n.Version], n.Node)
 		}
 		if m := n.Etcd; m != nil && m.Version != "" {
 			v, _ := plan.MinorOf(m.Version)
-			etcds[v.String()], downgrade = append(etcds[v.String()], n.Node), cmp.Or(downgrade, m.Downgrade)
+			etcds[v.String()] = append(etcds[v.String()], n.Node)
 			if lowest == (plan.Minor{}) || v.Older(lowest) {
 				lowest = v
 			}
@@ -146,9 +146,7 @@ func (s judged) judgeVersions(out *findings) {
 	if len(ours) > 1 {
 		out.add(VersionsDiffer, "", "the nodes run different versions of holdfast (%s)", listText(ours))
 	}
-	if downgrade != "" {
-		out.add(DowngradeOpen, "", "the cluster is being downgraded to etcd %s", downgrade)
-	}
+	downgrade := s.judgeDowngrade(out)
 	unheard := func(slot string) bool { n := s.holder(slot); return n == nil || n.Etcd == nil }
 	if slices.ContainsFunc(s.slots, unheard) { // etcd raises it only when it has heard of every member
 		return
@@ -160,6 +158,19 @@ func (s judged) judgeVersions(out *findings) {
 				strings.Join(nodes, ", "))
 		}
 	}
+}
+
+// judgeDowngrade reports that a downgrade is under way, and returns the version of etcd to which it leads, or "".
+func (s judged) judgeDowngrade(out *findings) (to string) {
+	for _, n := range s.Nodes {
+		if n.Etcd != nil {
+			to = cmp.Or(to, n.Etcd.Downgrade)
+		}
+	}
+	if to != "" {
+		out.add(DowngradeOpen, "", "the cluster is being downgraded to etcd %s", to)
+	}
+	return to
 }
 
 // listText returns "3.6 on n1, n2; 3.7 on n3", or only the version if there is just one.

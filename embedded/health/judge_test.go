@@ -393,7 +393,8 @@ func TestSituations(t *testing.T) {
 		{"one of ours that was not renewed", files(File{Kind: IssuedCertificate, Certs: []Certificate{{"CN=x", now.Add(-80 * day), now.Add(10 * day)}}}), CertificateEnds, Warning, "should have been renewed", Healthy},
 		{"an unreadable file", files(File{Key: "etcd.key-file", Kind: Secret, Err: "permission denied"}), FileUnread, Warning, "permission denied", Healthy},
 		{"an open key", files(File{Key: "etcd.key-file", Kind: Secret, Mode: 0o644}), SecretOpen, Warning, "mode 0644", Healthy},
-		{"a key of a group", files(File{Key: "etcd.key-file", Kind: Secret, Mode: 0o640}), "", "", "", Healthy},
+		{"a key of a group", files(File{Key: "etcd.key-file", Kind: Secret, Mode: 0o640}), SecretOpen, Warning, "mode 0640", Healthy},
+		{"a key of its owner", files(File{Key: "etcd.key-file", Kind: Secret, Mode: 0o600}), "", "", "", Healthy},
 		{"plain text", func(f *Facts) { f.node(1).TLS = &TLSStatus{Insecure: true} }, Insecure, Warning, "reach etcd on n2 without TLS", Healthy},
 
 		// The rotation of the authorities.
@@ -530,6 +531,13 @@ func TestSituations(t *testing.T) {
 					t.Errorf("nothing is said to be done about %+v", f)
 				}
 			}
+			// Whether there is a quorum is told by the time without a leader, which not all of these situations have.
+			if c.code != "" && KindOf(c.code).Local() && KindOf(c.code).Area != areaQuorum &&
+				!slices.ContainsFunc(status.Nodes, func(n NodeStatus) bool {
+					return slices.ContainsFunc(n.Local([]string{"a", "b", "c"}, now), func(f Finding) bool { return f.Code == c.code })
+				}) {
+				t.Errorf("no node finds %s by itself, and so none has a series of it", c.code)
+			}
 			if f.Offline != "" {
 				return
 			}
@@ -537,6 +545,26 @@ func TestSituations(t *testing.T) {
 				t.Errorf("got %s because %q, want %s", status.Health, status.Reasons(), c.verdict)
 			}
 		})
+	}
+}
+
+// What a certificate's end asks for is not what an authority's does: a new one beside the old one, and no restart by hand.
+func TestCureOfAuthorities(t *testing.T) {
+	const day = 24 * time.Hour
+	soon, later := Certificate{"CN=old", now.Add(-900 * day), now.Add(20 * day)}, Certificate{"CN=new", now, now.Add(900 * day)}
+	early := Certificate{"CN=new", now.Add(time.Hour), now.Add(900 * day)}
+	if got := (File{Kind: Authorities, Certs: []Certificate{later, early}}).judge(now); got == nil ||
+		got.Severity != Warning || !strings.HasPrefix(got.Do, "Look at the clocks") {
+		t.Errorf("one that is not valid yet: got %+v", got)
+	}
+	for want, f := range map[string]File{
+		"Put a new certificate in the place of the old one": {Kind: OwnCertificate, Certs: []Certificate{soon}},
+		"Put a new authority into the file beside it":       {Kind: Authorities, Certs: []Certificate{soon}},
+		"Remove it from the file when no client uses it":    {Kind: Authorities, Certs: []Certificate{soon, later}},
+	} {
+		if got := f.judge(now); got == nil || got.Code != CertificateEnds || !strings.HasPrefix(got.Do, want) {
+			t.Errorf("want %q, got %+v", want, got)
+		}
 	}
 }
 
@@ -653,6 +681,7 @@ func TestLocal(t *testing.T) {
 		"no scratch":   {func(f *Facts) { f.node(0).Checkup.Scratch = &plan.Room{Free: 1, Size: 100} }, []Code{ScratchLow}},
 		"a rotation": {func(f *Facts) { f.node(0).TLS = &TLSStatus{Rotation: rotating("issuing")} },
 			[]Code{RotationWaits, AuthorityRotation}},
+		"a downgrade": {func(f *Facts) { f.node(0).Etcd.Downgrade = "3.6.0" }, []Code{DowngradeOpen}},
 		"a client": {func(f *Facts) {
 			kube := IssuedClient{Name: "kube", NotBefore: now.Add(-10 * time.Hour), NotAfter: now.Add(time.Minute)}
 			f.node(0).TLS = &TLSStatus{Issued: []IssuedClient{kube}}
@@ -670,6 +699,17 @@ func TestLocal(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// A node alone says nothing of who holds the slots of others.
+func TestLocalOfALearnerThatStarts(t *testing.T) {
+	f := sound()
+	m := &f.node(0).Checkup.Members[2]
+	m.Learner, m.Started, m.Connected = true, false, false
+	all := f.node(0).Local(nil, now)
+	if len(all) != 1 || all[0].Code != MemberCutOff || strings.Contains(all[0].Text, "holds") {
+		t.Errorf("got %+v", all)
 	}
 }
 

@@ -85,6 +85,7 @@ func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
 	own := judged{ClusterStatus: &s, slots: slots, now: now}
 	own.judgeAlarms(&all)
 	own.judgeMembers(&all)
+	own.judgeDowngrade(&all)
 	own.judgeRotation(&all)
 	all = append(all, JudgeIssued(own.issued(), now)...)
 	own.judgeOperator(&all)
@@ -226,10 +227,11 @@ func (f File) judge(now time.Time) *Finding {
 	switch {
 	case f.Err != "":
 		return found(FileUnread, "%s cannot be read: %s", f.Key, f.Err)
-	case f.Kind == Secret && f.Mode&0o007 != 0:
+	case f.Kind == Secret && f.Mode&0o077 != 0:
 		return found(SecretOpen,
-			"%s is open to every user of the machine (mode %04o), who can act as this node or read its backups", f.Key,
-			uint32(f.Mode)).then("`chmod o= %s`, and replace the key if others have accounts there.", f.Path)
+			"%s is open to other users of the machine (mode %04o), who can act as this node or read its backups; its process "+
+				"would not start again", f.Key, uint32(f.Mode)).
+			then("`chmod go= %s`, and replace the key if others have accounts there.", f.Path)
 	case f.Kind == Secret || len(f.Certs) == 0:
 		return nil
 	case f.Kind == IssuedCertificate:
@@ -237,9 +239,21 @@ func (f File) judge(now time.Time) *Finding {
 	}
 	worst := slices.MinFunc(f.Certs, func(a, b Certificate) int { return a.left(now).Compare(b.left(now)) })
 	wrong := worst.judge(f.Key, now)
-	valid := func(c Certificate) bool { return c.judge(f.Key, now) == nil }
-	if wrong != nil && f.Kind == Authorities && slices.ContainsFunc(f.Certs, valid) {
-		wrong.as(Warning) // this is normal while an authority is replaced
+	if wrong == nil || f.Kind != Authorities {
+		return wrong
+	}
+	replaced := slices.ContainsFunc(f.Certs, func(c Certificate) bool { return c.judge(f.Key, now) == nil })
+	if replaced { // this is normal for a while
+		wrong.as(Warning)
+	}
+	switch {
+	case worst.From.After(now): // the clock is wrong
+	case replaced:
+		wrong.then("Remove it from the file when no client uses it any more. With tls.mode auto, its rotation " +
+			"does that: `holdfast tls show` says which clients still use it.")
+	default:
+		wrong.then("Put a new authority into the file beside it: the members restart with it by themselves (docs/tls.md). " +
+			"With tls.mode auto, a rotation does that: `holdfast tls show` says what it waits for.")
 	}
 	return wrong
 }
@@ -249,7 +263,7 @@ func (c Certificate) overdue(key string, now time.Time) *Finding {
 	const cure = "`holdfast status` says why the node could not renew it."
 	switch left := c.Until.Sub(now); {
 	case c.From.After(now):
-		return c.early(key).then("Look at the clock.")
+		return c.early(key)
 	case left > c.Until.Sub(c.From)/4:
 		return nil
 	case left <= 0:
@@ -289,7 +303,7 @@ func (c Certificate) judge(key string, now time.Time) *Finding {
 
 func (c Certificate) early(key string) *Finding {
 	return found(CertificateEnded, "%s: %s is valid only from %s on, and is refused until then", key, c.Subject,
-		c.From.UTC().Format(timeFormat))
+		c.From.UTC().Format(timeFormat)).then("Look at the clocks of this machine, and of the one that has made it.")
 }
 
 func (c Certificate) ended(key string) *Finding {

@@ -54,7 +54,7 @@ var (
 			"the nodes; give each node its own node.name.")
 	SlotForeign = wide("slot-foreign", areaSlots, Warning,
 		"Take the machine of that member over next, or give the others back (docs/migrate.md).")
-	SlotReleased = local("slot-released", areaSlots, Warning,
+	SlotReleased = wide("slot-released", areaSlots, Warning,
 		"Release the next member, the leader last. To keep the cluster here, take the machine over again, and `holdfast "+
 			"resume` when every member runs here.")
 	SlotLearner = wide("slot-learner", areaSlots, Degrading, "Wait; the leader promotes it when it is in sync.")
@@ -133,8 +133,7 @@ var (
 	DefragPaused = local("defragmentation-paused", areaDatabases, Warning, "`holdfast resume`.")
 
 	CertificateEnds = local("certificate-ends", areaCertificates, Warning,
-		"Put a new certificate in the place of the old one: it is read again at each handshake, but for those of "+
-			"authorities, which need a restart.")
+		"Put a new certificate in the place of the old one: it is read again at each handshake.")
 	CertificateEnded = local("certificate-ended", areaCertificates, Critical,
 		"Put a new certificate in the place of the old one.")
 	CertificateFails = local("certificate-fails", areaCertificates, Warning,
@@ -142,7 +141,7 @@ var (
 	FileUnread = local("file-unreadable", areaCertificates, Warning,
 		"Make the file readable by holdfast's user, or correct the configuration.")
 	SecretOpen = local("secret-open", areaCertificates, Warning,
-		"`chmod o= FILE`, and replace the key if others have accounts there.")
+		"`chmod go= FILE`, and replace the key if others have accounts there.")
 	AuthorityFails = local("authority-fails", areaCertificates, Warning, "Fix what the text names.")
 	AuthorityOpen  = local("authority-readable", areaCertificates, Warning,
 		"`holdfast tls rotate-ca`, and delete the older objects when it is over.")
@@ -199,7 +198,7 @@ var (
 	NodeTwin  = local("node-name-twice", areaGossip, Warning, "Give each node its own node.name.")
 
 	VolumeTrouble = local("volume-trouble", areaVolumes, Warning,
-		"Fix what the text names; `holdfast volume doctor` checks everything.")
+		"Fix what the text names; with EBS volumes, `holdfast volume doctor` checks everything.")
 
 	ConfigWrong = local("configuration-wrong", areaConfig, Warning,
 		"Correct the file before the next restart; `holdfast config check FILE` reports all errors at once.")

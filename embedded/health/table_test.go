@@ -3,6 +3,8 @@ package health
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +43,33 @@ func TestTable(t *testing.T) {
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
 			t.Fatalf("row %d of docs/findings.md:\ngot  %q\nwant %q", i, got[i:min(i+1, len(got))], want[i:min(i+1, len(want))])
+		}
+	}
+}
+
+// What documents call a finding is one, and alerts rest only on those of which nodes have series.
+func TestCodesElsewhere(t *testing.T) {
+	named := regexp.MustCompile("finding `([a-z-]+)`")
+	in := regexp.MustCompile(`code=~?"([a-z|-]+)"`)
+	for glob, of := range map[string]*regexp.Regexp{"../../docs/*.md": named,
+		"../../deploy/prometheus/holdfast-*.yml": in} {
+		files, err := filepath.Glob(glob)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", glob, len(files), err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range of.FindAllStringSubmatch(string(text), -1) {
+				for code := range strings.SplitSeq(m[1], "|") {
+					i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Code == Code(code) })
+					if i < 0 || of == in && !Kinds[i].Local() {
+						t.Errorf("%s: %s is no finding, or nodes have no series of it", file, code)
+					}
+				}
+			}
 		}
 	}
 }
