@@ -67,8 +67,7 @@ func newAuthPlanCommand() *cobra.Command {
 		}
 		return nil
 	})
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 func newAuthApplyCommand() *cobra.Command {
@@ -110,10 +109,9 @@ func newAuthApplyCommand() *cobra.Command {
 		}
 		return format.write(c, r, show.Auth(r, "done"))
 	})
-	addDryRun(c.Flags(), &dryRun)
+	addDryRun(c, &dryRun)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 // askAuth asks the node on this machine for the steps (GET), or to make them (POST).

@@ -35,9 +35,8 @@ func newDoctorCommand() *cobra.Command {
 	})
 	c.Flags().BoolVar(&f.fix, "fix", false, "repair what can be repaired, after asking for each repair")
 	c.Flags().BoolVar(&f.yes, "yes", false, "with --fix: do not ask")
-	f.format.add(c.Flags())
-	addDryRun(c.Flags(), &f.dryRun)
-	return c
+	f.format.add(c)
+	return addDryRun(c, &f.dryRun)
 }
 
 func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Client) error {

@@ -108,6 +108,5 @@ func newUndrainCommand() *cobra.Command {
 		}
 		return say(c, "etcd starts again; the disruption lock is released when the member has caught up\n")
 	})
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }

@@ -14,10 +14,11 @@ import (
 	"holdfast/cmd/show"
 )
 
-// addDryRun adds --dry-run, with which a command only shows what it would do. The exit code is then 0 if the command
-// could do it, and 1, with the reason, if it would be refused.
-func addDryRun(fs *pflag.FlagSet, dryRun *bool) {
-	fs.BoolVar(dryRun, "dry-run", false, "show what would be done, or why it is refused; change nothing")
+// addDryRun gives c, which it returns, --dry-run, with which it only shows what it would do. The exit code is then 0 if
+// the command could do it, and 1, with the reason, if it would be refused.
+func addDryRun(c *cobra.Command, dryRun *bool) *cobra.Command {
+	c.Flags().BoolVar(dryRun, "dry-run", false, "show what would be done, or why it is refused; change nothing")
+	return c
 }
 
 // output is the value of --output: a table or another text for people, or JSON for programs.
@@ -26,10 +27,11 @@ type output struct {
 	formats []string
 }
 
-// add adds the flag --output, which takes table (the default), the other formats, and json.
-func (o *output) add(fs *pflag.FlagSet, others ...string) {
+// add gives c, which it returns, the flag --output, which takes table (the default), the other formats, and json.
+func (o *output) add(c *cobra.Command, others ...string) *cobra.Command {
 	o.format, o.formats = "table", slices.Concat([]string{"table"}, others, []string{"json"})
-	fs.VarP(o, "output", "o", "`format`: "+o.allowed())
+	c.Flags().VarP(o, "output", "o", "`format`: "+o.allowed())
+	return c
 }
 
 func (o *output) allowed() string {

@@ -44,8 +44,7 @@ func newFoundCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&overrule, "overrule", nil, "`disks` whose leaders may write into the store all the same")
 	c.Flags().BoolVar(&abandon, "abandon", false, "forget what this blank disk has promised")
 	c.Flags().BoolVar(&giveUp, "new", false, "give up the former cluster")
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 // mayGiveUp returns an error if the cluster in the store is alive, although this node does not hear it.

@@ -46,8 +46,7 @@ func newHistoryCommand() *cobra.Command {
 	c.Flags().IntVarP(&f.count, "number", "n", 50, "show the newest `number` of entries; 0: all")
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing new entries, until Ctrl-C")
 	c.Flags().StringVar(&f.file, "file", "", "read this `file` instead of asking the node")
-	f.format.add(c.Flags())
-	return c
+	return f.format.add(c)
 }
 
 func (f historyFlags) run(c *cobra.Command) error {

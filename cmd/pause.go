@@ -34,8 +34,7 @@ func newPauseCommand() *cobra.Command {
 			"shows what waits\n")
 	})
 	c.Flags().StringVar(&reason, "reason", "", "`text` to show in the status")
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 func newResumeCommand() *cobra.Command {
@@ -56,6 +55,5 @@ func newResumeCommand() *cobra.Command {
 		}
 		return say(c, "resumed: ended %s\n", was)
 	})
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }

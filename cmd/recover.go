@@ -35,8 +35,7 @@ func newRecoverCommand() *cobra.Command {
 			return o.Recover(c.Context(), survivor, despite)
 		},
 	}
-	readsConfig(c)
-	f.add(c.Flags())
+	f.add(c)
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do it")
 	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "only show what would be done, even with --yes")
 	c.Flags().BoolVar(&abort, "abort", false, "abort the recovery that is under way")

@@ -29,8 +29,7 @@ func newRejoinCommand() *cobra.Command {
 			return o.Instead(c.Context())
 		},
 	}
-	readsConfig(c)
-	f.add(c.Flags())
+	f.add(c)
 	c.Flags().BoolVar(&instead, "instead", false,
 		"continue from the data of this node, instead of what the cluster continued with")
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")

@@ -62,9 +62,8 @@ func newSaveCommand() *cobra.Command {
 			health.Bytes(saved.Content.Size), health.Bytes(saved.Stored.Size), time.Since(start).Round(time.Millisecond)))
 	})
 	remote.add(c.Flags())
-	addDryRun(c.Flags(), &dryRun)
-	format.add(c.Flags())
-	return c
+	addDryRun(c, &dryRun)
+	return format.add(c)
 }
 
 // saver saves a backup: of any etcd at --endpoints, or of the node's own member.

@@ -45,7 +45,6 @@ func newStatusCommand() *cobra.Command {
 		}
 		return exitCode(2) // also for what a node of another version may say
 	})
-	format.add(c.Flags())
 	c.Flags().BoolVar(&why, "why", false, "explain what each node does, what comes next, and what stops it")
-	return c
+	return format.add(c)
 }

@@ -32,8 +32,7 @@ func newTakeoverCheckCommand() *cobra.Command {
 			return exitIf(r.Obstacles > 0, format.write(c, r, r.Text()))
 		},
 	}
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 func newTakeoverPlanCommand() *cobra.Command {
@@ -45,8 +44,7 @@ func newTakeoverPlanCommand() *cobra.Command {
 	}, func(c *cobra.Command, loaded *config.Loaded, dirs []string) error {
 		return planTakeover(c, loaded, strings.Join(dirs, ""), format)
 	})
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 // planTakeover prints the plan of a takeover of this machine with the configuration of its node.
@@ -73,6 +71,5 @@ func newTakeoverStatusCommand() *cobra.Command {
 		open := t.Phase == health.TakeoverMixed || t.Phase == health.TakeoverReturning || len(t.Waiting) > 0
 		return exitIf(open, format.write(c, t, show.Takeover(t)))
 	})
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }

@@ -36,6 +36,5 @@ func newTakeoverRehearseCommand() *cobra.Command {
 	})
 	c.Flags().IntVar(&members, "members", 0, "`number` of members of a backup's cluster, 1–9 (default as the backup says)")
 	c.Flags().StringVar(&temp, "dir", "", "`directory` for the temporary files (default that of the system)")
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }

@@ -53,8 +53,7 @@ func newTLSInitCommand() *cobra.Command {
 		},
 	}
 	c.Flags().Var(&durationFlag{&life}, "life", "how long they are valid")
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 var clientName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:-]*$`)
@@ -89,8 +88,7 @@ func newTLSForgetCommand() *cobra.Command {
 		}
 		return say(c, "forgot the certificates of %s\n", args[0])
 	})
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 func newTLSShowCommand() *cobra.Command {
@@ -105,6 +103,5 @@ func newTLSShowCommand() *cobra.Command {
 		bad := func(s show.Certificate) bool { return s.Expired || s.Error != "" }
 		return exitIf(slices.ContainsFunc(shown.Certificates, bad), format.write(c, shown, shown.Text(now)))
 	})
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }

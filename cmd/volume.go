@@ -51,8 +51,7 @@ func newVolumeListCommand() *cobra.Command {
 		}
 		return format.write(c, infos, show.Volumes(cfg.Volume.Provider, infos))
 	})
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 // decided replaces the decisions of this process by those of the running node. The node knows more, because it hears
@@ -89,8 +88,7 @@ func newVolumeReleaseCommand() *cobra.Command {
 		}
 		return dropVolumes(c.Context(), cfg, dryRun, c.OutOrStdout())
 	})
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 // dropVolumes releases the volumes of this machine while no node runs.
@@ -142,9 +140,8 @@ func newVolumeSetAsideCommand() *cobra.Command {
 		return say(c, "set aside: what was on the volume lies in %s/aside; `holdfast status` shows what the node does "+
 			"now\n", found.Path)
 	})
-	addDryRun(c.Flags(), &dryRun)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 // forEBS gives a command that works on EBS volumes only what it does.
