@@ -53,7 +53,6 @@ func newAuthPlanCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "plan",
 		Short: "Show what holdfast would change in etcd to match auth.file",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		r, err := askAuth(c, client, "GET /auth")
 		if err != nil {
@@ -76,7 +75,6 @@ func newAuthApplyCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "apply",
 		Short: "Change etcd's users and roles to match auth.file, now",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		if dryRun || !yes {
 			r, err := askAuth(c, client, "GET /auth")

@@ -26,7 +26,6 @@ func newDoctorCommand() *cobra.Command {
 	c := having(&cobra.Command{
 		Use:   "doctor",
 		Short: "Show what is wrong with the cluster, what it means, and what to do",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 		if f.yes && !f.fix {
 			return usage(errors.New("--yes: says yes to the questions of --fix, which is missing"))

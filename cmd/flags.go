@@ -106,8 +106,13 @@ func (f *durationFlag) Set(text string) error {
 const readsConfigKey = "holdfast-reads-config"
 
 // readsConfig gives a command --config and a flag for each key. finish adds them, the same to all such commands: making
-// them for each would take most of the time of a short command.
-func readsConfig(c *cobra.Command) { c.Annotations = map[string]string{readsConfigKey: ""} }
+// them for each would take most of the time of a short command. If c.Args is not set, the command takes no arguments.
+func readsConfig(c *cobra.Command) {
+	c.Annotations = map[string]string{readsConfigKey: ""}
+	if c.Args == nil {
+		c.Args = cobra.NoArgs
+	}
+}
 
 // offeredKeys are the keys that a shell completes: those that name a node, a store, or volumes. The others work as
 // well, but seldom matter to a command.

@@ -17,7 +17,6 @@ func newFoundCommand() *cobra.Command {
 	c := having(&cobra.Command{
 		Use:   "found {--abandon | --new}",
 		Short: "Make founding decisions that only an operator may make",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 		if abandon == giveUp {
 			return usage(errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)"))

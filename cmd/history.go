@@ -30,7 +30,6 @@ func newHistoryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history",
 		Short: "Show what this node decided and did, why, and the result",
-		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := errors.Join(atLeast("since", 0, f.since), atLeast("number", 0, f.count)); err != nil {
 				return err

@@ -18,7 +18,6 @@ func newPauseCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "pause",
 		Short: "Stop all nodes from changing the cluster on their own, until resume",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		if err := snapshot.CheckReason(reason); err != nil {
 			return usage(fmt.Errorf("--reason: %w", err))
@@ -42,7 +41,6 @@ func newResumeCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "resume",
 		Short: "End a pause: nodes act on their own again",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		var p plan.Pause
 		if err := client.Get(c.Context(), "POST /resume", &p, control.Args{"dry": dryRun}); err != nil {

@@ -13,7 +13,6 @@ func newRecoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover [--lost SLOTS] [--yes] | --abort",
 		Short: "Continue after a majority is lost for good, from the most advanced member left",
-		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case abort && (len(f.Lost) > 0 || survivor != "" || despite != ""):

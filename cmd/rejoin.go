@@ -14,7 +14,6 @@ func newRejoinCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rejoin [--instead [--lost SLOTS]] [--dry-run]",
 		Short: "Decide what happens to this node's data if the cluster continued without it",
-		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (len(f.Lost) > 0 || len(f.Overrule) > 0) && !instead {
 				return usage(errors.New("--lost and --overrule belong to --instead"))

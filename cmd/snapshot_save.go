@@ -32,7 +32,6 @@ func newSaveCommand() *cobra.Command {
 	c := configured(&cobra.Command{
 		Use:   "save",
 		Short: "Save a backup now, read it back and verify it",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
 		of, err := remote.choose(c, loaded)
 		if dryRun {

@@ -58,7 +58,6 @@ func newTakeoverStatusCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "status",
 		Short: "Show how far a takeover is: who runs which member, what is frozen, and what to do next",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		var t health.Takeover
 		if err := client.Get(c.Context(), "GET /takeover", &t); err != nil {

@@ -17,6 +17,7 @@ func newTakeoverRehearseCommand() *cobra.Command {
 	c := configured(&cobra.Command{
 		Use:   "rehearse [DIR...]",
 		Short: "Rehearse a takeover and the way back, with the newest backup or with copies of the data",
+		Args:  cobra.ArbitraryArgs,
 	}, func(c *cobra.Command, loaded *config.Loaded, copies []string) error {
 		if err := atLeast("members", 0, members); err != nil {
 			return err

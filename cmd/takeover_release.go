@@ -27,7 +27,6 @@ func newTakeoverReleaseCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "release [--to-etcd VERSION]",
 		Short: "Give this machine's member back to etcd-manager or to plain etcd, with its data in place",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		if err := atLeast("wait", 0, f.wait); err != nil {
 			return err

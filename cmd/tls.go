@@ -96,7 +96,6 @@ func newTLSShowCommand() *cobra.Command {
 	c := configured(&cobra.Command{
 		Use:   "show",
 		Short: "Show every configured certificate with its expiry, and an open rotation of the authorities",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, l *config.Loaded, _ []string) error {
 		now := time.Now()
 		shown := certificates.Look(c.Context(), l.Config, now)

@@ -32,7 +32,6 @@ func newVolumeListCommand() *cobra.Command {
 	c := having(&cobra.Command{
 		Use:   "list",
 		Short: "Show every volume: slot, state, holder, and what this node would do with it and why",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 		cfg, err := node.WithSlots(c.Context(), cfg)
 		if err != nil {
@@ -72,7 +71,6 @@ func newVolumeReleaseCommand() *cobra.Command {
 	c := having(&cobra.Command{
 		Use:   "release",
 		Short: "Give up this machine's volume, so that another machine can take it",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 		var released node.Released
 		err := client.Get(c.Context(), "POST /release", &released, control.Args{"dry": dryRun})
@@ -121,7 +119,6 @@ func newVolumeSetAsideCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "set-aside",
 		Short: "Set aside everything on this node's volume, so that its slot begins with a blank disk",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		var found node.Aside
 		if err := client.Get(c.Context(), "POST /volume/set-aside", &found, control.Args{"dry": true}); err != nil {
@@ -159,7 +156,6 @@ func newVolumePolicyCommand() *cobra.Command {
 	c := forEBS(&cobra.Command{
 		Use:   "policy",
 		Short: "Print the IAM policy that the nodes' role needs for its volumes",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config) error {
 		text, err := cfg.Volume.EBS.Policy(cfg.Cluster.Name, partition)
 		if err != nil {
