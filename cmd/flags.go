@@ -42,7 +42,6 @@ func (o *output) allowed() string {
 func (o *output) String() string { return o.format }
 func (o *output) Type() string   { return "string" }
 
-// Set implements [pflag.Value].
 func (o *output) Set(format string) error {
 	if !slices.Contains(o.formats, format) {
 		return errors.New("must be " + o.allowed())

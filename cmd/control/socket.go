@@ -42,7 +42,6 @@ func listenAt(path string, lg *zap.Logger) (*socket, error) {
 	return &socket{path: path, lg: lg, listen: l, file: file}, nil
 }
 
-// Addr implements net.Listener.
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
 // Accept waits for the next connection.

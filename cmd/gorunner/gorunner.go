@@ -112,7 +112,6 @@ func code(err error, state *os.ProcessState, stderr io.Writer) int {
 // command nor keep its output from standard output.
 type both struct{ file, stdout io.Writer }
 
-// Write implements [io.Writer].
 func (b both) Write(data []byte) (int, error) {
 	_, err := b.file.Write(data)
 	if _, other := b.stdout.Write(data); err != nil && other != nil {

@@ -78,7 +78,6 @@ func (c *claim) write(ctx context.Context) error {
 	return c.p.claims.Write(ctx, c.vol, text)
 }
 
-// Path implements [volume.Claim].
 func (c *claim) Path() string { return c.dir }
 
 // Watch implements [volume.Claim]. A slow or failing EC2 does not delay the look at the device.
@@ -253,7 +252,6 @@ func (c *claim) SetRecord(token string) {
 	}
 }
 
-// SetAside implements [volume.Claim].
 func (c *claim) SetAside(ctx context.Context) error {
 	if err := c.setAside(ctx); err != nil {
 		return fmt.Errorf("set the content of %s aside: %w", c.vol, err)
