@@ -251,7 +251,7 @@ func (n *node) readyz(context.Context) []metrics.Check {
 	if v := s.Volume; v != nil {
 		checks[0] = metrics.Check{Name: "volume", Detail: fmt.Sprintf("slot %s, epoch %d", v.Slot, v.Epoch)}
 	}
-	if b := s.Backup; b != nil && b.Time != nil {
+	if b := s.Backup; b != nil && !b.Time.IsZero() {
 		checks = append(checks, metrics.Check{Name: "backup", Detail: show.NewestText(b, time.Now())})
 	}
 	for _, f := range s.Local(n.cfg.Cluster.Slots, time.Now()) {
