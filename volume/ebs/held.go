@@ -164,10 +164,10 @@ func (c *claim) isUnsaid() bool {
 // review compares EC2's answer with the facts. It returns the other instance that, according to EC2, the volume is
 // attached to, or "".
 func (c *claim) review(ctx context.Context) (other string) {
-	if c.p.op.take(ctx) != nil {
+	if c.p.op.Acquire(ctx, 1) != nil {
 		return ""
 	}
-	defer c.p.op.give()
+	defer c.p.op.Release(1)
 	if c.Released() || ctx.Err() != nil {
 		return ""
 	}
@@ -261,10 +261,10 @@ func (c *claim) SetAside(ctx context.Context) error {
 
 func (c *claim) setAside(ctx context.Context) error {
 	p := c.p
-	if err := p.op.take(ctx); err != nil {
+	if err := p.op.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer p.op.give()
+	defer p.op.Release(1)
 	why := c.Mismatch()
 	switch {
 	case c.Released():
