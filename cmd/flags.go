@@ -50,7 +50,6 @@ func (o *output) Set(format string) error {
 	return nil
 }
 
-// json reports whether the format is JSON.
 func (o output) json() bool { return o.format == "json" }
 
 // write prints an answer: as JSON for programs, or as text for people.
@@ -61,7 +60,6 @@ func (o output) write(c *cobra.Command, answer any, text string) error {
 	return say(c, "%s", text)
 }
 
-// say prints a result.
 func say(c *cobra.Command, format string, args ...any) error {
 	_, err := fmt.Fprintf(c.OutOrStdout(), format, args...)
 	return err

@@ -65,7 +65,6 @@ func (i issuing) command(c *cobra.Command, to, renew string) *cobra.Command {
 	return addDryRun(c, &i.dryRun)
 }
 
-// files returns the files of the certificate.
 func (i issuing) files(name, zone string) certificates.Files {
 	if i.holder == pki.Client {
 		return certificates.FilesOf(i.to, name)

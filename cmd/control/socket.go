@@ -33,7 +33,6 @@ type socket struct {
 	closed bool
 }
 
-// listenAt listens on the socket at path.
 func listenAt(path string, lg *zap.Logger) (*socket, error) {
 	l, file, err := listenUnix(path)
 	if err != nil {

@@ -68,7 +68,6 @@ func Run(args []string, stdout, stderr io.Writer) int {
 	return run(cmd, stderr)
 }
 
-// run runs a command to its end.
 func run(cmd *exec.Cmd, stderr io.Writer) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals) // before the start, so that no signal ends only this process

@@ -34,7 +34,6 @@ func databaseText(nodes []health.NodeStatus) string {
 	return b.String()
 }
 
-// drillText returns a line about drills.
 func drillText(d *health.DrillStatus, now time.Time) string {
 	if d == nil {
 		return "none is known here"

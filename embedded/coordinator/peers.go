@@ -17,7 +17,6 @@ const (
 // peers asks other nodes directly, because the gossip may be out of date.
 type peers struct{ mesh Mesh }
 
-// ask asks one node.
 func (ps peers) ask(ctx context.Context, node string, question []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

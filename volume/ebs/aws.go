@@ -183,7 +183,6 @@ func mark(sent *atomic.Bool) middleware.DeserializeMiddleware {
 		})
 }
 
-// sdkLog is the SDK's logger.
 func sdkLog(lg *zap.Logger) logging.Logger {
 	s := lg.Sugar()
 	return logging.LoggerFunc(func(c logging.Classification, format string, v ...any) {

@@ -177,7 +177,6 @@ func (o *outlook) confirmed(ctx context.Context) Lifecycle {
 	return now
 }
 
-// now returns the last answer.
 func (o *outlook) now() Lifecycle {
 	o.mu.Lock()
 	defer o.mu.Unlock()
