@@ -53,7 +53,6 @@ func newAuthPlanCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "plan",
 		Short: "Show what holdfast would change in etcd to match auth.file",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		r, err := askAuth(c, client, "GET /auth")
 		if err != nil {
@@ -67,8 +66,7 @@ func newAuthPlanCommand() *cobra.Command {
 		}
 		return nil
 	})
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 func newAuthApplyCommand() *cobra.Command {
@@ -77,7 +75,6 @@ func newAuthApplyCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "apply",
 		Short: "Change etcd's users and roles to match auth.file, now",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		if dryRun || !yes {
 			r, err := askAuth(c, client, "GET /auth")
@@ -110,10 +107,9 @@ func newAuthApplyCommand() *cobra.Command {
 		}
 		return exitIf(len(r.Problems) > 0, format.write(c, r, show.Auth(r, "done")))
 	})
-	addDryRun(c.Flags(), &dryRun)
+	addDryRun(c, &dryRun)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 // askAuth asks the node on this machine for the steps (GET), or to make them (POST).

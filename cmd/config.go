@@ -93,8 +93,7 @@ func newConfigShowCommand() *cobra.Command {
 			}[format.format](l, c.OutOrStdout())
 		},
 	}
-	format.add(c.Flags(), "yaml")
-	return c
+	return format.add(c, "yaml")
 }
 
 func writeTable(l *config.Loaded, w io.Writer) error {

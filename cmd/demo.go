@@ -43,8 +43,7 @@ func newDemoCommand() *cobra.Command {
 	fs.StringVar(&o.Base, "address-base", "",
 		"loopback `address` of the first node; the others follow (default 127.0.0.1, or as before)")
 	fs.BoolVar(&o.Clean, "clean", false, "delete what an earlier demo left in the directory, then start over")
-	addDryRun(fs, &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 // runDemo runs the demo with its own signal handling. The process must end after the nodes, even at the second Ctrl-C,

@@ -26,7 +26,6 @@ func newDoctorCommand() *cobra.Command {
 	c := having(&cobra.Command{
 		Use:   "doctor",
 		Short: "Show what is wrong with the cluster, what it means, and what to do",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 		if f.yes && !f.fix {
 			return usage(errors.New("--yes: says yes to the questions of --fix, which is missing"))
@@ -35,9 +34,8 @@ func newDoctorCommand() *cobra.Command {
 	})
 	c.Flags().BoolVar(&f.fix, "fix", false, "repair what can be repaired, after asking for each repair")
 	c.Flags().BoolVar(&f.yes, "yes", false, "with --fix: do not ask")
-	f.format.add(c.Flags())
-	addDryRun(c.Flags(), &f.dryRun)
-	return c
+	f.format.add(c)
+	return addDryRun(c, &f.dryRun)
 }
 
 func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Client) error {

@@ -34,7 +34,6 @@ func newDowngradeCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "downgrade {--to MINOR | --cancel}",
 		Short: "Prepare the cluster for a holdfast that embeds an older etcd",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		if f.cancel == (f.to != "") {
 			return usage(errors.New("say either --to MINOR, as 3.6, or --cancel"))

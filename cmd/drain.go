@@ -22,7 +22,6 @@ func newDrainCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "drain",
 		Short: "Stop this machine's member for maintenance, if no other is down and the others keep a quorum",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		if err := atLeast("wait", 0, wait); err != nil {
 			return err
@@ -99,7 +98,6 @@ func newUndrainCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "undrain",
 		Short: "Start this machine's member again after a drain",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		if err := client.Do(c.Context(), "POST /undrain", control.Args{"dry": dryRun}); err != nil {
 			return err
@@ -109,6 +107,5 @@ func newUndrainCommand() *cobra.Command {
 		}
 		return say(c, "etcd starts again; the disruption lock is released when the member has caught up\n")
 	})
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }

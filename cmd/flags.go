@@ -14,10 +14,11 @@ import (
 	"holdfast/cmd/show"
 )
 
-// addDryRun adds --dry-run, with which a command only shows what it would do. The exit code is then 0 if the command
-// could do it, and 1, with the reason, if it would be refused.
-func addDryRun(fs *pflag.FlagSet, dryRun *bool) {
-	fs.BoolVar(dryRun, "dry-run", false, "show what would be done, or why it is refused; change nothing")
+// addDryRun gives c, which it returns, --dry-run, with which it only shows what it would do. The exit code is then 0 if
+// the command could do it, and 1, with the reason, if it would be refused.
+func addDryRun(c *cobra.Command, dryRun *bool) *cobra.Command {
+	c.Flags().BoolVar(dryRun, "dry-run", false, "show what would be done, or why it is refused; change nothing")
+	return c
 }
 
 // output is the value of --output: a table or another text for people, or JSON for programs.
@@ -26,10 +27,11 @@ type output struct {
 	formats []string
 }
 
-// add adds the flag --output, which takes table (the default), the other formats, and json.
-func (o *output) add(fs *pflag.FlagSet, others ...string) {
+// add gives c, which it returns, the flag --output, which takes table (the default), the other formats, and json.
+func (o *output) add(c *cobra.Command, others ...string) *cobra.Command {
 	o.format, o.formats = "table", slices.Concat([]string{"table"}, others, []string{"json"})
-	fs.VarP(o, "output", "o", "`format`: "+o.allowed())
+	c.Flags().VarP(o, "output", "o", "`format`: "+o.allowed())
+	return c
 }
 
 func (o *output) allowed() string {
@@ -40,7 +42,6 @@ func (o *output) allowed() string {
 func (o *output) String() string { return o.format }
 func (o *output) Type() string   { return "string" }
 
-// Set implements [pflag.Value].
 func (o *output) Set(format string) error {
 	if !slices.Contains(o.formats, format) {
 		return errors.New("must be " + o.allowed())
@@ -49,7 +50,6 @@ func (o *output) Set(format string) error {
 	return nil
 }
 
-// json reports whether the format is JSON.
 func (o output) json() bool { return o.format == "json" }
 
 // write prints an answer: as JSON for programs, or as text for people.
@@ -60,7 +60,6 @@ func (o output) write(c *cobra.Command, answer any, text string) error {
 	return say(c, "%s", text)
 }
 
-// say prints a result.
 func say(c *cobra.Command, format string, args ...any) error {
 	_, err := fmt.Fprintf(c.OutOrStdout(), format, args...)
 	return err
@@ -104,8 +103,13 @@ func (f *durationFlag) Set(text string) error {
 const readsConfigKey = "holdfast-reads-config"
 
 // readsConfig gives a command --config and a flag for each key. finish adds them, the same to all such commands: making
-// them for each would take most of the time of a short command.
-func readsConfig(c *cobra.Command) { c.Annotations = map[string]string{readsConfigKey: ""} }
+// them for each would take most of the time of a short command. If c.Args is not set, the command takes no arguments.
+func readsConfig(c *cobra.Command) {
+	c.Annotations = map[string]string{readsConfigKey: ""}
+	if c.Args == nil {
+		c.Args = cobra.NoArgs
+	}
+}
 
 // offeredKeys are the keys that a shell completes: those that name a node, a store, or volumes. The others work as
 // well, but seldom matter to a command.

@@ -17,7 +17,6 @@ func newFoundCommand() *cobra.Command {
 	c := having(&cobra.Command{
 		Use:   "found {--abandon | --new}",
 		Short: "Make founding decisions that only an operator may make",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 		if abandon == giveUp {
 			return usage(errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)"))
@@ -44,8 +43,7 @@ func newFoundCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&overrule, "overrule", nil, "`disks` whose leaders may write into the store all the same")
 	c.Flags().BoolVar(&abandon, "abandon", false, "forget what this blank disk has promised")
 	c.Flags().BoolVar(&giveUp, "new", false, "give up the former cluster")
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 // mayGiveUp returns an error if the cluster in the store is alive, although this node does not hear it.

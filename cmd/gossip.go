@@ -50,9 +50,8 @@ func newGossipForgetCommand() *cobra.Command {
 		}
 		return err
 	})
-	format.add(c.Flags())
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	format.add(c)
+	return addDryRun(c, &dryRun)
 }
 
 // forgottenText says which nodes have forgotten which, and what that one knew.

@@ -30,7 +30,6 @@ func newHistoryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history",
 		Short: "Show what this node decided and did, why, and the result",
-		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := errors.Join(atLeast("since", 0, f.since), atLeast("number", 0, f.count)); err != nil {
 				return err
@@ -46,8 +45,7 @@ func newHistoryCommand() *cobra.Command {
 	c.Flags().IntVarP(&f.count, "number", "n", 50, "show the newest `number` of entries; 0: all")
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing new entries, until Ctrl-C")
 	c.Flags().StringVar(&f.file, "file", "", "read this `file` instead of asking the node")
-	f.format.add(c.Flags())
-	return c
+	return f.format.add(c)
 }
 
 func (f historyFlags) run(c *cobra.Command) error {

@@ -18,7 +18,6 @@ func newPauseCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "pause",
 		Short: "Stop all nodes from changing the cluster on their own, until resume",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		if err := snapshot.CheckReason(reason); err != nil {
 			return usage(fmt.Errorf("--reason: %w", err))
@@ -34,8 +33,7 @@ func newPauseCommand() *cobra.Command {
 			"shows what waits\n")
 	})
 	c.Flags().StringVar(&reason, "reason", "", "`text` to show in the status")
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 func newResumeCommand() *cobra.Command {
@@ -43,7 +41,6 @@ func newResumeCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "resume",
 		Short: "End a pause: nodes act on their own again",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		var p plan.Pause
 		if err := client.Get(c.Context(), "POST /resume", &p, control.Args{"dry": dryRun}); err != nil {
@@ -56,6 +53,5 @@ func newResumeCommand() *cobra.Command {
 		}
 		return say(c, "resumed: ended %s\n", was)
 	})
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }

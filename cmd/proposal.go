@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"holdfast/cmd/backups"
 	"holdfast/cmd/node"
@@ -20,12 +19,13 @@ type proposalFlags struct {
 	format output
 }
 
-// add adds the flags that all these commands have.
-func (f *proposalFlags) add(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.Overrule, "overrule", nil, "`disks` that objected to an earlier proposal, or whose beacon is "+
+// add gives c the flags that all these commands have.
+func (f *proposalFlags) add(c *cobra.Command) {
+	readsConfig(c)
+	c.Flags().StringSliceVar(&f.Overrule, "overrule", nil, "`disks` that objected to an earlier proposal, or whose beacon is "+
 		"in the store")
-	fs.DurationVar(&f.Timeout, "timeout", 30*time.Minute, "abort after this `time`, if that is still possible")
-	f.format.add(fs)
+	c.Flags().DurationVar(&f.Timeout, "timeout", 30*time.Minute, "abort after this `time`, if that is still possible")
+	f.format.add(c)
 }
 
 // check returns an error for invalid flags, and trims the slots in --lost.

@@ -13,7 +13,6 @@ func newRecoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover [--lost SLOTS] [--yes] | --abort",
 		Short: "Continue after a majority is lost for good, from the most advanced member left",
-		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case abort && (len(f.Lost) > 0 || survivor != "" || despite != ""):
@@ -35,8 +34,7 @@ func newRecoverCommand() *cobra.Command {
 			return o.Recover(c.Context(), survivor, despite)
 		},
 	}
-	readsConfig(c)
-	f.add(c.Flags())
+	f.add(c)
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do it")
 	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "only show what would be done, even with --yes")
 	c.Flags().BoolVar(&abort, "abort", false, "abort the recovery that is under way")

@@ -14,7 +14,6 @@ func newRejoinCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rejoin [--instead [--lost SLOTS]] [--dry-run]",
 		Short: "Decide what happens to this node's data if the cluster continued without it",
-		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (len(f.Lost) > 0 || len(f.Overrule) > 0) && !instead {
 				return usage(errors.New("--lost and --overrule belong to --instead"))
@@ -29,8 +28,7 @@ func newRejoinCommand() *cobra.Command {
 			return o.Instead(c.Context())
 		},
 	}
-	readsConfig(c)
-	f.add(c.Flags())
+	f.add(c)
 	c.Flags().BoolVar(&instead, "instead", false,
 		"continue from the data of this node, instead of what the cluster continued with")
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")

@@ -49,8 +49,7 @@ func newRestoreCommand() *cobra.Command {
 			return o.Restore(c.Context(), args[0])
 		},
 	}
-	readsConfig(c)
-	f.add(c.Flags())
+	f.add(c)
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "verify and show; change nothing")
 	c.Flags().BoolVar(&abort, "abort", false, "abort the restore that is under way")

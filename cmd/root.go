@@ -44,7 +44,6 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usage wraps err in a usageError.
 func usage(err error) error {
 	if err == nil {
 		return nil
@@ -108,7 +107,6 @@ func Execute() int {
 	return codeOf(err)
 }
 
-// codeOf returns the exit code of an error.
 func codeOf(err error) int {
 	_, wrong := errors.AsType[usageError](err)
 	if _, invalid := errors.AsType[config.Invalid](err); wrong || invalid {

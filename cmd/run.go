@@ -30,7 +30,6 @@ func newRunCommand() *cobra.Command {
 	return c
 }
 
-// run runs a node until it ends.
 func run(c *cobra.Command, loaded *config.Loaded, reload func() (*config.Loaded, error)) error {
 	c.Root().ResetCommands() // frees 1 MB: the other commands have their flags as well
 	cfg := loaded.Config

@@ -39,8 +39,7 @@ func backupCommand(use, short string, args cobra.PositionalArgs,
 		}
 		return do(c, b, format, args)
 	})
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 // wouldBackups prints the result of a dry run: what would be done, and to which backups.

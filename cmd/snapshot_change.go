@@ -55,9 +55,8 @@ func newDeleteCommand() *cobra.Command {
 			return nil
 		})
 	c.Flags().BoolVar(&force, "force", false, "also delete pinned, unfinished, foreign and the newest verified backups")
-	addDryRun(c.Flags(), &dryRun)
 	c.ValidArgsFunction = completeBackups
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 func newCopyCommand() *cobra.Command {
@@ -105,9 +104,8 @@ func newCopyCommand() *cobra.Command {
 		})
 	c.Flags().StringVar(&to, "to", "", "`store` to copy to")
 	c.Flags().StringVar(&from, "from", "", "`store` to copy from")
-	addDryRun(c.Flags(), &dryRun)
 	c.ValidArgsFunction = completeBackups
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 func newPinCommand() *cobra.Command {
@@ -122,9 +120,8 @@ func newPinCommand() *cobra.Command {
 			return showPlace(c, format, "pinned", at, err, dryRun)
 		})
 	c.Flags().StringVar(&why, "why", "", "`reason`, shown in the list")
-	addDryRun(c.Flags(), &dryRun)
 	c.ValidArgsFunction = completeBackups
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 func newUnpinCommand() *cobra.Command {
@@ -134,9 +131,8 @@ func newUnpinCommand() *cobra.Command {
 			at, err := b.Unpin(c.Context(), args[0], dryRun)
 			return showPlace(c, format, "unpinned", at, err, dryRun)
 		})
-	addDryRun(c.Flags(), &dryRun)
 	c.ValidArgsFunction = completeBackups
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 // showPlace prints what was done to a backup, and in which places.

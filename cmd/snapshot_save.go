@@ -32,7 +32,6 @@ func newSaveCommand() *cobra.Command {
 	c := configured(&cobra.Command{
 		Use:   "save",
 		Short: "Save a backup now, read it back and verify it",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
 		of, err := remote.choose(c, loaded)
 		if dryRun {
@@ -62,9 +61,8 @@ func newSaveCommand() *cobra.Command {
 			health.Bytes(saved.Content.Size), health.Bytes(saved.Stored.Size), time.Since(start).Round(time.Millisecond)))
 	})
 	remote.add(c.Flags())
-	addDryRun(c.Flags(), &dryRun)
-	format.add(c.Flags())
-	return c
+	addDryRun(c, &dryRun)
+	return format.add(c)
 }
 
 // saver saves a backup: of any etcd at --endpoints, or of the node's own member.

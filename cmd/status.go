@@ -20,7 +20,6 @@ func newStatusCommand() *cobra.Command {
 	c := having(&cobra.Command{
 		Use:   "status",
 		Short: "Show the cluster: nodes, slots, and what each node does and why",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 		var s health.ClusterStatus
 		if err := client.Get(c.Context(), "GET /status", &s); err != nil {
@@ -45,7 +44,6 @@ func newStatusCommand() *cobra.Command {
 		}
 		return exitCode(2) // also for what a node of another version may say
 	})
-	format.add(c.Flags())
 	c.Flags().BoolVar(&why, "why", false, "explain what each node does, what comes next, and what stops it")
-	return c
+	return format.add(c)
 }

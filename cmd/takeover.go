@@ -30,8 +30,7 @@ func newTakeoverCheckCommand() *cobra.Command {
 			return exitIf(r.Obstacles > 0, format.write(c, r, r.Text()))
 		},
 	}
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 func newTakeoverPlanCommand() *cobra.Command {
@@ -43,8 +42,7 @@ func newTakeoverPlanCommand() *cobra.Command {
 	}, func(c *cobra.Command, loaded *config.Loaded, dirs []string) error {
 		return planTakeover(c, loaded, strings.Join(dirs, ""), format)
 	})
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 // planTakeover prints the plan of a takeover of this machine with the configuration of its node.
@@ -58,7 +56,6 @@ func newTakeoverStatusCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "status",
 		Short: "Show how far a takeover is: who runs which member, what is frozen, and what to do next",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		var t health.Takeover
 		if err := client.Get(c.Context(), "GET /takeover", &t); err != nil {
@@ -67,6 +64,5 @@ func newTakeoverStatusCommand() *cobra.Command {
 		open := t.Phase == health.TakeoverMixed || t.Phase == health.TakeoverReturning || len(t.Waiting) > 0
 		return exitIf(open, format.write(c, t, show.Takeover(t)))
 	})
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }

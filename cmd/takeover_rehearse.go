@@ -17,6 +17,7 @@ func newTakeoverRehearseCommand() *cobra.Command {
 	c := configured(&cobra.Command{
 		Use:   "rehearse [DIR...]",
 		Short: "Rehearse a takeover and the way back, with the newest backup or with copies of the data",
+		Args:  cobra.ArbitraryArgs,
 	}, func(c *cobra.Command, loaded *config.Loaded, copies []string) error {
 		if err := atLeast("members", 0, members); err != nil {
 			return err
@@ -36,6 +37,5 @@ func newTakeoverRehearseCommand() *cobra.Command {
 	})
 	c.Flags().IntVar(&members, "members", 0, "`number` of members of a backup's cluster, 1–9 (default as the backup says)")
 	c.Flags().StringVar(&temp, "dir", "", "`directory` for the temporary files (default that of the system)")
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }

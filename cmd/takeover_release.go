@@ -27,7 +27,6 @@ func newTakeoverReleaseCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "release [--to-etcd VERSION]",
 		Short: "Give this machine's member back to etcd-manager or to plain etcd, with its data in place",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		if err := atLeast("wait", 0, f.wait); err != nil {
 			return err
@@ -47,11 +46,10 @@ func newTakeoverReleaseCommand() *cobra.Command {
 		"`version` of the etcd that is to run here, as 3.6.12, for which etcd-manager must have the binary (default that "+
 			"in its file state)")
 	fs.BoolVar(&f.force, "force", false, "do it even if that puts the cluster at risk, and state the risk")
-	addDryRun(fs, &f.dryRun)
+	addDryRun(c, &f.dryRun)
 	fs.DurationVar(&f.wait, "wait", 2*time.Minute, "how long to try again while another member is down, or no majority "+
 		"would be left")
-	format.add(fs)
-	return c
+	return format.add(c)
 }
 
 // release asks the node to release its member, and asks again for as long as f.wait while the member cannot go down.

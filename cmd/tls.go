@@ -54,8 +54,7 @@ func newTLSInitCommand() *cobra.Command {
 		},
 	}
 	c.Flags().Var(&durationFlag{&life}, "life", "how long they are valid")
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 var clientName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:-]*$`)
@@ -87,8 +86,7 @@ func newTLSForgetCommand() *cobra.Command {
 		}
 		return say(c, "forgot the certificates of %s\n", args[0])
 	})
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 func newTLSShowCommand() *cobra.Command {
@@ -96,13 +94,11 @@ func newTLSShowCommand() *cobra.Command {
 	c := configured(&cobra.Command{
 		Use:   "show",
 		Short: "Show every configured certificate with its expiry, and an open rotation of the authorities",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, l *config.Loaded, _ []string) error {
 		now := time.Now()
 		shown := certificates.Look(c.Context(), l.Config, now)
 		bad := func(s show.Certificate) bool { return s.Expired || s.Error != "" }
 		return exitIf(slices.ContainsFunc(shown.Certificates, bad), format.write(c, shown, shown.Text(now)))
 	})
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }

@@ -53,8 +53,7 @@ func newTLSRotateCommand() *cobra.Command {
 		"let the new authorities sign as soon as all members trust them, whatever clients do")
 	c.Flags().BoolVar(&dropOld, "drop-old", false, "after a rotation: refuse clients' certificates of the old authorities")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 func newTLSExportCommand() *cobra.Command {
@@ -89,8 +88,7 @@ func newTLSExportCommand() *cobra.Command {
 		}
 		return say(c, "wrote %s\n", what)
 	})
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 func newTLSBundleCommand() *cobra.Command {
@@ -144,6 +142,5 @@ func newTLSBundleCommand() *cobra.Command {
 	c.Flags().StringVar(&out, "out", "", "write both bundles to this `directory` instead of standard output")
 	c.Flags().BoolVar(&peers, "peers", false,
 		"write the peers' authorities, which no client needs, instead of the clients'")
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }

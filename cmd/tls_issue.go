@@ -60,13 +60,11 @@ func (i issuing) command(c *cobra.Command, to, renew string) *cobra.Command {
 	readsConfig(c)
 	c.Flags().StringVar(&i.to, "to", "", to)
 	c.Flags().Var(&durationFlag{&i.life}, "life", "how long it is valid; never longer than the authority")
-	addDryRun(c.Flags(), &i.dryRun)
 	c.Flags().BoolVar(&i.renew, "renew", false, renew)
 	c.Flags().BoolVar(&i.renewable, "renewable", false, "allow its holder to have a node renew it, over control.listen")
-	return c
+	return addDryRun(c, &i.dryRun)
 }
 
-// files returns the files of the certificate.
 func (i issuing) files(name, zone string) certificates.Files {
 	if i.holder == pki.Client {
 		return certificates.FilesOf(i.to, name)

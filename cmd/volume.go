@@ -32,7 +32,6 @@ func newVolumeListCommand() *cobra.Command {
 	c := having(&cobra.Command{
 		Use:   "list",
 		Short: "Show every volume: slot, state, holder, and what this node would do with it and why",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 		cfg, err := node.WithSlots(c.Context(), cfg)
 		if err != nil {
@@ -51,8 +50,7 @@ func newVolumeListCommand() *cobra.Command {
 		}
 		return format.write(c, infos, show.Volumes(cfg.Volume.Provider, infos))
 	})
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 // decided replaces the decisions of this process by those of the running node. The node knows more, because it hears
@@ -73,7 +71,6 @@ func newVolumeReleaseCommand() *cobra.Command {
 	c := having(&cobra.Command{
 		Use:   "release",
 		Short: "Give up this machine's volume, so that another machine can take it",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
 		var released node.Released
 		err := client.Get(c.Context(), "POST /release", &released, control.Args{"dry": dryRun})
@@ -89,8 +86,7 @@ func newVolumeReleaseCommand() *cobra.Command {
 		}
 		return dropVolumes(c.Context(), cfg, dryRun, c.OutOrStdout())
 	})
-	addDryRun(c.Flags(), &dryRun)
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 // dropVolumes releases the volumes of this machine while no node runs.
@@ -123,7 +119,6 @@ func newVolumeSetAsideCommand() *cobra.Command {
 	c := asking(&cobra.Command{
 		Use:   "set-aside",
 		Short: "Set aside everything on this node's volume, so that its slot begins with a blank disk",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, client *control.Client, _ []string) error {
 		var found node.Aside
 		if err := client.Get(c.Context(), "POST /volume/set-aside", &found, control.Args{"dry": true}); err != nil {
@@ -141,9 +136,8 @@ func newVolumeSetAsideCommand() *cobra.Command {
 		}
 		return say(c, "%s; `holdfast status` shows what the node does now\n", show.SetAside(found.Path, found.Contents))
 	})
-	addDryRun(c.Flags(), &dryRun)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	return c
+	return addDryRun(c, &dryRun)
 }
 
 // forEBS gives a command that works on EBS volumes only what it does.
@@ -161,7 +155,6 @@ func newVolumePolicyCommand() *cobra.Command {
 	c := forEBS(&cobra.Command{
 		Use:   "policy",
 		Short: "Print the IAM policy that the nodes' role needs for its volumes",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config) error {
 		text, err := cfg.Volume.EBS.Policy(cfg.Cluster.Name, partition)
 		if err != nil {

@@ -32,7 +32,6 @@ func newVolumeCreateCommand() *cobra.Command {
 	c := forEBS(&cobra.Command{
 		Use:   "create",
 		Short: "Create the EBS volumes of the cluster: one for each slot that has none",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config) error {
 		return createVolumes(c.Context(), cfg, o, c.OutOrStdout())
 	})

@@ -20,7 +20,6 @@ func newVolumeDoctorCommand() *cobra.Command {
 	return forEBS(&cobra.Command{
 		Use:   "doctor",
 		Short: "Find out why this machine cannot use the cluster's volumes: identity, permissions, programs, tags",
-		Args:  cobra.NoArgs,
 	}, func(c *cobra.Command, cfg config.Config) error {
 		return examine(c.Context(), cfg, c.OutOrStdout())
 	})

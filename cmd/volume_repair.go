@@ -31,8 +31,7 @@ func newVolumeRepairWALCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done, or why it cannot be done; change nothing")
-	format.add(c.Flags())
-	return c
+	return format.add(c)
 }
 
 func repairText(dir string, r embedded.WALRepair) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"strings"
-	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -19,29 +18,22 @@ import (
 // it would wait 7 s for a slow one.
 const callGrace = time.Second
 
-// latch is a channel that anyone may close; it is closed once.
+// latch is a context that ends when anyone drops it.
 type latch struct {
-	c    chan struct{}
-	once sync.Once
+	context.Context
+	drop context.CancelFunc
 }
 
-func newLatch() *latch              { return &latch{c: make(chan struct{})} }
-func (l *latch) drop()              { l.once.Do(func() { close(l.c) }) }
-func (l *latch) C() <-chan struct{} { return l.c }
-func (l *latch) dropped() bool      { return closed(l.c) }
+func newLatch() *latch {
+	ctx, drop := context.WithCancel(context.Background())
+	return &latch{ctx, drop}
+}
+
+func (l *latch) C() <-chan struct{} { return l.Done() }
+func (l *latch) dropped() bool      { return l.Err() != nil }
 
 // during calls end, if the latch is dropped before over is called.
-func (l *latch) during(end func()) (over func()) {
-	ended := make(chan struct{})
-	go func() {
-		select {
-		case <-l.c:
-			end()
-		case <-ended:
-		}
-	}()
-	return func() { close(ended) }
-}
+func (l *latch) during(end func()) (over func() bool) { return context.AfterFunc(l, end) }
 
 // closed reports whether a channel that nothing is sent to is closed.
 func closed(c <-chan struct{}) bool {

@@ -223,7 +223,6 @@ type reconfiguration struct {
 	context any // what etcd applies; nil for a removal
 }
 
-// applied reports whether this member has applied the change.
 func (r reconfiguration) applied(srv *etcdserver.EtcdServer) bool {
 	if r.kind == raftpb.ConfChangeRemoveNode {
 		return srv.IsIDRemoved(uint64(r.member))

@@ -117,7 +117,6 @@ func (n *native) register(s *grpc.Server) {
 	}()
 }
 
-// ServerHandshake implements credentials.TransportCredentials.
 func (n *native) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c := &clientConn{Conn: conn, of: n}
 	if n.conns.Store(c, nil); n.end.dropped() {
@@ -152,7 +151,6 @@ func (n *native) handshake(c *clientConn) (net.Conn, credentials.AuthInfo, error
 	return nil, nil, credentials.ErrConnDispatched
 }
 
-// Clone implements credentials.TransportCredentials.
 func (n *native) Clone() credentials.TransportCredentials { return n }
 
 // ServeHTTP serves a call of a gRPC client that also offers HTTP/1.1. A gRPC server that stops would end it without a

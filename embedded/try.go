@@ -114,7 +114,6 @@ func leaseCount(e *embed.Etcd) int {
 	return n
 }
 
-// countEntries counts the entries of bucket "key".
 func countEntries(ctx context.Context, path string) (n int64, err error) {
 	err = viewDatabase(path, func(tx *bolt.Tx) error {
 		bucket := tx.Bucket(schema.Key.Name())

@@ -85,7 +85,6 @@ func (l *life) alarm(ctx context.Context, action pb.AlarmRequest_AlarmAction, me
 	return err
 }
 
-// alarmed reports whether an alarm of this kind is raised.
 func alarmed(srv *etcdserver.EtcdServer, kind pb.AlarmType) bool {
 	return slices.ContainsFunc(srv.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm == kind })
 }

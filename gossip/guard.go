@@ -85,7 +85,6 @@ func (s *stream) Read(p []byte) (int, error) {
 	return s.in.Read(p)
 }
 
-// Close implements net.Conn.
 func (s *stream) Close() error {
 	s.closed()
 	return s.Conn.Close()

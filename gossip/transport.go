@@ -222,12 +222,10 @@ func (t *transport) receive(conn *peerConn) error {
 	}
 }
 
-// WriteTo implements memberlist.Transport.
 func (t *transport) WriteTo(packet []byte, address string) (time.Time, error) {
 	return t.WriteToAddress(packet, memberlist.Address{Addr: address})
 }
 
-// WriteToAddress implements memberlist.NodeAwareTransport.
 func (t *transport) WriteToAddress(packet []byte, to memberlist.Address) (time.Time, error) {
 	return time.Now(), t.post(packet, to)
 }
@@ -250,18 +248,14 @@ func (t *transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error)
 // GetAutoBindPort is the port that is listened on.
 func (t *transport) GetAutoBindPort() int { return t.listener.Addr().(*net.TCPAddr).Port }
 
-// PacketCh implements memberlist.Transport.
 func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 
-// StreamCh implements memberlist.Transport.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
-// DialTimeout implements memberlist.Transport.
 func (t *transport) DialTimeout(address string, limit time.Duration) (net.Conn, error) {
 	return t.stream(memberlist.Address{Addr: address}, limit)
 }
 
-// DialAddressTimeout implements memberlist.NodeAwareTransport.
 func (t *transport) DialAddressTimeout(a memberlist.Address, limit time.Duration) (net.Conn, error) {
 	return t.stream(a, limit)
 }

@@ -59,7 +59,6 @@ type words struct {
 // lengths go before the words, so that no length is believed before it was looked at.
 type lengths struct{ Entries, Forgotten int }
 
-// encode writes values.
 func encode(values ...any) []byte {
 	var b bytes.Buffer
 	enc := codec.NewEncoder(&b, msgpack)
@@ -69,7 +68,6 @@ func encode(values ...any) []byte {
 	return b.Bytes()
 }
 
-// encode writes words.
 func (w words) encode() []byte {
 	values := []any{lengths{len(w.entries), len(w.forgotten)}}
 	for _, e := range w.entries {
@@ -92,7 +90,6 @@ func decode[T any](b []byte, f func(rest *[]byte) (T, error)) (v T, err error) {
 	return v, nil
 }
 
-// decodeMeta reads what describes a process.
 func decodeMeta(b []byte) (Meta, error) {
 	if len(b) > memberlist.MetaMaxSize {
 		return Meta{}, fmt.Errorf("decode meta: %d bytes, at most %d are allowed", len(b), memberlist.MetaMaxSize)
@@ -100,7 +97,6 @@ func decodeMeta(b []byte) (Meta, error) {
 	return decode(b, func(rest *[]byte) (Meta, error) { return read(rest, maxAround, Meta.check) })
 }
 
-// decodeWords reads words.
 func decodeWords(b []byte) (words, error) { return decode(b, readWords) }
 
 // read takes one value of at most limit bytes off b, and checks it if there is a check. A decoder is not shown more:

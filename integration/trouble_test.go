@@ -318,11 +318,11 @@ func saved(t *testing.T, c *integration.Cluster, n *integration.Node) {
 // newestBackup returns the time of the newest backup that the node knows of.
 func newestBackup(n *integration.Node) (time.Time, error) {
 	s, err := n.Self()
-	if err == nil && (s.Backup == nil || s.Backup.Time == nil) {
+	if err == nil && (s.Backup == nil || s.Backup.Time.IsZero()) {
 		err = errors.New("it knows of no backup")
 	}
 	if err != nil {
 		return time.Time{}, err
 	}
-	return *s.Backup.Time, nil
+	return s.Backup.Time, nil
 }

@@ -23,7 +23,6 @@ func newConnLimit(ln net.Listener, most int) *connLimit {
 	return &connLimit{Listener: ln, most: most, open: map[net.Conn]bool{}}
 }
 
-// Accept implements net.Listener.
 func (c *connLimit) Accept() (net.Conn, error) {
 	for {
 		conn, err := c.Listener.Accept()

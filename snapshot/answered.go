@@ -100,7 +100,6 @@ type patient struct {
 	err  error  // after rest
 }
 
-// Read implements io.Reader.
 func (r *patient) Read(p []byte) (int, error) {
 	if r.ctx.Err() != nil {
 		return 0, context.Cause(r.ctx)
@@ -121,5 +120,4 @@ func (r *patient) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// Close implements io.Closer.
 func (r *patient) Close() error { return r.f.Close() }

@@ -350,7 +350,6 @@ func (k *Keeper) bring(ctx context.Context, waiting string, progress func(Progre
 	return k.upload(ctx, waiting, progress)
 }
 
-// save makes a new backup in a store.
 func (k *Keeper) save(ctx context.Context, store Store, progress func(Progress)) (Meta, error) {
 	tx, meta, err := k.source.Begin(ctx)
 	if err != nil {

@@ -140,7 +140,6 @@ func checkOwner(cluster, lineage string) error {
 	return nil
 }
 
-// decodeBegin decodes the text of a begin object.
 func decodeBegin(text []byte) (begin, error) {
 	var b begin
 	err := json.Unmarshal(text, &b)

@@ -78,7 +78,6 @@ const (
 // older programs skip.
 const sidecar = "{\n  \"version\": 1,\n  \"sha256\": \"%x\",\n  \"meta\": %s\n}\n"
 
-// encodeMeta returns the text of the sidecar m.
 func encodeMeta(m Meta) ([]byte, error) {
 	text, err := json.MarshalIndent(m, "  ", "  ")
 	if err != nil {

@@ -214,7 +214,6 @@ func Delete(ctx context.Context, store Store, name string) error {
 	return err
 }
 
-// remove removes all objects of a backup.
 func remove(ctx context.Context, store Store, name string) error {
 	e, err := lookup(ctx, store, name)
 	if err != nil {
@@ -268,7 +267,6 @@ type pruner struct {
 	status PruneStatus
 }
 
-// account returns the status of the pruner.
 func (p *pruner) account() PruneStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -45,15 +45,12 @@ type received struct {
 	file *io.SectionReader
 }
 
-// Size implements [Tx].
 func (r *received) Size() int64 { return r.file.Size() }
 
-// WriteTo implements [Tx].
 func (r *received) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, io.NewSectionReader(r.file, 0, r.Size()))
 }
 
-// Close implements [Tx].
 func (r *received) Close() error {
 	db := r.DB()
 	return errors.Join(r.Rollback(), db.Close())

@@ -49,7 +49,6 @@ func newScratch(ctx context.Context, dir string) (*target, error) {
 		advice: "set snapshot.scratch to a directory with more room"}, nil
 }
 
-// newTarget makes a new file at path.
 func newTarget(ctx context.Context, path string) (*target, error) {
 	f, err := answeredSoon(ctx, &patience{what: "disk of", path: path}, func() (*os.File, error) {
 		return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

@@ -82,7 +82,6 @@ type timelyBody struct {
 	got    int           // bytes of this part
 }
 
-// Read implements io.Reader.
 func (b *timelyBody) Read(to []byte) (int, error) {
 	began := time.Now()
 	late := time.AfterFunc(b.left, func() { b.cancel(unanswered(b.limit)) })
@@ -95,7 +94,6 @@ func (b *timelyBody) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
 func (b *timelyBody) Close() error {
 	defer b.cancel(nil)
 	return b.ReadCloser.Close()
@@ -119,7 +117,6 @@ type taken struct {
 	late *time.Timer
 }
 
-// Read implements io.Reader.
 func (d taken) Read(p []byte) (int, error) {
 	d.late.Stop()
 	defer d.late.Reset(unmoved)

@@ -39,10 +39,8 @@ func newLocalClaim(l *Local, root string, want Identity) *localClaim {
 	return &localClaim{Hold: NewHold(want), local: l, root: root, at: l.place(root, want.Slot)}
 }
 
-// Path implements Claim.
 func (c *localClaim) Path() string { return c.at.dir }
 
-// Lock implements Locker.
 func (c *localClaim) Lock() string { return c.file.name() }
 
 // Watch implements Claim. A disk that does not answer is no evidence of a loss: this process still has the lock, the
@@ -143,7 +141,6 @@ func (c *localClaim) identified(id Identity) error {
 	return nil
 }
 
-// Release implements Claim.
 func (c *localClaim) Release(ctx context.Context, drop bool) error {
 	c.op.Lock()
 	defer c.op.Unlock()

@@ -101,7 +101,6 @@ func (m mounts) inFstab() ([]point, error) {
 	return points, nil
 }
 
-// mounted returns the current mount points.
 func (m mounts) mounted() (map[string]bool, error) {
 	list, err := m.now()
 	if err != nil {

@@ -29,7 +29,6 @@ type Setting struct {
 	Origin string // "file config.yaml:12", "env HOLDFAST_X", "flag --x", or the flag of another program
 }
 
-// readFile returns the bytes of a configuration file.
 func readFile(name string) ([]byte, error) {
 	data, err := durable.Read(name, maxFile)
 	if err != nil {

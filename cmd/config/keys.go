@@ -84,7 +84,6 @@ func (k Key) kind() (word, expected string) {
 // bytes reports whether k is a number of bytes.
 func (k Key) bytes() bool { return strings.HasSuffix(k.Name, "-bytes") }
 
-// value returns k's field of c.
 func (k Key) value(c *Config) reflect.Value {
 	return reflect.ValueOf(c).Elem().FieldByIndex(k.index)
 }

@@ -33,7 +33,6 @@ type socket struct {
 	closed bool
 }
 
-// listenAt listens on the socket at path.
 func listenAt(path string, lg *zap.Logger) (*socket, error) {
 	l, file, err := listenUnix(path)
 	if err != nil {
@@ -42,7 +41,6 @@ func listenAt(path string, lg *zap.Logger) (*socket, error) {
 	return &socket{path: path, lg: lg, listen: l, file: file}, nil
 }
 
-// Addr implements net.Listener.
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
 // Accept waits for the next connection.

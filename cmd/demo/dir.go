@@ -173,7 +173,6 @@ func Would(o Options) (string, error) {
 //go:embed node.yaml
 var nodeConfig string
 
-// write writes the nodes' configurations.
 func (d *directory) write() (nodes []*node, err error) {
 	yaml := func(elements ...string) (string, error) { // a JSON string is valid YAML
 		text, err := json.Marshal(filepath.Join(elements...))

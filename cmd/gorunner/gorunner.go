@@ -68,7 +68,6 @@ func Run(args []string, stdout, stderr io.Writer) int {
 	return run(cmd, stderr)
 }
 
-// run runs a command to its end.
 func run(cmd *exec.Cmd, stderr io.Writer) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals) // before the start, so that no signal ends only this process
@@ -112,7 +111,6 @@ func code(err error, state *os.ProcessState, stderr io.Writer) int {
 // command nor keep its output from standard output.
 type both struct{ file, stdout io.Writer }
 
-// Write implements [io.Writer].
 func (b both) Write(data []byte) (int, error) {
 	_, err := b.file.Write(data)
 	if _, other := b.stdout.Write(data); err != nil && other != nil {

@@ -61,7 +61,6 @@ func OrderSigner(cfg config.Config, store snapshot.Store) generations.Signer {
 // on what it knows otherwise.
 type beside struct{ *pki.Orders }
 
-// Able implements [generations.Signer].
 func (beside) Able() error { return nil }
 
 // ShowEdition reads the authorities of tls.mode auto for a command: from the store or, if it does not answer, from the
@@ -84,7 +83,6 @@ func OpenIssued(ctx context.Context, cfg config.Config) (*authorities.Issued, er
 // read a copy that a command has written.
 type shown struct{ *authorities.Keeper }
 
-// Authorities implements [pki.Source].
 func (s shown) Authorities(ctx context.Context) (pki.Authorities, error) {
 	e, _, err := s.Show(ctx)
 	if err != nil {

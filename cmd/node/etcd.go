@@ -63,7 +63,6 @@ func (s source) Leader() bool {
 	return now.Running && now.Ready && now.Leader && now.Confirmed
 }
 
-// Begin implements [snapshot.Source].
 func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 	now := s.coord.Now()
 	record := now.Observation.Disk.Ledger.Record
@@ -82,10 +81,8 @@ func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 	}, nil
 }
 
-// Hold implements [snapshot.Source].
 func (s source) Hold() string { return s.coord.Now().Observation.KeepBackups() }
 
-// Identity implements [snapshot.Source].
 func (s source) Identity() snapshot.Identity {
 	id := snapshot.Identity{Cluster: s.cfg.Cluster.Name}
 	if r := s.coord.Now().Observation.Disk.Ledger.Record; r != nil {

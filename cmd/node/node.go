@@ -61,7 +61,6 @@ type node struct {
 // askForStatus asks a node for its status. All other questions between nodes are the coordinator's.
 const askForStatus = "status"
 
-// answer answers a question of another node.
 func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
 	if string(question) == askForStatus {
 		return json.Marshal(n.status())
@@ -72,7 +71,6 @@ func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
 	return nil, fmt.Errorf("no answer to the question %.40q", question)
 }
 
-// status is this node's own status.
 func (n *node) status() health.NodeStatus {
 	s := n.facts()
 	if s.Etcd != nil {
@@ -251,7 +249,7 @@ func (n *node) readyz(context.Context) []metrics.Check {
 	if v := s.Volume; v != nil {
 		checks[0] = metrics.Check{Name: "volume", Detail: fmt.Sprintf("slot %s, epoch %d", v.Slot, v.Epoch)}
 	}
-	if b := s.Backup; b != nil && b.Time != nil {
+	if b := s.Backup; b != nil && !b.Time.IsZero() {
 		checks = append(checks, metrics.Check{Name: "backup", Detail: show.NewestText(b, time.Now())})
 	}
 	for _, f := range s.Local(n.cfg.Cluster.Slots, time.Now()) {

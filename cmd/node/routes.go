@@ -123,7 +123,6 @@ func (n routes) setAside(r *http.Request) (any, error) {
 	return aside, err
 }
 
-// release releases the volume.
 func (n routes) release(r *http.Request) (any, error) {
 	if control.Dry(r) {
 		id, err := n.coord.Releasable()

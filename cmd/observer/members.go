@@ -23,7 +23,6 @@ type members struct {
 	serving plan.Servers
 }
 
-// View implements [discover.Feed].
 func (m *members) View() discover.View {
 	nodes := m.Nodes()
 	m.serving = plan.Serving(peersOf(nodes), m.serving)
@@ -40,7 +39,6 @@ func (m *members) View() discover.View {
 	return v
 }
 
-// Problems implements [discover.Feed].
 func (m *members) Problems() (all []string) {
 	for _, p := range m.Observer.Problems() {
 		all = append(all, p.Text)

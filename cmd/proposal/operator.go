@@ -54,7 +54,6 @@ func (t Terminal) say(format string, args ...any) {
 	fmt.Fprintf(t.Err, format+"\n", args...)
 }
 
-// cluster returns the cluster of the configuration.
 func (o Operator) cluster() *cluster {
 	return &cluster{o, generations.New(o.Backups.Store, o.Config.Cluster.Name, o.Signer)}
 }

@@ -34,7 +34,6 @@ func databaseText(nodes []health.NodeStatus) string {
 	return b.String()
 }
 
-// drillText returns a line about drills.
 func drillText(d *health.DrillStatus, now time.Time) string {
 	if d == nil {
 		return "none is known here"
@@ -43,8 +42,8 @@ func drillText(d *health.DrillStatus, now time.Time) string {
 	switch {
 	case d.Error != "":
 		parts = append(parts, fmt.Sprintf("backup %s could NOT be restored: %s", d.Name, d.Error))
-	case d.Time != nil:
-		text := fmt.Sprintf("backup %s was restored and compared %s, in %s", d.Name, ago(*d.Time, now),
+	case !d.Time.IsZero():
+		text := fmt.Sprintf("backup %s was restored and compared %s, in %s", d.Name, ago(d.Time, now),
 			time.Duration(d.Seconds*float64(time.Second)).Round(time.Millisecond))
 		if len(d.Checked) > 0 {
 			text += ": " + ComparedText(d.Checked, d.Unrecorded)
@@ -58,8 +57,8 @@ func drillText(d *health.DrillStatus, now time.Time) string {
 	}
 	if d.Running != "" {
 		parts = append(parts, "backup "+d.Running+" is being drilled")
-	} else if d.Due != nil {
-		parts = append(parts, "next "+dueText(*d.Due, now))
+	} else if !d.Due.IsZero() {
+		parts = append(parts, "next "+dueText(d.Due, now))
 	}
 	if d.Off != "" {
 		parts = append(parts, "drills are off: "+d.Off)
@@ -109,10 +108,10 @@ func backupText(nodes []health.NodeStatus, now time.Time) string {
 	}
 	newest := NewestText(store, now)
 	switch {
-	case best.Saving != nil:
-		newest += fmt.Sprintf("; one has been under way for %s", health.Age(now, *best.Saving))
-	case best.Due != nil:
-		newest += "; next " + dueText(*best.Due, now)
+	case !best.Saving.IsZero():
+		newest += fmt.Sprintf("; one has been under way for %s", health.Age(now, best.Saving))
+	case !best.Due.IsZero():
+		newest += "; next " + dueText(best.Due, now)
 	}
 	line("newest: %s", newest)
 	if text := storeText(store, now); text != "" {
@@ -135,13 +134,13 @@ func backupText(nodes []health.NodeStatus, now time.Time) string {
 // storeText returns how many good backups the store has, and since when it does not answer.
 func storeText(b *health.BackupStatus, now time.Time) string {
 	var parts []string
-	if b.Asked != nil && b.Count > 0 {
+	if !b.Asked.IsZero() && b.Count > 0 {
 		parts = append(parts, health.Count(int64(b.Count), "good backup"))
 	}
 	if b.StoreError != "" {
 		text := "it does not answer: " + b.StoreError
-		if b.Asked != nil {
-			text = fmt.Sprintf("it last told %s ago: %s", health.Age(now, *b.Asked), b.StoreError)
+		if !b.Asked.IsZero() {
+			text = fmt.Sprintf("it last told %s ago: %s", health.Age(now, b.Asked), b.StoreError)
 		}
 		parts = append(parts, text)
 	}
@@ -166,9 +165,7 @@ func badTexts(b *health.BackupStatus, now time.Time) (lines []string) {
 // later reports whether a has read the store later than b. For equal or unknown times, it prefers the one that knows
 // the newer backup, and then the leader.
 func later(a, b *health.BackupStatus) bool {
-	var zero time.Time
-	at := func(b *health.BackupStatus) time.Time { return *cmp.Or(b.Asked, &zero) }
-	if c := at(a).Compare(at(b)); c != 0 {
+	if c := a.Asked.Compare(b.Asked); c != 0 {
 		return c > 0
 	}
 	return newer(a, b) || a.Leading && !newer(b, a)
@@ -182,16 +179,16 @@ func newer(a, b *health.BackupStatus) bool {
 // NewestText returns a text about the newest good backup, or why none is known.
 func NewestText(b *health.BackupStatus, now time.Time) string {
 	switch {
-	case b.Time != nil:
-		return fmt.Sprintf("%s, %s, verified: revision %d, %s stored as %s", b.Name, ago(*b.Time, now),
+	case !b.Time.IsZero():
+		return fmt.Sprintf("%s, %s, verified: revision %d, %s stored as %s", b.Name, ago(b.Time, now),
 			b.Revision, health.Bytes(b.Database), health.Bytes(b.Size))
-	case b.Asked == nil && b.StoreError != "":
+	case b.Asked.IsZero() && b.StoreError != "":
 		return "not known: the store does not tell"
-	case b.Asked == nil:
+	case b.Asked.IsZero():
 		return "none is known"
 	}
 	// The store may have a good backup by now.
-	return fmt.Sprintf("the store held no good backup when it was asked %s ago", health.Age(now, *b.Asked))
+	return fmt.Sprintf("the store held no good backup when it was asked %s ago", health.Age(now, b.Asked))
 }
 
 // maxFailed is how many of the bad backups a status names.
@@ -200,8 +197,8 @@ const maxFailed = 5
 // BackupStatus converts the status of the keeper of backups into a part of the node's status.
 func BackupStatus(k snapshot.Status) *health.BackupStatus {
 	b := &health.BackupStatus{Leading: k.Leading, Failures: k.Failures, Error: k.LastError, Overdue: k.Overdue,
-		Due: ifTime(k.Due), Saving: ifTime(k.Saving), Spooled: k.Spooled,
-		Asked: ifTime(k.Asked), StoreError: k.StoreError, Count: k.Count, BadCount: len(k.Failed)}
+		Due: k.Due, Saving: k.Saving, Spooled: k.Spooled, Asked: k.Asked, StoreError: k.StoreError, Count: k.Count,
+		BadCount: len(k.Failed)}
 	for _, f := range k.Failed[:min(len(k.Failed), maxFailed)] {
 		b.Failed = append(b.Failed, health.FailedBackup{Name: f.Name, Proof: proofWord(*f.Failed), Time: f.Failed.At,
 			By: f.Failed.By, Error: f.Failed.Error})
@@ -217,14 +214,14 @@ func BackupStatus(k snapshot.Status) *health.BackupStatus {
 		b.Most = &most
 	}
 	if n := k.Newest; n.Name != "" {
-		b.Name, b.Time, b.Verified, b.Generation = n.Name, &n.Created, &n.Verified, n.Generation
+		b.Name, b.Time, b.Verified, b.Generation = n.Name, n.Created, n.Verified, n.Generation
 		b.Revision, b.Database, b.Size = n.Content.Revision, n.Content.Size, n.Stored.Size
 	}
 	if d := k.Drill; d.Last.Name != "" || d.Error != "" || d.Running != "" || !d.Due.IsZero() || d.Off != "" {
 		b.Drill = &health.DrillStatus{
-			Name: d.Last.Name, Time: ifTime(d.Last.Time), Seconds: d.Last.Took.Seconds(), Error: d.Last.Error,
+			Name: d.Last.Name, Time: d.Last.Time, Seconds: d.Last.Took.Seconds(), Error: d.Last.Error,
 			Checked: d.Last.Checked, Unrecorded: d.Last.Unrecorded,
-			Untried: d.Error, Running: d.Running, Due: ifTime(d.Due), Off: d.Off,
+			Untried: d.Error, Running: d.Running, Due: d.Due, Off: d.Off,
 		}
 	}
 	if p := k.Prune; !p.Last.IsZero() {
@@ -236,14 +233,6 @@ func BackupStatus(k snapshot.Status) *health.BackupStatus {
 // StandOf returns the generation and the revision of a backup.
 func StandOf(m snapshot.Meta) plan.BackupStand {
 	return plan.BackupStand{Name: m.Name, Generation: m.Generation, Revision: m.Content.Revision}
-}
-
-// ifTime returns nil for the zero time.
-func ifTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 // Holdings summarizes the backups in the store. err is why the store could not be read, or nil.

@@ -101,8 +101,8 @@ func TestBackupText(t *testing.T) {
 func TestNewerBackupStatus(t *testing.T) {
 	early, late := time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC), time.Date(2029, 7, 1, 0, 0, 0, 0, time.UTC)
 	nodes := []health.NodeStatus{
-		{Node: "n1", Backup: &health.BackupStatus{Name: "ahead", Time: &late, Generation: 1, Revision: 900}},
-		{Node: "n2", Backup: &health.BackupStatus{Name: "next", Time: &early, Generation: 2, Revision: 10}},
+		{Node: "n1", Backup: &health.BackupStatus{Name: "ahead", Time: late, Generation: 1, Revision: 900}},
+		{Node: "n2", Backup: &health.BackupStatus{Name: "next", Time: early, Generation: 2, Revision: 10}},
 		{Node: "n3", Backup: &health.BackupStatus{}},
 	}
 	if got := show.BackupText(nodes, late); !strings.Contains(got, "newest: next,") {
@@ -115,8 +115,8 @@ func TestNewerBackupStatus(t *testing.T) {
 func TestBackupsOfStoresThatAreNotShared(t *testing.T) {
 	before, at := noon.Add(-time.Minute), noon
 	nodes := []health.NodeStatus{
-		{Node: "n1", Store: "s1", Backup: &health.BackupStatus{Asked: &at}},
-		{Node: "n2", Store: "s2", Backup: &health.BackupStatus{Leading: true, Name: "mine", Time: &before, Revision: 7, Count: 3, Asked: &before}},
+		{Node: "n1", Store: "s1", Backup: &health.BackupStatus{Asked: at}},
+		{Node: "n2", Store: "s2", Backup: &health.BackupStatus{Leading: true, Name: "mine", Time: before, Revision: 7, Count: 3, Asked: before}},
 	}
 	if got := show.BackupText(nodes, noon); !strings.Contains(got, "newest: mine,") || !strings.Contains(got, "3 good backups") {
 		t.Errorf("got %q, want the store of the leader", got)

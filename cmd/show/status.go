@@ -95,7 +95,6 @@ func versions(s health.ClusterStatus) string {
 	return text
 }
 
-// nodeTable returns a table with a line for each node.
 func nodeTable(s health.ClusterStatus) string {
 	t := Table("NODE", "SLOT", "ADDRESS", "STATE", "TERM", "REVISION", "DB SIZE", "EPOCH", "ETCD")
 	for _, n := range s.Nodes {

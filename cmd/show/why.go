@@ -148,7 +148,6 @@ func writeWhyOf(b *strings.Builder, n health.NodeStatus, now time.Time) {
 	fmt.Fprintf(b, "  next       %s\n", nextText(n))
 }
 
-// nextText returns what a node does next.
 func nextText(n health.NodeStatus) string {
 	switch {
 	case !n.Reached:

@@ -45,7 +45,6 @@ func Check(dirs []string) Report {
 	return r
 }
 
-// obstacles returns the texts of the findings that block.
 func obstacles(all []Finding) (texts []string) {
 	for _, f := range all {
 		if f.Blocks {

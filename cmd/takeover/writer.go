@@ -119,22 +119,19 @@ func (w *writer) only(endpoint string) (*clientv3.Client, error) {
 }
 
 // leaderLast returns the members with the leader last.
-func (w *writer) leaderLast(ctx context.Context, cast []actor) []actor {
-	leads := func(a actor) int {
-		ctx, cancel := context.WithTimeout(ctx, writerTime)
-		defer cancel()
-		if s, err := w.Status(ctx, a.client()); err == nil && s.Leader == s.Header.MemberId {
-			return 1
-		}
-		return 0
-	}
-	last := map[string]int{}
+func (w *writer) leaderLast(ctx context.Context, cast []actor) (all []actor) {
+	var leaders []actor
 	for _, a := range cast {
-		last[a.Slot] = leads(a)
+		asking, cancel := context.WithTimeout(ctx, writerTime)
+		s, err := w.Status(asking, a.client())
+		cancel()
+		if err == nil && s.Leader == s.Header.MemberId {
+			leaders = append(leaders, a)
+		} else {
+			all = append(all, a)
+		}
 	}
-	cast = slices.Clone(cast)
-	slices.SortStableFunc(cast, func(a, b actor) int { return last[a.Slot] - last[b.Slot] })
-	return cast
+	return append(all, leaders...)
 }
 
 // verify stops writing, looks for the acknowledged writes on every member, and compares the hashes at one revision.

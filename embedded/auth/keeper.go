@@ -268,7 +268,6 @@ func (k *Keeper) apply(ctx context.Context, w Wanted) (r Report, revision uint64
 	return r, revision, err
 }
 
-// change makes one step.
 func (k *Keeper) change(ctx context.Context, s Step) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"holdfast/embedded/plan"
 )
@@ -18,7 +17,6 @@ const (
 // peers asks other nodes directly, because the gossip may be out of date.
 type peers struct{ mesh Mesh }
 
-// ask asks one node.
 func (ps peers) ask(ctx context.Context, node string, question []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -56,20 +54,12 @@ func (ps peers) anyLed(ctx context.Context, o plan.Observation, record string) s
 // all the time. Processes that another one with the same name hides come last: the gossip does not say which of them
 // serves, so each is asked.
 func (ps peers) running(o plan.Observation) (nodes []string) {
-	live := slices.DeleteFunc(slices.Clone(o.Peers), func(p plan.Peer) bool {
-		return !p.Live || p.Facts == nil || !p.Facts.Running
-	})
-	slices.SortStableFunc(live, func(p, q plan.Peer) int {
-		switch {
-		case p.Facts.Leader == q.Facts.Leader:
-			return 0
-		case p.Facts.Leader:
-			return -1
+	for _, leads := range []bool{true, false} {
+		for _, p := range o.Peers {
+			if f := p.Facts; p.Live && f != nil && f.Running && f.Leader == leads {
+				nodes = append(nodes, p.Node)
+			}
 		}
-		return 1
-	})
-	for _, p := range live {
-		nodes = append(nodes, p.Node)
 	}
 	return append(nodes, ps.mesh.Twins()...)
 }

@@ -62,7 +62,6 @@ func (s *status) looked(o plan.Observation) Situation {
 	return s.get()
 }
 
-// set changes the situation.
 func (s *status) set(change func(now *Situation)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

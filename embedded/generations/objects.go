@@ -178,9 +178,6 @@ func (c *cache) fetch(ctx context.Context, store snapshot.Store, o snapshot.Obje
 func (c *cache) keep(at snapshot.Version, data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known == nil {
-		c.known = map[snapshot.Version][]byte{}
-	}
 	c.known[at] = data
 }
 
@@ -203,7 +200,7 @@ func (a *ages) ended() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	maps.DeleteFunc(a.first, func(key string, _ time.Time) bool { return !a.asked[key] })
-	a.asked = nil
+	clear(a.asked)
 }
 
 // older reports whether an object that the store received at when is older than d (see expired). newest is the store's
@@ -211,12 +208,6 @@ func (a *ages) ended() {
 func (a *ages) older(key string, when time.Time, d time.Duration, newest time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.first == nil {
-		a.first = map[string]time.Time{}
-	}
-	if a.asked == nil {
-		a.asked = map[string]bool{}
-	}
 	a.asked[key] = true
 	first, seen := a.first[key]
 	if !seen {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/embedded/coordinator"
@@ -38,22 +38,22 @@ type Records struct {
 	ages
 	encounters
 
-	mu     sync.Mutex
-	probed bool // the store was shown to honour conditional puts
+	probed atomic.Bool // the store was shown to honour conditional puts
 }
 
 // New returns the records of a cluster in a store. cluster is cluster.name. signer signs what is put, and distinguishes
 // the cluster's objects from those of anyone else who can write the store; nil if TLS is off.
 func New(store snapshot.Store, cluster string, signer Signer) *Records {
-	return &Records{objects: objects{names: names{cluster}, Store: store, Signer: signer}}
+	return &Records{
+		objects: objects{names: names{cluster}, Store: store, Signer: signer,
+			cache: cache{known: map[snapshot.Version][]byte{}}},
+		ages: ages{first: map[string]time.Time{}, asked: map[string]bool{}},
+	}
 }
 
 // ID returns the store's ID. It also checks, once, that the store can arbitrate; otherwise its objects are no evidence.
 func (r *Records) ID(ctx context.Context) (string, error) {
-	r.mu.Lock()
-	probed := r.probed
-	r.mu.Unlock()
-	if !probed {
+	if !r.probed.Load() {
 		err := snapshot.Probe(ctx, r.Store)
 		if errors.Is(err, snapshot.ErrUnconditional) { // a finding shows this error
 			return "", fmt.Errorf("%w: %w", coordinator.ErrUnread, err)
@@ -61,9 +61,7 @@ func (r *Records) ID(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		r.mu.Lock()
-		r.probed = true
-		r.mu.Unlock()
+		r.probed.Store(true)
 	}
 	return snapshot.StoreID(ctx, r.Store)
 }

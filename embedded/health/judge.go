@@ -177,13 +177,7 @@ func (s *ClusterStatus) Causes() []Finding {
 }
 
 // Reasons returns the causes as sentences.
-func (s *ClusterStatus) Reasons() []string {
-	var out []string
-	for _, f := range s.Causes() {
-		out = append(out, f.String())
-	}
-	return out
-}
+func (s *ClusterStatus) Reasons() []string { return Texts(s.Causes()) }
 
 func (s *ClusterStatus) verdict() Verdict {
 	has := func(c Code) bool { return slices.ContainsFunc(s.Findings, func(f Finding) bool { return f.Code == c }) }

@@ -28,7 +28,7 @@ func sound() *Facts {
 			members = append(members, plan.MemberInfo{ID: uint64(j + 1), Slot: slot, Started: true, Connected: i != j})
 		}
 		f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: fmt.Sprintf("n%d", i+1), Live: true, Reached: true, State: state, Version: "1.0", Since: now,
-			Record: &r, Volume: &plan.Volume{Slot: slot}, Upkeep: &UpkeepStatus{}, Backup: &BackupStatus{Leading: i == 0, Due: &due},
+			Record: &r, Volume: &plan.Volume{Slot: slot}, Upkeep: &UpkeepStatus{}, Backup: &BackupStatus{Leading: i == 0, Due: due},
 			Etcd: &EtcdStatus{Status: plan.Status{Version: "3.7.3", ClusterVersion: "3.7.0", Space: plan.Space{Size: 1 << 20, InUse: 1 << 20, Quota: 2 << 30}, Leader: i == 0, HasLead: true, Confirmed: true, Term: 2}},
 			Checkup: &Checkup{Time: now, Member: uint64(i + 1), Leader: i == 0, Members: members, Names: map[uint64]string{1: "a", 2: "b", 3: "c"}, Cures: true,
 				Fsync: &Quantile{Seconds: 0.002, Count: 1000, Total: 1000}, Commit: &Quantile{Seconds: 0.004, Count: 1000, Total: 1000}, Room: &VolumeRoom{Room: plan.Room{Free: 50 << 30, Size: 100 << 30}}},
@@ -444,13 +444,13 @@ func TestSituations(t *testing.T) {
 		{"overdue", func(f *Facts) { f.node(0).Backup.Overdue = true }, BackupOverdue, Degrading, "older than the schedule allows", Degraded},
 		{"a save that hangs", func(f *Facts) {
 			b := f.node(0).Backup
-			b.Overdue, b.Saving = true, new(now.Add(-10*time.Minute))
+			b.Overdue, b.Saving = true, now.Add(-10*time.Minute)
 		}, BackupOverdue, Degrading, "and n1 has been saving one for 10m", Degraded},
 		{"a drill that hangs", func(f *Facts) {
 			b := f.node(0).Backup
 			b.Overdue, b.Drill = true, &DrillStatus{Running: "b1"}
 		}, BackupOverdue, Degrading, "and n1 still drills b1", Degraded},
-		{"unplanned", func(f *Facts) { f.node(0).Backup.Due = nil }, BackupUnwanted, Warning, "no backup is planned", Healthy},
+		{"unplanned", func(f *Facts) { f.node(0).Backup.Due = time.Time{} }, BackupUnwanted, Warning, "no backup is planned", Healthy},
 		{"nobody makes them", func(f *Facts) { f.node(0).Backup.Leading = false }, BackupUnknown, Warning, "no node reports that it does", Healthy},
 		{"a drill failed", func(f *Facts) { f.node(0).Backup.Drill = &DrillStatus{Name: "b1", Error: "the hash differs"} }, DrillFails, Degrading, "backup b1 could not be restored by a drill: the hash differs", Degraded},
 		{"a drill was not tried", func(f *Facts) { f.node(0).Backup.Drill = &DrillStatus{Untried: "no room"} }, DrillUntried, Warning, "could not be tried: no room", Healthy},

@@ -176,9 +176,9 @@ func (n *NodeStatus) backups(out *findings, now time.Time) {
 	switch {
 	case b.Failures > 0:
 		out.add(BackupFails, n.Node, "backups fail, %d in a row so far: %s", b.Failures, b.Error)
-	case b.Overdue && b.Saving != nil:
+	case b.Overdue && !b.Saving.IsZero():
 		out.add(BackupOverdue, "", "the newest verified backup is older than the schedule allows, and %s has been saving "+
-			"one for %s", n.Node, Age(now, *b.Saving)).
+			"one for %s", n.Node, Age(now, b.Saving)).
 			then("If that takes too long, the store or a disk hangs: check snapshot.store, snapshot.spool, snapshot.scratch, "+
 				"and the log of %s.", n.Node)
 	case b.Overdue && b.Drill != nil && b.Drill.Running != "":
@@ -187,7 +187,7 @@ func (n *NodeStatus) backups(out *findings, now time.Time) {
 			then("If that takes too long, the disk of snapshot.scratch hangs: see the log of %s.", n.Node)
 	case b.Overdue:
 		out.add(BackupOverdue, "", "the newest verified backup is older than the schedule allows")
-	case b.Due == nil:
+	case b.Due.IsZero():
 		out.add(BackupUnwanted, n.Node, "no backup is planned")
 	}
 	if d := b.Drill; d != nil && d.Error != "" {

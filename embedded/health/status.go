@@ -131,11 +131,11 @@ type EtcdStatus struct {
 // schedule.
 type BackupStatus struct {
 	Leading bool `json:"leading"` // the schedule runs on this node
-	// Asked is when the store last answered this node, nil if it never did. StoreError says why it did not answer the
+	// Asked is when the store last answered this node, zero if it never did. StoreError says why it did not answer the
 	// last time.
-	Asked      *time.Time `json:"asked,omitempty"`
-	StoreError string     `json:"store_error,omitempty"`
-	Count      int        `json:"count"` // good backups in the store
+	Asked      time.Time `json:"asked,omitzero"`
+	StoreError string    `json:"store_error,omitempty"`
+	Count      int       `json:"count"` // good backups in the store
 	// Failed has the newest of the BadCount backups that a verify or a drill has found to be bad. Skipped is the newest
 	// backup of all, if it is one of them; then Name is an older one.
 	Failed   []FailedBackup `json:"failed,omitempty"`
@@ -147,20 +147,20 @@ type BackupStatus struct {
 	// Most is the backup that held most of all that this node has seen in the store since it started.
 	Most *plan.BackupStand `json:"most,omitempty"`
 
-	Name     string     `json:"name,omitempty"`
-	Time     *time.Time `json:"time,omitempty"`     // of the newest good backup in the store, by generation and revision
-	Verified *time.Time `json:"verified,omitempty"` // when it was last verified
+	Name     string    `json:"name,omitempty"`
+	Time     time.Time `json:"time,omitzero"`     // of the newest good backup in the store, by generation and revision
+	Verified time.Time `json:"verified,omitzero"` // when it was last verified
 	// Generation and Revision order the backups: of two nodes' statuses, the higher one is newer, whatever the times
 	// say.
 	Generation uint64       `json:"generation,omitempty"`
 	Revision   int64        `json:"revision,omitempty"`
 	Database   int64        `json:"database,omitempty"` // size of the database in it
 	Size       int64        `json:"size,omitempty"`     // as stored
-	Due        *time.Time   `json:"due,omitempty"`
+	Due        time.Time    `json:"due,omitzero"`
 	Failures   int          `json:"failures,omitempty"` // in a row
 	Error      string       `json:"error,omitempty"`
 	Overdue    bool         `json:"overdue,omitempty"`
-	Saving     *time.Time   `json:"saving,omitempty"`  // since when a backup is being saved
+	Saving     time.Time    `json:"saving,omitzero"`   // since when a backup is being saved
 	Spooled    []string     `json:"spooled,omitempty"` // backups on this node that are not in the store yet
 	Drill      *DrillStatus `json:"drill,omitempty"`
 	Prune      *PruneStatus `json:"prune,omitempty"`
@@ -177,17 +177,17 @@ type FailedBackup struct {
 
 // DrillStatus is the result of the last drill: whether a backup could be restored.
 type DrillStatus struct {
-	Name    string     `json:"name,omitempty"` // of the backup
-	Time    *time.Time `json:"time,omitempty"`
-	Seconds float64    `json:"seconds,omitempty"` // how long it took
-	Error   string     `json:"error,omitempty"`   // what is wrong with the backup
-	Untried string     `json:"untried,omitempty"` // why the last drill could not run
-	Checked []string   `json:"checked,omitempty"` // what was compared with the values at the time of the backup
+	Name    string    `json:"name,omitempty"` // of the backup
+	Time    time.Time `json:"time,omitzero"`
+	Seconds float64   `json:"seconds,omitempty"` // how long it took
+	Error   string    `json:"error,omitempty"`   // what is wrong with the backup
+	Untried string    `json:"untried,omitempty"` // why the last drill could not run
+	Checked []string  `json:"checked,omitempty"` // what was compared with the values at the time of the backup
 	// Unrecorded says that no values were recorded with the backup, so only its own database could be compared.
-	Unrecorded bool       `json:"unrecorded,omitempty"`
-	Running    string     `json:"running,omitempty"` // the backup that is being drilled
-	Due        *time.Time `json:"due,omitempty"`
-	Off        string     `json:"off,omitempty"` // why the schedule makes none
+	Unrecorded bool      `json:"unrecorded,omitempty"`
+	Running    string    `json:"running,omitempty"` // the backup that is being drilled
+	Due        time.Time `json:"due,omitzero"`
+	Off        string    `json:"off,omitempty"` // why the schedule makes none
 }
 
 // SkippedText says that the newest backup is bad, and which one is the newest good one.

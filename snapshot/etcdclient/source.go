@@ -151,7 +151,6 @@ type heard struct {
 	late *time.Timer
 }
 
-// Read implements io.Reader.
 func (h heard) Read(p []byte) (int, error) {
 	h.late.Reset(silence)
 	defer h.late.Stop()

@@ -56,7 +56,6 @@ func New(ctx context.Context, url string, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// key returns the key of an object.
 func (s *Store) key(name string) *string { return aws.String(s.prefix + name) }
 
 // begin checks a name and returns the client.

@@ -112,7 +112,6 @@ func mkfs(ctx context.Context, device, fstype string, options []string) error {
 // noMount keeps mount-utils from mounting what it has formatted.
 type noMount struct{ mount.Interface }
 
-// MountSensitive implements [mount.Interface].
 func (noMount) MountSensitive(source, target, fstype string, options, sensitive []string) error {
 	return nil
 }

@@ -57,7 +57,6 @@ func List(find Lookup) ([]Device, error) {
 	return devices, nil
 }
 
-// scan reads sysfs.
 func scan(root string) ([]Device, error) {
 	dir := filepath.Join(root, "sys/block")
 	entries, err := os.ReadDir(dir)

@@ -111,7 +111,6 @@ func signature(ctx context.Context, device string) (Content, error) {
 	return Content{}, err
 }
 
-// parseSignature parses blkid's output.
 func parseSignature(out []byte) Content {
 	tags := make(map[string]string)
 	for line := range strings.SplitSeq(string(out), "\n") {

@@ -136,7 +136,6 @@ func newPrograms(ctx context.Context) programs {
 	return programs{utilexec.New(), ctx}
 }
 
-// Command implements [utilexec.Interface].
 func (p programs) Command(name string, args ...string) utilexec.Cmd {
 	if path, err := find(name); err == nil {
 		name = path

@@ -37,7 +37,6 @@ func numberAt(device string) (number, error) {
 	return numberOf(st.Rdev), nil
 }
 
-// open opens a block device.
 func open(device string, flags int) (*os.File, error) {
 	if _, err := numberAt(device); err != nil {
 		return nil, err
@@ -104,7 +103,6 @@ func firstData(r io.ReaderAt, size int64, buffer []byte) (int64, error) {
 	return -1, nil
 }
 
-// wipe zeroes the edges of a device.
 func wipe(f *os.File) error {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -40,7 +41,7 @@ type EC2 struct {
 	poll     time.Duration               // first pause between looks at a volume that is being created
 	limit    time.Duration               // for one request that changes something
 
-	asking turn // for the metadata service
+	asking *semaphore.Weighted // for the metadata service
 	self   atomic.Pointer[Self]
 
 	*sdk
@@ -70,7 +71,7 @@ func NewEC2(ctx context.Context, cfg Config, reg prometheus.Registerer, lg *zap.
 	}
 	cfg.Region = cmp.Or(cfg.Region, base.Region)
 	e := &EC2{
-		cfg: cfg, metadata: metadata, series: newEC2Series(reg), log: lg, asking: make(turn, 1),
+		cfg: cfg, metadata: metadata, series: newEC2Series(reg), log: lg, asking: semaphore.NewWeighted(1),
 		backoff: throttleBackoff, poll: time.Second, limit: changeWithin,
 	}
 	e.sdk = newSDK(ec2.NewFromConfig(base, e.configure))
@@ -182,7 +183,6 @@ func mark(sent *atomic.Bool) middleware.DeserializeMiddleware {
 		})
 }
 
-// sdkLog is the SDK's logger.
 func sdkLog(lg *zap.Logger) logging.Logger {
 	s := lg.Sugar()
 	return logging.LoggerFunc(func(c logging.Classification, format string, v ...any) {

@@ -140,7 +140,7 @@ func translate(op string, err error) error {
 		return &Error{Op: op, Meaning: Uncertain, Err: plain(err)}
 	}
 	code, status := answer.ErrorCode(), 0
-	said := saying{text: withoutSecrets(answer.ErrorMessage()), err: err}
+	said := saying{text: secrets.ReplaceAllString(strings.TrimSpace(answer.ErrorMessage()), ""), err: err}
 	if response, ok := errors.AsType[*awshttp.ResponseError](err); ok {
 		status, said.request = response.HTTPStatusCode(), response.ServiceRequestID()
 	}
@@ -165,10 +165,6 @@ func (s saying) Unwrap() error { return s.err }
 // secrets matches the part of a message that repeats the request: for a wrong signature AWS shows what should have been
 // signed, which includes the session's token.
 var secrets = regexp.MustCompile(`(?is)\s*(the canonical string|the string-to-sign|x-amz-security-token|\n).*`)
-
-func withoutSecrets(message string) string {
-	return secrets.ReplaceAllString(strings.TrimSpace(message), "")
-}
 
 // plain removes what the SDK adds to an error without an answer. It does not go deeper: below may be the error of
 // another service, such as the one that provides the credentials, and the text must still name that service.

@@ -26,10 +26,10 @@ func (e *EC2) Identity(ctx context.Context) (Self, error) {
 	if me := e.self.Load(); me != nil {
 		return *me, nil
 	}
-	if err := e.asking.take(ctx); err != nil {
+	if err := e.asking.Acquire(ctx, 1); err != nil {
 		return Self{}, fmt.Errorf("wait for the instance's identity: %w", err)
 	}
-	defer e.asking.give()
+	defer e.asking.Release(1)
 	if me := e.self.Load(); me != nil {
 		return *me, nil
 	}

@@ -152,7 +152,7 @@ func TestIdentityWaitsNoLongerThanItsContext(t *testing.T) {
 		}
 	})
 	e := newTestEC2(t, Config{MetadataEndpoint: f.URL}, nil)
-	if err := e.asking.take(t.Context()); err != nil { // someone else is asking
+	if err := e.asking.Acquire(t.Context(), 1); err != nil { // someone else is asking
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -160,7 +160,7 @@ func TestIdentityWaitsNoLongerThanItsContext(t *testing.T) {
 	if _, err := e.Identity(ctx); err == nil {
 		t.Error("got no error while it is not known")
 	}
-	e.asking.give()
+	e.asking.Release(1)
 	start := time.Now()
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

@@ -18,7 +18,6 @@ type tags struct {
 
 var _ volume.Carrier = (*tags)(nil)
 
-// Read implements [volume.Carrier].
 func (t *tags) Read(ctx context.Context, vol string) (string, error) {
 	v, _, err := t.one(ctx, vol)
 	return v.Tags[TagClaim], err
@@ -41,7 +40,6 @@ func (t *tags) Write(ctx context.Context, vol, text string) error {
 	return nil
 }
 
-// Remove implements [volume.Carrier].
 func (t *tags) Remove(ctx context.Context, vol, text string) error {
 	return t.cloud.Untag(ctx, vol, TagClaim, text)
 }

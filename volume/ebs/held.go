@@ -78,7 +78,6 @@ func (c *claim) write(ctx context.Context) error {
 	return c.p.claims.Write(ctx, c.vol, text)
 }
 
-// Path implements [volume.Claim].
 func (c *claim) Path() string { return c.dir }
 
 // Watch implements [volume.Claim]. A slow or failing EC2 does not delay the look at the device.
@@ -165,10 +164,10 @@ func (c *claim) isUnsaid() bool {
 // review compares EC2's answer with the facts. It returns the other instance that, according to EC2, the volume is
 // attached to, or "".
 func (c *claim) review(ctx context.Context) (other string) {
-	if c.p.op.take(ctx) != nil {
+	if c.p.op.Acquire(ctx, 1) != nil {
 		return ""
 	}
-	defer c.p.op.give()
+	defer c.p.op.Release(1)
 	if c.Released() || ctx.Err() != nil {
 		return ""
 	}
@@ -253,7 +252,6 @@ func (c *claim) SetRecord(token string) {
 	}
 }
 
-// SetAside implements [volume.Claim].
 func (c *claim) SetAside(ctx context.Context) error {
 	if err := c.setAside(ctx); err != nil {
 		return fmt.Errorf("set the content of %s aside: %w", c.vol, err)
@@ -263,10 +261,10 @@ func (c *claim) SetAside(ctx context.Context) error {
 
 func (c *claim) setAside(ctx context.Context) error {
 	p := c.p
-	if err := p.op.take(ctx); err != nil {
+	if err := p.op.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer p.op.give()
+	defer p.op.Release(1)
 	why := c.Mismatch()
 	switch {
 	case c.Released():

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 )
 
 // Lifecycle is what is planned for this instance, according to its metadata service.
@@ -127,7 +128,7 @@ type outlook struct {
 	log      *zap.Logger
 	metadata Metadata
 
-	asking turn // guards at and failed; held while the metadata service is asked
+	asking *semaphore.Weighted // guards at and failed; held while the metadata service is asked
 	at     time.Time
 	failed bool
 
@@ -136,15 +137,15 @@ type outlook struct {
 }
 
 func newOutlook(metadata Metadata, lg *zap.Logger) *outlook {
-	return &outlook{log: lg, metadata: metadata, asking: make(turn, 1)}
+	return &outlook{log: lg, metadata: metadata, asking: semaphore.NewWeighted(1)}
 }
 
 // look returns what is planned; the answer is at most outlookEvery old.
 func (o *outlook) look(ctx context.Context) Lifecycle {
-	if o.asking.take(ctx) != nil {
+	if o.asking.Acquire(ctx, 1) != nil {
 		return o.now()
 	}
-	defer o.asking.give()
+	defer o.asking.Release(1)
 	before := o.now()
 	if time.Since(o.at) < outlookEvery {
 		return before
@@ -176,7 +177,6 @@ func (o *outlook) confirmed(ctx context.Context) Lifecycle {
 	return now
 }
 
-// now returns the last answer.
 func (o *outlook) now() Lifecycle {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -75,10 +75,10 @@ func (j judge) info(v Volume) volume.Info {
 // this machine's claims. It returns the volumes. Nothing may use them: if a process holds one, it has the lock, and
 // Drop refuses. With dry it only returns what it would give up.
 func (p *Provider) Drop(ctx context.Context, dry bool) ([]string, error) {
-	if err := p.op.take(ctx); err != nil {
+	if err := p.op.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer p.op.give()
+	defer p.op.Release(1)
 	if err := p.enter(ctx); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"holdfast/volume"
 )
@@ -33,7 +34,8 @@ type Provider struct {
 
 	held atomic.Pointer[claim] // the claim of this process, or nil
 
-	op     turn   // held by operations that change a volume or the journal; guards unlock
+	// op is held by operations that change a volume or the journal, and may wait for EC2; it guards unlock.
+	op     *semaphore.Weighted
 	unlock func() // of the host's lock, while it is held
 }
 
@@ -54,7 +56,7 @@ func New(cfg Config, node Node, cloud Cloud, host Host, metadata Metadata, step 
 			known: map[unanswered]time.Time{}},
 		claims:  &tags{site: s, status: st},
 		outlook: newOutlook(metadata, lg),
-		op:      make(turn, 1),
+		op:      semaphore.NewWeighted(1),
 	}
 }
 
@@ -88,10 +90,10 @@ func (p *Provider) Records() map[string]string { return p.seen.records() }
 // Claim implements [volume.Provider]. It takes seconds, and up to some minutes if EC2 is slow; it stops when ctx ends.
 // If no volume can be taken, it answers at once from the last scan, until the next scan is due.
 func (p *Provider) Claim(ctx context.Context, want volume.Want) (volume.Claim, error) {
-	if err := p.op.take(ctx); err != nil {
+	if err := p.op.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("claim a volume: %w", err)
 	}
-	defer p.op.give()
+	defer p.op.Release(1)
 	if held := p.held.Load(); held != nil {
 		return nil, fmt.Errorf("claim a volume: this process holds %s already", held.vol)
 	}
@@ -127,20 +129,6 @@ func (p *Provider) leave() {
 	}
 	p.unlock = nil
 }
-
-// turn is a lock that can be waited for until a context ends, because its holder may be waiting for EC2.
-type turn chan struct{}
-
-func (t turn) take(ctx context.Context) error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (t turn) give() { <-t }
 
 // checkAttachment reports an attachment that would delete the disk with the instance.
 func (p *Provider) checkAttachment(v Volume) {

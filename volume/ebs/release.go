@@ -15,8 +15,8 @@ import (
 func (c *claim) Release(ctx context.Context, drop bool) error {
 	c.End()
 	p := c.p
-	_ = p.op.take(context.WithoutCancel(ctx)) // only Watch can have it, and End has ended Watch
-	defer p.op.give()
+	_ = p.op.Acquire(context.WithoutCancel(ctx), 1) // only Watch can have it, and End has ended Watch
+	defer p.op.Release(1)
 	if p.held.Load() != c {
 		return nil
 	}

@@ -69,7 +69,6 @@ func (s *scanner) scan(ctx context.Context, devices map[string]string) ([]Volume
 	return s.look(ctx)
 }
 
-// look scans now.
 func (s *scanner) look(ctx context.Context) ([]Volume, error) {
 	volumes, err := s.cloud.Volumes(ctx, Query{Tags: s.cfg.filters()})
 	now := time.Now()

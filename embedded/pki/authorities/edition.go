@@ -185,7 +185,6 @@ func (a keyed) check(keys int) error {
 	return nil
 }
 
-// encode returns the text of an edition.
 func (e Edition) encode() ([]byte, error) {
 	text, err := json.MarshalIndent(e, "", "  ")
 	return append(text, '\n'), err
