@@ -242,7 +242,7 @@ func (g *generations) read(ctx context.Context) plan.Store {
 		_, s.CID, err = g.world.Etcd.FounderIDs(*s.Record)
 	}
 	if err != nil {
-		return plan.Store{Unknown: err.Error(), Unread: errors.Is(err, ErrUnread)}
+		return plan.Store{Unknown: text(err), Unread: errors.Is(err, ErrUnread)}
 	}
 	return s
 }
