@@ -60,13 +60,17 @@ func (l *life) serverOptions() []grpc.ServerOption {
 }
 
 // stream runs the handler in a goroutine of its own and returns without it when streams are cut. The handler ends soon
-// after, because gRPC cancels the stream's context when stream returns.
+// after, because gRPC cancels the stream's context when stream returns. A snapshot is cut earlier, like our own, because
+// a stop hands over only when none is open.
 func (l *life) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if l.cutStreams.dropped() {
+	cut, leave, snapshot := l.cutStreams, func() {}, info.FullMethod == "/etcdserverpb.Maintenance/Snapshot"
+	if snapshot {
+		cut = l.abort
+	}
+	if cut.dropped() {
 		return errCut
 	}
-	leave := func() {}
-	if info.FullMethod == "/etcdserverpb.Maintenance/Snapshot" {
+	if snapshot {
 		if err := l.gate.acquire(ss.Context()); err != nil {
 			return status.FromContextError(err).Err()
 		}
@@ -80,7 +84,7 @@ func (l *life) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo
 	select {
 	case err := <-ended:
 		return err
-	case <-l.cutStreams.C():
+	case <-cut.C():
 		return errCut
 	}
 }

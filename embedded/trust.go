@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
 
+	"holdfast/durable"
 	"holdfast/embedded/pki"
 )
 
@@ -38,15 +39,19 @@ func newTrust(ec *embed.Config) *trust {
 }
 
 // stale reports whether the files have other authorities than at the start of this life. The files are read at most
-// once in lookAtTrust, by one caller at a time, because their disk may hang. Other callers get the last result.
+// once in lookAtTrust, and one at a time, because their disk may hang: then it returns the last result after a moment.
 func (t *trust) stale() bool {
-	if !t.mu.TryLock() {
-		return t.last.Load()
-	}
-	defer t.mu.Unlock()
-	if now := time.Now(); now.Sub(t.looked) >= lookAtTrust {
-		t.last.Store(t.changed())
-		t.looked = now
+	switch {
+	case !t.mu.TryLock():
+	case time.Since(t.looked) < lookAtTrust:
+		t.mu.Unlock()
+	default:
+		durable.Soon(glimpseWait, func() (none struct{}) {
+			defer t.mu.Unlock()
+			t.last.Store(t.changed())
+			t.looked = time.Now()
+			return none
+		})
 	}
 	return t.last.Load()
 }

@@ -7,12 +7,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"holdfast/durable"
 	"holdfast/embedded/pki"
 )
 
@@ -102,6 +105,27 @@ func TestStale(t *testing.T) {
 	}
 	put(t, dial(t, n, after), "k", "2")
 	put(t, dial(t, n, before), "k", "3")
+}
+
+// The files may be on a mount that hangs. Whoever asks gets the last answer, the first one after a moment.
+func TestTrustOnADiskThatHangs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := syscall.Mkfifo(file, 0o600); err != nil { // nobody writes to it yet
+		t.Fatal(err)
+	}
+	trust := &trust{client: transport.TLSInfo{TrustedCAFile: file}}
+	trust.last.Store(true)
+	for i := range 2 {
+		if stale, ok := durable.Soon(20*time.Second, trust.stale); !stale || !ok {
+			t.Errorf("question %d: got %t, answered: %t", i, stale, ok)
+		}
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY, 0) // the read that hangs ends
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	await(t, "it was read", func() bool { return !trust.last.Load() })
 }
 
 // Files with which etcd would not start make no member stale.

@@ -16,6 +16,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 )
 
 func watchStream(t *testing.T, c *clientv3.Client) (pb.Watch_WatchClient, error) {
@@ -125,6 +129,37 @@ func TestStopUnderSnapshot(t *testing.T) {
 	tx.Close()
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+// A client that saves a snapshot, and hardly reads, does not hold the stop up: its snapshot is cut first.
+func TestStopUnderClientsSnapshot(t *testing.T) {
+	n := found(t, "a")[0]
+	for i := range 8 {
+		put(t, n.client(t), fmt.Sprint(i), string(make([]byte, 1<<20)))
+	}
+	conn, err := grpc.NewClient(n.addr+":2379", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := pb.NewMaintenanceClient(conn).Snapshot(soon(t), &pb.SnapshotRequest{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	stop(t, n, time.Second)
+	if took := time.Since(begin); took > drainWait/2 {
+		t.Errorf("stop took %v", took)
+	}
+	for err == nil { // what was sent before, then the end
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("the client got %v, want Unavailable", err)
 	}
 }
 

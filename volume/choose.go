@@ -70,9 +70,9 @@ func (r rules) judge(s sighting, idle time.Duration) judged {
 		j.take, j.rank, j.why = true, 2, "nobody claims it"
 	case idle >= r.after:
 		j.take, j.rank, j.why = true, 3, fmt.Sprintf("%s left it %s ago", s.tag.Owner, idle.Round(time.Second))
-	default:
-		j.why = fmt.Sprintf("%s left it and may come back; free in %s", s.tag.Owner,
-			(r.after - idle).Round(100*time.Millisecond))
+	default: // a point in time: a reason that changes at each look would be logged at each
+		j.why = fmt.Sprintf("%s left it and may come back; free at %s", s.tag.Owner,
+			time.Now().Add(r.after-idle).Round(time.Second).UTC().Format("15:04:05 UTC"))
 	}
 	return j
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -35,7 +36,7 @@ func TestJudge(t *testing.T) {
 		{name: "released by another", s: sighting{tag: tag("n2", PhaseReleased)}, take: true, rank: 2, why: "nobody"},
 		{name: "released by us", s: sighting{tag: tag("n1", PhaseReleased)}, take: true, rank: 2, why: "nobody"},
 		{name: "free but avoided", avoid: away, why: "n9 lives elsewhere"},
-		{name: "left just now", s: sighting{tag: tag("n2", PhaseHeld)}, idle: 9 * time.Second, why: "free in 1s"},
+		{name: "left just now", s: sighting{tag: tag("n2", PhaseHeld)}, idle: 9 * time.Second, why: "free at "},
 		{name: "left long ago", s: sighting{tag: tag("n2", PhaseHeld)}, idle: 10 * time.Second, take: true, rank: 3, why: "n2 left it 10s ago"},
 		{name: "left but avoided", s: sighting{tag: tag("n2", PhaseHeld)}, avoid: away, idle: time.Hour, why: "n9 lives elsewhere"},
 		{name: "the host's own", scope: ScopeHost, s: sighting{tag: tag("n2", PhaseHeld)}, avoid: away, take: true, rank: 2, why: "this host's own"},
@@ -48,6 +49,19 @@ func TestJudge(t *testing.T) {
 				test.name, got.take, got.own, got.rank, got.why, test.take, test.own, test.rank, test.why)
 		}
 	}
+}
+
+// While a volume is kept for the node that left it, the reason stays the same.
+func TestReasonStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rules{node: "n1", after: time.Hour}
+		s := sighting{slot: "a", tag: &claimTag{Epoch: 3, Owner: "n2", Nonce: "x", Phase: PhaseHeld}}
+		first := r.judge(s, time.Second).why
+		time.Sleep(time.Minute)
+		if now := r.judge(s, time.Second+time.Minute).why; now != first {
+			t.Errorf("first %q, a minute later %q", first, now)
+		}
+	})
 }
 
 func TestOfHost(t *testing.T) {

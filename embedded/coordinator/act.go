@@ -123,7 +123,7 @@ func (ac *actor) acquire(ctx context.Context, o plan.Observation, a plan.Action)
 		ac.holding.set(func(now *held) { now.none, now.failed = err.Error(), "" })
 		return errNotYet
 	case err != nil:
-		ac.holding.set(func(now *held) { now.none, now.failed = "", err.Error() })
+		ac.holding.set(func(now *held) { now.none, now.failed = "", text(err) })
 		return err
 	}
 	ac.holding.hold(v)

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -130,8 +131,10 @@ func TestSetAsideBesideAnEtcd(t *testing.T) {
 		w.mu.Lock()
 		w.inUse = ""
 		w.mu.Unlock()
-		if err := c.SetVolumeAside(t.Context()); err != nil {
-			t.Errorf("after its end: got %v", err)
+		interrupted, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := c.SetVolumeAside(interrupted); err != nil {
+			t.Errorf("after its end, by a command that was interrupted: got %v", err)
 		}
 		if err := stop(); err != nil {
 			t.Error(err)

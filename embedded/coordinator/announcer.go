@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"holdfast/embedded/plan"
 )
@@ -48,22 +47,11 @@ func Evidence(state []byte) bool {
 type announcer struct {
 	env
 	bugs *bugs
-
-	mu    sync.Mutex
-	facts string // as published
 }
 
-// publish gives the mesh this node's facts if they have changed.
+// publish gives the mesh this node's facts. What a slower caller gives it too late is put right by the next look.
 func (a *announcer) publish(o plan.Observation) {
-	data, err := a.encode(o, true)
-	if err != nil { // the facts published before stay
-		return
-	}
-	a.mu.Lock()
-	changed := a.facts != string(data)
-	a.facts = string(data)
-	a.mu.Unlock()
-	if changed {
+	if data, err := a.encode(o, true); err == nil { // otherwise the facts published before stay
 		a.world.Mesh.Publish(data)
 	}
 }

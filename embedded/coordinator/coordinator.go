@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -254,10 +255,19 @@ func lastEntry(err, cause error) Entry {
 	return Entry{Kind: EntryStop, Why: "the process cannot continue", Outcome: Failed, Error: err.Error()}
 }
 
-// text is an error's message, "" without an error.
+// text is an error's message, "" without an error. It lacks the ID that AWS gives each request: with it, an error that
+// lasts would be news at each attempt. IDs that are shorter than any of AWS may be a part of something else.
 func text(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	text := err.Error()
+	answer, ok := errors.AsType[interface {
+		error
+		ServiceRequestID() string
+	}](err)
+	if ok && len(answer.ServiceRequestID()) > 8 {
+		text = strings.ReplaceAll(text, answer.ServiceRequestID(), "…")
+	}
+	return text
 }

@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -60,6 +62,37 @@ func TestNodeOutlivesPanics(t *testing.T) {
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// refused is an answer of AWS.
+type refused struct{ request string }
+
+func (r refused) Error() string            { return "AccessDenied (HTTP 403, request " + r.request + ")" }
+func (r refused) ServiceRequestID() string { return r.request }
+
+// A store that refuses every request is decided about once, although each answer has another ID.
+func TestErrorThatLastsIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var asked atomic.Int32
+		decided := 0
+		w.store = func(context.Context) (string, error) {
+			return "", fmt.Errorf("look at the store: %w", refused{fmt.Sprintf("REQUEST%09d", asked.Add(1))})
+		}
+		c := w.coordinator("a")
+		c.world.Decided = func(plan.Action) { decided++ }
+		stop := live(t, c)
+		time.Sleep(time.Minute)
+		if why := c.Now().Action.Text(); !strings.Contains(why, "AccessDenied") || strings.Contains(why, "REQUEST") {
+			t.Errorf("it says: %s", why)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if asked.Load() < 30 || decided > 5 {
+			t.Errorf("the store was asked %d times, and that led to %d decisions", asked.Load(), decided)
 		}
 	})
 }

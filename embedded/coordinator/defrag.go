@@ -43,6 +43,9 @@ func (t *turn) defragment(ctx context.Context, o plan.Observation) error {
 		begin = time.Now()
 		err = t.world.Etcd.Defragment(wait)
 	}
+	if errors.Is(err, errNotYet) {
+		return err // no defragmentation was begun
+	}
 	if errors.Is(err, context.DeadlineExceeded) && !t.world.Etcd.Quiet() {
 		return errNotYet
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -73,7 +74,7 @@ func (w *world) TransferLeadership(context.Context) error {
 	if w.heir != nil {
 		w.heir()
 	}
-	return nil
+	return w.heirless
 }
 
 // caring runs a node for an hour, as the only member, after it serves and change has set up its database.
@@ -333,6 +334,36 @@ func TestDefragmentationIsSaidBeforeItIsAsked(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A leader that cannot hand over at the moment has not failed to defragment: it tries again soon.
+func TestDefragmentationWaitsForAnHeir(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := spaceless(t, true, plan.Facts{})
+		w.heirless = plan.ErrUnhealthy
+		w.told = func(node string) ([]byte, error) {
+			return w.nodes[slices.IndexFunc(w.nodes, func(n Node) bool { return n.Name == node })].State, nil
+		}
+		tried := 0
+		w.heir = func() { tried++ }
+		c := w.coordinator("a", "b", "c")
+		c.cfg.Plan.Upkeep.Cure = true
+		stop := live(t, c)
+		time.Sleep(3 * time.Second)
+		o, _ := c.observer.observe()
+		if err := c.turn.defragment(t.Context(), o); !errors.Is(err, errNotYet) {
+			t.Errorf("got %v, want %v", err, errNotYet)
+		}
+		if got := c.upkeep.status(); got.Failures != 0 || got.Last != nil || w.db.defrags != 0 {
+			t.Errorf("%d failures are told, the last is %+v, after %d defragmentations", got.Failures, got.Last, w.db.defrags)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if tried == 0 {
+			t.Error("it did not try to hand over")
+		}
+	})
 }
 
 // The leader asks every member before it disarms, because the gossip may be out of date.

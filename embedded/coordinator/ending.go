@@ -106,7 +106,11 @@ func (e *ending) tell(o *plan.Observation, began time.Time, live map[string]stri
 			e.open, e.since = p.ID, now
 		}
 	}
-	o.Alone = e.open != "" && now.Sub(e.since) >= LeaderWait
+	seen := now
+	if o.Store.Unknown == "" { // a process that was suspended since the last look does not know of an abort
+		seen = e.read
+	}
+	o.Alone = e.open != "" && seen.Sub(e.since) >= LeaderWait
 	mine := o.Disk.Ledger.Record
 	if mine == nil {
 		return

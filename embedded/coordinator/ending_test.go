@@ -156,16 +156,21 @@ func TestAbortIsDeleted(t *testing.T) {
 	})
 }
 
-// A leaderless proposal waits here for a leader, from when it was read, and again after a leader was seen.
+// A leaderless proposal waits here for a leader, from when it was read, and again after a leader was seen. It has waited
+// when a look at the store shows it as still open: a process that was suspended meanwhile has missed an abort.
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := record("a", "b", "c")
 		e := ending{blind: map[string]bool{}}
 		first, second := proposed(r, false, "c"), proposed(r, false, "c")
+		suspended := false
 		alone := func(p *plan.Restore, change func(*plan.Observation)) bool {
 			o := plan.Observation{Store: plan.Store{Record: &r, Restore: p}, Disk: plan.Disk{Ledger: plan.Ledger{Record: &r}}}
 			if change != nil {
 				change(&o)
+			}
+			if !suspended {
+				e.looked(time.Now(), o.Store, nil)
 			}
 			e.tell(&o, time.Now(), nil)
 			return o.Alone
@@ -176,6 +181,7 @@ func TestAlone(t *testing.T) {
 		remembers := func(o *plan.Observation) { o.Member = plan.Member{Running: true, Status: plan.Status{HasLead: true}} }
 		unknown := func(o *plan.Observation) { o.Store = plan.Store{Unknown: "timeout"} }
 		ordered := func(o *plan.Observation) { unknown(o); o.Orders.Alone = second }
+		sleeps := func(*plan.Observation) { suspended = true }
 		for i, s := range []struct {
 			wait   time.Duration
 			p      *plan.Restore
@@ -188,7 +194,8 @@ func TestAlone(t *testing.T) {
 			{0, first, unknown, true},
 			{0, first, serves, false},
 			{0, first, nil, false}, // the wait begins again
-			{LeaderWait, first, nil, true},
+			{LeaderWait, first, sleeps, false},
+			{0, first, func(*plan.Observation) { suspended = false }, true},
 			{0, second, nil, false},
 			{LeaderWait, proposed(r, true), nil, false},
 			{LeaderWait, proposed(r, true), nil, false},

@@ -50,7 +50,7 @@ func (g *generations) tell(o *plan.Observation, began time.Time, live map[string
 	before := g.ending.open
 	g.ending.tell(o, began, live)
 	if open := g.ending.open; open != "" && open != before {
-		time.AfterFunc(LeaderWait, g.look) // by then it has waited for a leader long enough
+		time.AfterFunc(LeaderWait, g.ask) // if it is still open then, it has waited for a leader long enough
 	}
 }
 
@@ -242,7 +242,7 @@ func (g *generations) read(ctx context.Context) plan.Store {
 		_, s.CID, err = g.world.Etcd.FounderIDs(*s.Record)
 	}
 	if err != nil {
-		return plan.Store{Unknown: err.Error(), Unread: errors.Is(err, ErrUnread)}
+		return plan.Store{Unknown: text(err), Unread: errors.Is(err, ErrUnread)}
 	}
 	return s
 }

@@ -137,8 +137,9 @@ func (h *holding) set(change func(now *held)) {
 	change(&h.held)
 }
 
-// ours reports whether a volume is held whose identity is right.
-func (h held) ours() bool { return h.volume != nil && sound(h.volume) }
+// ours reports whether a volume is held whose identity is right, and that is not being released: its path may lead to
+// nothing by now, or to another disk.
+func (h held) ours() bool { return h.volume != nil && !h.leaving && sound(h.volume) }
 
 // sound reports whether a volume's identity is right.
 func sound(v Volume) bool {
@@ -153,7 +154,7 @@ func (h held) readable() bool { return h.ours() && h.broken == "" }
 func (h held) usable() bool { return h.ours() && !h.gate.dead }
 
 // begun reports whether a member has run on the volume, so that addresses may be kept there.
-func (h held) begun() bool { return h.volume != nil && !h.gate.dead && h.ledger.Started != "" }
+func (h held) begun() bool { return h.usable() && h.ledger.Started != "" }
 
 // accepted reports whether the disk here has accepted a record, so that it founds nothing any more.
 func (h held) accepted() bool { return h.ours() && h.ledger.Record != nil }

@@ -151,7 +151,7 @@ func (n *newest) watch(ctx context.Context) {
 		cancel()
 		asked, next = led, time.Now().Add(newestAge)
 		if err != nil {
-			newest, next = plan.BackupStand{Unknown: err.Error()}, time.Now().Add(storeAge)
+			newest, next = plan.BackupStand{Unknown: text(err)}, time.Now().Add(storeAge)
 		}
 		n.mu.Lock()
 		n.known, n.led = &newest, led

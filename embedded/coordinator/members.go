@@ -81,10 +81,10 @@ func (m *members) take(ctx context.Context, a plan.Action, name string) error {
 		func(ctx context.Context) error { return m.world.Etcd.Remove(ctx, a.Member) })
 }
 
-// notYet returns errNotYet for what etcd refuses only for now, or because another change came first.
+// notYet returns a delay for what etcd refuses only for now, or because another change came first.
 func notYet(err error) error {
 	if errors.Is(err, plan.ErrUnhealthy) || errors.Is(err, plan.ErrNotReady) || errors.Is(err, plan.ErrConflict) {
-		return errNotYet
+		return delay(err.Error())
 	}
 	return err
 }

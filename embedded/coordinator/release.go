@@ -138,14 +138,15 @@ func (h held) releasable(now Situation) error {
 // SetVolumeAside is the operator's order to set the whole content of the held volume aside. The volume becomes another,
 // blank disk, and its slot starts over in whatever cluster exists. It is refused while etcd runs, and if nothing is
 // wrong. Data on which etcd cannot be started is wrong, unless the reason is outside of the volume, such as an address
-// that another process has, or a certificate.
+// that another process has, or a certificate. Once begun, it ignores the end of ctx: a volume of which only a part was
+// set aside, or that is unmounted, is of no use.
 func (c *Coordinator) SetVolumeAside(ctx context.Context) error {
 	v, err := c.holding.order(c.status, held.keepsContent)
 	if err != nil {
 		return err
 	}
 	if err = c.holding.unused(v.Identity().Path); err == nil {
-		err = v.SetAllAside(ctx)
+		err = v.SetAllAside(context.WithoutCancel(ctx))
 	}
 	if err == nil {
 		c.holding.hold(v)

@@ -69,6 +69,31 @@ func TestNothingIsBegunOnWhatAReleaseShows(t *testing.T) {
 	}
 }
 
+// While a volume is released, the loop looks again. From then on, nothing is written to its path, where another disk or
+// none is mounted by then.
+func TestNothingIsWrittenWhereAVolumeWasReleased(t *testing.T) {
+	w, _ := serving(t)
+	c := w.holding()
+	c.status.looked(look(t, c))
+	c.history.remember(command(1))
+	w.giving = func() {
+		c.status.looked(look(t, c))
+		c.history.remember(command(2))
+		c.history.flush()
+		if c.holding.now().begun() {
+			t.Error("addresses may be written")
+		}
+	}
+	if err := c.holding.drop(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	c.history.remember(command(3))
+	c.history.flush()
+	if all := ReadHistory(w.dir).Entries; len(all) != 1 {
+		t.Errorf("%d entries were written, want only the one from before: %+v", len(all), all)
+	}
+}
+
 func TestMemberThatCannotStopKeepsItsVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -45,3 +45,36 @@ func TestNextAfterAPause(t *testing.T) {
 		t.Errorf("paused: got %+v", got)
 	}
 }
+
+// lateMesh is a mesh to which another caller publishes while it is given something.
+type lateMesh struct {
+	*world
+	meanwhile func()
+	state     []byte
+}
+
+func (m *lateMesh) Publish(state []byte) {
+	if f := m.meanwhile; f != nil {
+		m.meanwhile = nil
+		f()
+	}
+	m.state = state
+}
+
+// The loop and a defragmentation publish at the same time. What comes too late is put right by the next look.
+func TestLateFactsArePutRight(t *testing.T) {
+	w := newWorld(t)
+	c := w.holding()
+	mesh := &lateMesh{world: w}
+	c.world.Mesh = mesh
+	before := look(t, c)
+	c.upkeep.defragging.Store(true)
+	w.member.Running = true
+	after := look(t, c)
+	mesh.meanwhile = func() { c.announcer.publish(after) }
+	c.announcer.publish(before)
+	c.announcer.publish(after) // the next look
+	if f, err := ReadFacts(mesh.state); err != nil || !f.Defragging {
+		t.Errorf("the others know %s, %v", mesh.state, err)
+	}
+}

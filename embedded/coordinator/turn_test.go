@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,4 +103,13 @@ func TestDisrupt(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// What keeps a leader from handing over is what is at risk without it.
+func TestRiskOfALeaderWithoutAnHeir(t *testing.T) {
+	w, _ := serving(t)
+	w.heirless = fmt.Errorf("%w: no quorum of voters is connected", plan.ErrUnhealthy)
+	if risk := w.holding().turn.cede(t.Context()); !strings.Contains(risk, "no quorum of voters is connected") {
+		t.Errorf("got %q", risk)
+	}
 }

@@ -70,7 +70,7 @@ type Node struct {
 
 // Mesh is the gossip.
 type Mesh interface {
-	Publish(state []byte)
+	Publish(state []byte) // does nothing if it is published already
 	// Nodes returns the nodes that are not forgotten, including this one. accepted says that the disk here has accepted a
 	// record, so that it founds nothing: only then may lost nodes that knew of a cluster be left out after a time.
 	Nodes(accepted bool) []Node

@@ -99,6 +99,7 @@ type world struct {
 	rest       time.Duration // after a glance
 	silent     []uint64      // members that look connected and do not answer
 	heir       func()        // called when the leadership is handed over, if set
+	heirless   error         // why it is not
 	stopped    func()        // called when etcd has stopped, if set
 }
 
@@ -149,7 +150,9 @@ func (w *world) Identity() plan.Volume {
 	return plan.Volume{Slot: "a", ID: "test:a", Disk: "disk-a", Epoch: 1, Lock: w.bolt, Path: w.dir}
 }
 func (w *world) Trouble() (mismatch, missing string) { return "", "" }
-func (w *world) SetAllAside(context.Context) error   { return nil }
+func (w *world) SetAllAside(ctx context.Context) error {
+	return ctx.Err()
+}
 func (w *world) Watch(ctx context.Context) error {
 	select {
 	case err := <-w.lost:

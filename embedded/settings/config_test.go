@@ -129,6 +129,10 @@ func TestValidate(t *testing.T) {
 		{"", func(c *Config) { c.FeatureGates = map[string]bool{"CompactHashCheck": true} }},
 		{"etcd.feature-gates: must be one of CompactHashCheck", func(c *Config) { c.FeatureGates = map[string]bool{"X": true} }},
 		{"etcd.feature-gates: LeaseCheckpointPersist must come with", func(c *Config) { c.FeatureGates = map[string]bool{"LeaseCheckpointPersist": true} }},
+		{"etcd.feature-gates: LeaseCheckpointPersist must come with", func(c *Config) {
+			c.FeatureGates = map[string]bool{"AllAlpha": true, "LeaseCheckpoint": false}
+		}},
+		{"", func(c *Config) { c.FeatureGates = map[string]bool{"AllAlpha": true, "LeaseCheckpointPersist": true} }},
 		{"etcd.listen-client-urls: must name an IP or localhost", func(c *Config) { c.ListenClientURLs = []string{"http://host:1"} }},
 		{"", func(c *Config) { c.ListenClientURLs = []string{"http://localhost:1"} }},
 		{"", func(c *Config) { c.AdvertiseClientURLs = []string{"http://host:1"} }},

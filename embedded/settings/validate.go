@@ -97,13 +97,20 @@ func (c Config) validateFeatures(p problems) {
 		}
 	}
 	const persist, checkpoint = "LeaseCheckpointPersist", "LeaseCheckpoint"
-	if c.FeatureGates[persist] && !c.FeatureGates[checkpoint] {
+	on := func(name string) bool { // both are alpha
+		is, set := c.FeatureGates[name]
+		return is || !set && c.FeatureGates[allAlpha]
+	}
+	if on(persist) && !on(checkpoint) {
 		p("feature-gates", "%s must come with %s, got %s alone", persist, checkpoint, persist)
 	}
 }
 
+// allAlpha switches all features that are alpha and not switched themselves.
+const allAlpha = "AllAlpha"
+
 // classes switch all features of a kind.
-var classes = []string{"AllAlpha", "AllBeta"}
+var classes = []string{allAlpha, "AllBeta"}
 
 // features returns the names of etcd's features, sorted. A test of package embedded compares them with etcd's own.
 func features() []string {
