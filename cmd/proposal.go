@@ -22,8 +22,8 @@ type proposalFlags struct {
 // add gives c the flags that all these commands have.
 func (f *proposalFlags) add(c *cobra.Command) {
 	readsConfig(c)
-	c.Flags().StringSliceVar(&f.Overrule, "overrule", nil, "`disks` that objected to an earlier proposal, or whose beacon is "+
-		"in the store")
+	c.Flags().StringSliceVar(&f.Overrule, "overrule", nil,
+		"`disks` that objected to an earlier proposal, or whose beacon is in the store")
 	c.Flags().DurationVar(&f.Timeout, "timeout", 30*time.Minute, "abort after this `time`, if that is still possible")
 	f.format.add(c)
 }

@@ -29,8 +29,7 @@ func newLatch() *latch {
 	return &latch{ctx, drop}
 }
 
-func (l *latch) C() <-chan struct{} { return l.Done() }
-func (l *latch) dropped() bool      { return l.Err() != nil }
+func (l *latch) dropped() bool { return l.Err() != nil }
 
 // during calls end, if the latch is dropped before over is called.
 func (l *latch) during(end func()) (over func() bool) { return context.AfterFunc(l, end) }
@@ -60,8 +59,8 @@ func (l *life) serverOptions() []grpc.ServerOption {
 }
 
 // stream runs the handler in a goroutine of its own and returns without it when streams are cut. The handler ends soon
-// after, because gRPC cancels the stream's context when stream returns. A snapshot is cut earlier, like our own, because
-// a stop hands over only when none is open.
+// after, because gRPC cancels the stream's context when stream returns. A snapshot is cut earlier, like our own,
+// because a stop hands over only when none is open.
 func (l *life) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	cut, leave, snapshot := l.cutStreams, func() {}, info.FullMethod == "/etcdserverpb.Maintenance/Snapshot"
 	if snapshot {
@@ -84,7 +83,7 @@ func (l *life) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo
 	select {
 	case err := <-ended:
 		return err
-	case <-cut.C():
+	case <-cut.Done():
 		return errCut
 	}
 }
@@ -124,7 +123,7 @@ func (l *life) waitingCall(ctx context.Context, req any, handler grpc.UnaryHandl
 	select {
 	case <-ended:
 		return resp, err
-	case <-l.cutStreams.C():
+	case <-l.cutStreams.Done():
 		return nil, errCut
 	}
 }

@@ -119,7 +119,7 @@ func (l *life) launch(ec *embed.Config) error {
 func (l *life) wait() error {
 	stopping := l.etcd.Server.StoppingNotify()
 	select {
-	case <-l.stop.C():
+	case <-l.stop.Done():
 		return nil
 	case <-stopping:
 		if l.stop.dropped() {
@@ -128,7 +128,7 @@ func (l *life) wait() error {
 		return errRemoved
 	case err := <-l.etcd.Err():
 		select {
-		case <-l.stop.C(): // sever closed the listener
+		case <-l.stop.Done(): // sever closed the listener
 			return nil
 		case <-stopping: // the main loop ended, and the listener with it
 			return errRemoved

@@ -108,7 +108,7 @@ func (n *native) secure(ec *embed.Config) error {
 func (n *native) register(s *grpc.Server) {
 	n.server.Store(s)
 	go func() {
-		<-n.end.C()
+		<-n.end.Done()
 		n.conns.Range(func(c, _ any) bool {
 			c.(*clientConn).Close()
 			return true
@@ -177,7 +177,7 @@ func (n *native) drain() {
 	}()
 	select {
 	case <-ended:
-	case <-n.cut.C():
+	case <-n.cut.Done():
 	}
 }
 

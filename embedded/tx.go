@@ -72,7 +72,7 @@ func (t *Tx) Size() int64 { return t.snap.Size() }
 func (t *Tx) Bucket(name []byte) *bolt.Bucket { return t.snap.Bucket(name) }
 
 // Aborted is closed when the member is about to stop. The member waits for Close, but not long.
-func (t *Tx) Aborted() <-chan struct{} { return t.abort.C() }
+func (t *Tx) Aborted() <-chan struct{} { return t.abort.Done() }
 
 // WriteTo writes the database file as of this transaction. Once the member is about to stop, it fails with errStopped
 // at the next chunk. A chunk is 32 KiB, or what w reads at a time if it is an io.ReaderFrom.

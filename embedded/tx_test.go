@@ -108,7 +108,7 @@ func TestStopUnderSnapshot(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(context.Background(), time.Second) }()
-	awaitClosed(t, "stop has begun", n.current().abort.C())
+	awaitClosed(t, "stop has begun", n.current().abort.Done())
 	if _, err := n.Snapshot(t.Context()); !errors.Is(err, errStopped) {
 		t.Errorf("snapshot while stopping: got %v, want errStopped", err)
 	}

@@ -16,7 +16,8 @@ func TestLacking(t *testing.T) {
 	}
 	ca := given(t)
 	mixed := given(t)
-	if err := os.Rename(filepath.Join(given(t), GivenPeersCA+".key"), filepath.Join(mixed, GivenPeersCA+".key")); err != nil {
+	other := filepath.Join(given(t), GivenPeersCA+".key")
+	if err := os.Rename(other, filepath.Join(mixed, GivenPeersCA+".key")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("not-mounted", filepath.Join(dir, "link")); err != nil {

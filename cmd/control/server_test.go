@@ -289,7 +289,8 @@ func TestRemoteControl(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a connection that stays open", func(t *testing.T) { // a certificate may expire meanwhile, or its authority be dropped
+	// A certificate may expire meanwhile, or its authority be dropped.
+	t.Run("a connection that stays open", func(t *testing.T) {
 		pair, err := tls.LoadX509KeyPair(ours.pair("ops"))
 		if err != nil {
 			t.Fatal(err)

@@ -87,8 +87,8 @@ func TestNewestBackupThatDoesNotTell(t *testing.T) {
 	}
 }
 
-// A directory for backups that cannot be made, such as behind a link to a disk that is not mounted, keeps no member from
-// starting.
+// A directory for backups that cannot be made, such as behind a link to a disk that is not mounted, keeps no member
+// from starting.
 func TestStartWithoutBackupDirectories(t *testing.T) {
 	registry(t)
 	dir := t.TempDir()

@@ -103,7 +103,8 @@ func TestWhenNobodyRenews(t *testing.T) {
 	if got, want := fmt.Sprint(waits), "[1s 2s 4s 8s 16s 32s 1m4s 2m8s 4m16s 5m0s 5m0s 5m0s]"; got != want {
 		t.Errorf("after looks that failed it looks again in %s, want %s", got, want)
 	}
-	first := newClients([]certificates.Files{restarts}, func() []string { return none }, prometheus.NewRegistry(), zap.NewNop())
+	first := newClients([]certificates.Files{restarts}, func() []string { return none }, prometheus.NewRegistry(),
+		zap.NewNop())
 	if got := first.checks(time.Now()); len(got) != 1 || strings.Contains(got[0].Detail, "good until") {
 		t.Errorf("before the first look: got %+v", got)
 	}

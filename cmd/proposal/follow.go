@@ -103,8 +103,9 @@ func (f *follower) look(ctx context.Context) (done bool, err error) {
 	return true, fmt.Errorf("the %s was aborted; the cluster continues as it was", f.Title())
 }
 
-// lookForBeacon is for a machine where no node answers, or none any more. It is done when the leader of the new generation has written
-// its beacon into the store. Without a beacon for the time settled, it is done too, and the end was not seen.
+// lookForBeacon is for a machine where no node answers, or none any more. It is done when the leader of the new
+// generation has written its beacon into the store. Without a beacon for the time settled, it is done too, and the end
+// was not seen.
 func (f *follower) lookForBeacon(ctx context.Context) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, followLook)
 	defer cancel()

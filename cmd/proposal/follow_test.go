@@ -104,7 +104,8 @@ func TestFollowWithoutTheNodeThatAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := newFollower(proposal{p, o.cluster()}, o.cluster().ask(t.Context())).follow(t.Context())
-		if took := time.Since(begin); err != nil || took > 3*settled || !strings.Contains(said.String(), "the cluster serves as main@2-") {
+		if took := time.Since(begin); err != nil || took > 3*settled ||
+			!strings.Contains(said.String(), "the cluster serves as main@2-") {
 			t.Errorf("after %s: got %v; said %q", took, err, said)
 		}
 	})

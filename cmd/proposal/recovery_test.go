@@ -20,7 +20,9 @@ import (
 func survivorOf(b *snapshot.Backup) recovery {
 	record := plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1})
 	record.Generation = 2
-	s := recovery{Surveyed: coordinator.Surveyed{Survey: plan.Survey{Record: &record}, Chosen: plan.Survivor{Slot: "c"}, Declare: []string{"a", "b"}, Able: true}, Revisions: map[string]int64{"c": 2}, Backup: b}
+	s := recovery{Revisions: map[string]int64{"c": 2}, Backup: b,
+		Surveyed: coordinator.Surveyed{Survey: plan.Survey{Record: &record}, Chosen: plan.Survivor{Slot: "c"},
+			Declare: []string{"a", "b"}, Able: true}}
 	s.compare()
 	return s
 }

@@ -25,7 +25,8 @@ func TestContents(t *testing.T) {
 			t.Errorf("%+v: got %q, want %q", c.contents, got, c.want)
 		}
 		// Nothing was set aside in the place of a disk that is missing, and there is no directory to look into.
-		if got, moved := show.SetAside("/v/a", c.contents), len(c.contents.Names) > 0; strings.Contains(got, "/v/a/aside") != moved {
+		got, moved := show.SetAside("/v/a", c.contents), len(c.contents.Names) > 0
+		if strings.Contains(got, "/v/a/aside") != moved {
 			t.Errorf("%+v: then got %q", c.contents, got)
 		}
 	}

@@ -156,8 +156,8 @@ func TestAbortIsDeleted(t *testing.T) {
 	})
 }
 
-// A leaderless proposal waits here for a leader, from when it was read, and again after a leader was seen. It has waited
-// when a look at the store shows it as still open: a process that was suspended meanwhile has missed an abort.
+// A leaderless proposal waits here for a leader, from when it was read, and again after a leader was seen. It has
+// waited when a look at the store shows it as still open: a process that was suspended meanwhile has missed an abort.
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := record("a", "b", "c")
@@ -488,7 +488,8 @@ func TestConfirmedAsksTheHeirs(t *testing.T) {
 	_, r := serving(t)
 	next := r
 	next.ID, next.Generation, next.Line = "next", 2, []string{r.ID}
-	heir := plan.Facts{Version: 1, Slot: "b", Disk: "disk-b", Epoch: 1, Phase: plan.PhaseData, Record: &next, Member: 2, CID: 77}
+	heir := plan.Facts{Version: 1, Slot: "b", Disk: "disk-b", Epoch: 1, Phase: plan.PhaseData, Record: &next, Member: 2,
+		CID: 77}
 	for name, tc := range map[string]struct {
 		store plan.Store
 		asks  bool

@@ -548,10 +548,12 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// What a certificate's end asks for is not what an authority's does: a new one beside the old one, and no restart by hand.
+// What a certificate's end asks for is not what an authority's does: a new one beside the old one, and no restart by
+// hand.
 func TestCureOfAuthorities(t *testing.T) {
 	const day = 24 * time.Hour
-	soon, later := Certificate{"CN=old", now.Add(-900 * day), now.Add(20 * day)}, Certificate{"CN=new", now, now.Add(900 * day)}
+	soon, later := Certificate{"CN=old", now.Add(-900 * day), now.Add(20 * day)},
+		Certificate{"CN=new", now, now.Add(900 * day)}
 	early := Certificate{"CN=new", now.Add(time.Hour), now.Add(900 * day)}
 	if got := (File{Kind: Authorities, Certs: []Certificate{later, early}}).judge(now); got == nil ||
 		got.Severity != Warning || !strings.HasPrefix(got.Do, "Look at the clocks") {

@@ -100,7 +100,8 @@ peer n1 slot=a disk=d1 phase=data record=Y/R running member=11 members=a:11
 		}
 		s := o.Survey()
 		_, refusal := s.Declare(nil, "")
-		if s.Record == nil || s.Record.Generation != 1 || (refusal == "") != (tc.want == "") || !strings.Contains(refusal, tc.want) {
+		if s.Record == nil || s.Record.Generation != 1 || (refusal == "") != (tc.want == "") ||
+			!strings.Contains(refusal, tc.want) {
 			t.Errorf("survey: %s: got generation %v, %q, want 1, %q", name, s.Record, refusal, tc.want)
 		}
 	}
