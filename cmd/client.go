@@ -65,7 +65,7 @@ func alone(cfg config.Config, err error) bool {
 	return errors.Is(err, control.ErrUnreachable) && cfg.Control.Remote.Address == ""
 }
 
-// noAnswer prints why a node did not answer, and returns the exit code for that. It is none of those that tell what a
+// noAnswer prints why a node did not answer, and returns the exit code for that. It differs from those that tell what a
 // node has answered.
 func noAnswer(c *cobra.Command, err error) error {
 	fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
