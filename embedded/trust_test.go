@@ -107,7 +107,7 @@ func TestStale(t *testing.T) {
 	put(t, dial(t, n, before), "k", "3")
 }
 
-// The files may be on a mount that hangs. Whoever asks gets the last answer, the first one after a moment.
+// The files may be on a mount that hangs. A caller gets the last answer, the first one after a moment.
 func TestTrustOnADiskThatHangs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	if err := syscall.Mkfifo(file, 0o600); err != nil { // nobody writes to it yet

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"holdfast/embedded/pki"
 )
@@ -116,13 +115,18 @@ func exposedAddress(c Config) (at string, exposed bool) {
 // partial finds files of authorities with which etcd would not start, or of which it would silently skip a part. A
 // command that only asks a node does without them.
 func (l *Loaded) partial() (all []Wrong) {
-	for _, k := range etcdFiles(&l.Config) {
-		text, err := os.ReadFile(*k.field)
-		if err != nil || l.Config.TLS.Mode != pki.ModeFiles || !strings.HasSuffix(k.key, "trusted-ca-file") {
+	if l.Config.TLS.Mode != pki.ModeFiles {
+		return nil
+	}
+	for _, f := range []struct{ key, path string }{
+		{"etcd.trusted-ca-file", l.Config.Etcd.TrustedCAFile}, {"etcd.peer-trusted-ca-file", l.Config.Etcd.PeerTrustedCAFile},
+	} {
+		text, err := os.ReadFile(f.path)
+		if err != nil { // it is not set, or reported as such
 			continue
 		}
 		if _, err = pki.ParseCertificates(text); err != nil {
-			all = append(all, l.wrong(k.key, "must hold CA certificates and nothing else, got %q: %v", *k.field, err))
+			all = append(all, l.wrong(f.key, "must hold CA certificates and nothing else, got %q: %v", f.path, err))
 		}
 	}
 	return all

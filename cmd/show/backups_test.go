@@ -116,7 +116,8 @@ func TestBackupsOfStoresThatAreNotShared(t *testing.T) {
 	before, at := noon.Add(-time.Minute), noon
 	nodes := []health.NodeStatus{
 		{Node: "n1", Store: "s1", Backup: &health.BackupStatus{Asked: at}},
-		{Node: "n2", Store: "s2", Backup: &health.BackupStatus{Leading: true, Name: "mine", Time: before, Revision: 7, Count: 3, Asked: before}},
+		{Node: "n2", Store: "s2", Backup: &health.BackupStatus{Leading: true, Name: "mine", Time: before, Revision: 7,
+			Count: 3, Asked: before}},
 	}
 	if got := show.BackupText(nodes, noon); !strings.Contains(got, "newest: mine,") || !strings.Contains(got, "3 good backups") {
 		t.Errorf("got %q, want the store of the leader", got)

@@ -280,9 +280,9 @@ func (c *Coordinator) Confirm(ctx context.Context, id, by string) (plan.Restore,
 	case p.Led == nil:
 		return *p, errors.New("the proposal says that the cluster has no leader: no one can consent to it; a leader aborts " +
 			"it, and without one it is carried out")
-	case o.Hopeless(p) != "":
-		return *p, fmt.Errorf("%s: abort it, and run `holdfast restore %s` on a node, which knows all slots", o.Hopeless(p),
-			p.Backup)
+	}
+	if why := o.Hopeless(p); why != "" {
+		return *p, fmt.Errorf("%s: abort it, and run `holdfast restore %s` on a node, which knows all slots", why, p.Backup)
 	}
 	word := plan.Consent{Record: p.Parent(), Proposal: p.ID, By: by}
 	if mine != nil && mine.ID == p.Parent() && o.Member.Led() {

@@ -79,7 +79,7 @@ func TestSurvey(t *testing.T) {
 }
 
 // A disk that was declared lost and is back is no survivor of the generation that followed: `holdfast recover` once
-// showed it as one, and the command that it advised waited for ever.
+// showed it as one, and the command that it advised never ended.
 func TestSurveyOfAnEndedGeneration(t *testing.T) {
 	for name, tc := range map[string]struct{ store, want string }{
 		"concluded":    {"store id=S record=Y/R concluded=Y/R", "has ended, and the cluster continues as main@2-id-R"},

@@ -214,7 +214,10 @@ func (r *reader) noun(noun string, p map[string]string) {
 	case "disk":
 		r.disk(p, has)
 	case "member":
-		o.Member = Member{Running: has("running"), Ready: has("ready"), Status: Status{Leader: has("leader"), HasLead: has("haslead"), LeaderID: ID(r.number(p["lead"])), Learner: has("learner"), ClusterVersion: p["cluster"], Revision: int64(r.number(p["revision"]))}, Removed: has("removed"), Stalled: has("stalled"), Defragging: has("defragging"),
+		o.Member = Member{Running: has("running"), Ready: has("ready"), Removed: has("removed"), Stalled: has("stalled"),
+			Defragging: has("defragging"), Status: Status{Leader: has("leader"), HasLead: has("haslead"),
+				LeaderID: ID(r.number(p["lead"])), Learner: has("learner"), ClusterVersion: p["cluster"],
+				Revision: int64(r.number(p["revision"]))},
 			ID: r.number(p["id"]), Members: r.members(p["members"]), Admitted: r.admitted(p["admitted"])}
 		if l := strings.Split(p["lock"], "/"); len(l) == 3 {
 			o.Member.Lock = &Lock{Slot: l[0], Node: l[1], Purpose: l[2]}

@@ -86,7 +86,8 @@ func TestPermit(t *testing.T) {
 
 // A member that rests, such as one whose volume has no room for a defragmentation, comes before nobody.
 func TestRestingComesBeforeNobody(t *testing.T) {
-	record := FoundingRecord(Charter{Cluster: "main", Generation: 1, Seats: []Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}}})
+	record := FoundingRecord(Charter{Cluster: "main", Generation: 1,
+		Seats: []Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}}})
 	of := func(slot string, leads bool) Observation {
 		return Observation{Claim: Claim{Held: true, Slot: slot}, Disk: Disk{Ledger: Ledger{Record: &record}},
 			Member: Member{Running: true, Ready: true, Judgement: Judgement{Fragmented: true}, ID: uint64(slot[0]),

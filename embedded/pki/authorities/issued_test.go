@@ -41,7 +41,8 @@ func TestIssuedCertificatesAreForgotten(t *testing.T) {
 // Short-lived certificates that have expired do not hide from the status one that is about to.
 func TestExpiredCertificatesHideNone(t *testing.T) {
 	for _, n := range []struct{ expired, valid, first int }{
-		{2 * maxIssued, 3, maxIssued + 3}, {2, maxIssued - 1, 1}, {2, 2 * maxIssued, 2}, {0, 3, 0}, {2 * maxIssued, 0, maxIssued},
+		{2 * maxIssued, 3, maxIssued + 3}, {2, maxIssued - 1, 1}, {2, 2 * maxIssued, 2}, {0, 3, 0},
+		{2 * maxIssued, 0, maxIssued},
 	} {
 		c := &Issued{}
 		for i := range n.expired + n.valid {
