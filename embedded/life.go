@@ -82,12 +82,14 @@ func (l *life) live(ec *embed.Config) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	var asking sync.WaitGroup
+	var asking, prewriting sync.WaitGroup
 	asking.Go(func() { l.leader.run(ctx) })
+	prewriting.Go(func() { prewrite(ctx, l.spec.DataDir, l.lg) })
 	l.err = l.wait()
 	cancel()
 	asking.Wait() // returns at once, whatever the disk does
 	l.shut()
+	prewriting.Wait() // it has a file open
 }
 
 // launch makes sure that etcd can open the directory, because etcd itself would block forever or panic. Then it starts
