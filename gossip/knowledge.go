@@ -254,10 +254,12 @@ func destination(meta Meta, at netip.AddrPort) *memberlist.Node {
 	return &memberlist.Node{Name: meta.process(), Addr: net.IP(at.Addr().AsSlice()), Port: at.Port()}
 }
 
-// sent notes that a send to a peer was tried.
-func (k *knowledge) sent(p *peer) {
+// sent notes that a send to a peer has ended. If it failed, the peer lacks our state still.
+func (k *knowledge) sent(p *peer, ok bool) {
 	k.mu.Lock()
-	p.sending = false
+	if p.sending = false; !ok {
+		p.sent = 0
+	}
 	k.mu.Unlock()
 	poke(k.behind)
 }
