@@ -33,8 +33,9 @@ func newKnowledge(self Meta, forgetAfter time.Duration, lg *zap.Logger) *knowled
 		stale: make(chan struct{})}
 }
 
-// Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name; at most
-// 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
+// Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name; at
+// most 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result, but not the
+// states.
 func (k *knowledge) Nodes() (nodes []Node) {
 	k.with(func(v *view, _ time.Time) bool { nodes = v.list(); return false })
 	return nodes
