@@ -12,7 +12,6 @@ import (
 // Timings between a node and its observers.
 const (
 	beat      = time.Second      // how often a node writes to each observer, at least
-	combine   = beat / 10        // changes that come within this time go out together
 	silence   = 3 * beat         // the time without a byte after which an observer takes its node for dead
 	writeTime = 10 * time.Second // for one message; a slower observer is dropped, and dials again
 )
@@ -74,7 +73,7 @@ func (a *audience) serve(ctx context.Context, conn *peerConn, enter func() error
 		case <-ctx.Done():
 			return nil
 		case <-stale:
-			time.Sleep(combine)
+			time.Sleep(gossipInterval) // combine changes that come together
 			frame, stale = a.known.edition()
 		case <-tick.C:
 			frame = framed(nil)

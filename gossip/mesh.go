@@ -21,7 +21,7 @@ const (
 	probeInterval    = 500 * time.Millisecond
 	probeTimeout     = 300 * time.Millisecond
 	suspicionProbes  = 5
-	gossipInterval   = 200 * time.Millisecond
+	gossipInterval   = 100 * time.Millisecond
 	pushPullInterval = 10 * time.Second
 	streamTimeout    = 2 * time.Second
 	resendPause      = time.Second // after a send that failed
