@@ -14,6 +14,12 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
+// Leads reports whether this member leads, as Status does, but asks neither raft's loop nor a disk.
+func (c Cluster) Leads() bool {
+	l, err := c.running()
+	return err == nil && l.etcd.Server.Leader() == l.etcd.Server.MemberID()
+}
+
 // Connected reports whether raft messages flow to the member with that ID. etcd uses the same fact (connected for 5 s)
 // to judge the cluster healthy before it changes members. On a leader, the member must also answer heartbeats: the
 // kernel keeps the connections of a suspended process open, so only the missing answers give such a member away.

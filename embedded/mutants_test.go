@@ -102,7 +102,7 @@ var mutants = []mutanttest.Mutant{
 		New: `if srv.Leader() == 0 {`, Test: "TestConnectedAnswers", Says: "connected: a follower wants to be answered"},
 	{Name: "another leader's silence", File: "campaign.go", Old: `if of != p.of {`, New: `if p.of == 0 {`,
 		Test: "TestPulse", Says: "pulse: another leader"},
-	{Name: "bytes of no leader", File: "campaign.go", Old: `if from == 0 || vec == nil`, New: `if vec == nil`,
+	{Name: "bytes of no leader", File: "campaign.go", Old: `member != 0 && vec != nil`, New: `vec != nil`,
 		Test: "TestReceivedOfNone", Says: "received: there is"},
 	{Name: "the first leader follows another", File: "campaign.go", Old: `if p.term != 0 {`, New: `if true {`,
 		Test: "TestElected", Says: "elected: 1 leads in term 5"},

@@ -61,8 +61,10 @@
 // # Timings, for a LAN
 //
 // A killed process is lost after 3 to 5 s, and one that stops cleanly after 0.5 s; one that pauses for 2 s stays live.
-// A state arrives in milliseconds, or within 2 s if its stream was lost. Seeds and lost nodes are tried again every 3 s
-// while alone, every 3 to 9 s in company, forever.
+// A state arrives in milliseconds, and a send that fails is repeated after 1 s. Every 10 s each node exchanges all that
+// it knows with another one (push/pull). That heals what was lost unnoticed, and spreads tombstones and the last word
+// of a node that could not tell everyone. Seeds and lost nodes are tried again every 3 s while alone, every 3 to 9 s in
+// company, forever.
 //
 // # Dangers
 //

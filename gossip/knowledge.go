@@ -33,8 +33,9 @@ func newKnowledge(self Meta, forgetAfter time.Duration, lg *zap.Logger) *knowled
 		stale: make(chan struct{})}
 }
 
-// Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name; at most
-// 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
+// Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name; at
+// most 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result, but not the
+// states.
 func (k *knowledge) Nodes() (nodes []Node) {
 	k.with(func(v *view, _ time.Time) bool { nodes = v.list(); return false })
 	return nodes
@@ -254,10 +255,12 @@ func destination(meta Meta, at netip.AddrPort) *memberlist.Node {
 	return &memberlist.Node{Name: meta.process(), Addr: net.IP(at.Addr().AsSlice()), Port: at.Port()}
 }
 
-// sent notes that a send to a peer was tried.
-func (k *knowledge) sent(p *peer) {
+// sent notes that a send to a peer has ended. If it failed, the peer lacks our state still.
+func (k *knowledge) sent(p *peer, ok bool) {
 	k.mu.Lock()
-	p.sending = false
+	if p.sending = false; !ok {
+		p.sent = 0
+	}
 	k.mu.Unlock()
 	poke(k.behind)
 }

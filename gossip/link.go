@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"bytes"
 	"fmt"
 	"sync"
 	"time"
@@ -45,7 +44,7 @@ func (t *transport) post(packet []byte, to memberlist.Address) error {
 		t.work.Go(func() { t.link(to, queue) })
 	}
 	select {
-	case queue <- bytes.Clone(packet):
+	case queue <- framed(packet):
 	default:
 	}
 	return nil
@@ -77,15 +76,15 @@ func (t *transport) carry(to memberlist.Address, queue <-chan []byte) bool {
 	defer idle.Stop()
 	for {
 		select {
-		case p := <-queue:
+		case frame := <-queue:
 			idle.Reset(linkIdle)
-			if conn.verify() != nil || write(conn, framed(p), streamTimeout) != nil {
+			if conn.verify() != nil || write(conn, frame, streamTimeout) != nil {
 				return false
 			}
 		case <-idle.C:
 			return true
 		case <-t.done:
-			for len(queue) > 0 && write(conn, framed(<-queue), streamTimeout) == nil {
+			for len(queue) > 0 && write(conn, <-queue, streamTimeout) == nil {
 				continue
 			}
 			_ = conn.CloseWrite() // so that what was written arrives

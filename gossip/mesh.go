@@ -22,8 +22,9 @@ const (
 	probeTimeout     = 300 * time.Millisecond
 	suspicionProbes  = 5
 	gossipInterval   = 100 * time.Millisecond
-	pushPullInterval = 2 * time.Second
+	pushPullInterval = 10 * time.Second
 	streamTimeout    = 2 * time.Second
+	resendPause      = time.Second // after a send that failed
 	leaveTimeout     = time.Second
 	twinInterval     = 5 * time.Second
 )
@@ -116,7 +117,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 		zap.Bool("certificates", m.papers.Sign != nil), zap.Bool("keys", m.papers.Sign == nil && m.cfg.KeyFile != ""))
 
 	var work sync.WaitGroup
-	work.Go(func() { m.disseminate(ctx) })
+	work.Go(func() { m.disseminate(ctx, m.list.SendReliable) })
 	work.Go(func() { m.rejoin(ctx, m.list) })
 	m.watch(ctx)
 	work.Wait()
@@ -213,9 +214,8 @@ func leave(list *memberlist.Memberlist, lg *zap.Logger) {
 }
 
 // disseminate sends our newest state to anyone who lacks it, until ctx ends. One send at most is under way to a peer,
-// so a slow peer delays nobody else, and what was published meanwhile goes out as one. A failed send is not repeated:
-// push/pull brings the state within seconds.
-func (m *Mesh) disseminate(ctx context.Context) {
+// so a slow peer delays nobody else, and what was published meanwhile goes out as one. A failed send is repeated.
+func (m *Mesh) disseminate(ctx context.Context, send func(to *memberlist.Node, word []byte) error) {
 	var sends sync.WaitGroup
 	defer sends.Wait()
 	for {
@@ -223,10 +223,15 @@ func (m *Mesh) disseminate(ctx context.Context) {
 		word, due := m.due()
 		for p, to := range due {
 			sends.Go(func() {
-				if err := m.list.SendReliable(to, word); err != nil {
+				err := send(to, word)
+				if err != nil {
 					m.lg.Debug("state not sent", zap.String("process", to.Name), zap.Error(err))
+					select {
+					case <-ctx.Done():
+					case <-time.After(resendPause):
+					}
 				}
-				m.sent(p)
+				m.sent(p, err == nil)
 			})
 		}
 		select {

@@ -196,6 +196,14 @@ func complains(m hearer, part string) func() bool {
 	}
 }
 
+// swap has one node do a push/pull with another, without waiting for pushPullInterval.
+func swap(t *testing.T, m, with *member) {
+	t.Helper()
+	if _, err := m.list.Join([]string{with.Address().String()}); err != nil {
+		t.Fatalf("push/pull of %s with %s: %v", m.self.Node, with.self.Node, err)
+	}
+}
+
 func TestNodesMeetAndPublish(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
@@ -220,7 +228,7 @@ func TestNodesMeetAndPublish(t *testing.T) {
 	b.Publish([]byte("later"))
 	await(t, "c hears b", patience, says(c, "b", "later"))
 	await(t, "a hears b", patience, says(a, "b", "later"))
-	// Sending at once, not by push/pull after 2 s, is what this is about.
+	// Sending at once, not by push/pull after 10 s, is what this is about.
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("a state took %v to arrive", took)
 	}

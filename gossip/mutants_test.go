@@ -23,6 +23,8 @@ var mutants = []mutanttest.Mutant{
 			rec.Proof = proof
 		}
 `, Test: "TestProofIsKept", Says: "the proof of word 2 is"},
+	{Name: "a failed send counts as one", File: "knowledge.go", Old: `if p.sending = false; !ok {`,
+		New: `if p.sending = false; false {`, Test: "TestFailedSendIsRepeated", Says: "sent 2 times, want 3"},
 	{Name: "an unsigned word is sent", File: "view.go", Old: `	if v.strict && v.own.Proof == nil {`, New: `	if false {`,
 		Test: "TestUnsignedWordIsNotSent", Says: "without proof it is sent to 1"},
 	{Name: "the proof of a first word is no news", File: "view.go", Old: ` || v.strict && rec.Proof == nil`, New: ``,

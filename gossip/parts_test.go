@@ -2,11 +2,13 @@ package gossip
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -55,4 +57,38 @@ func TestNewcomerIsSentOurState(t *testing.T) {
 	if len(peers) != 1 || peers[0].gossip != netip.MustParseAddrPort("10.0.0.2:1") {
 		t.Errorf("to send to: got %+v, want b", peers)
 	}
+}
+
+// A send that fails is repeated after a pause, with what is the newest state by then.
+func TestFailedSendIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, other := newMesh(t), node("b")
+		m.known.joined(other, at)
+		m.Publish([]byte("one"))
+		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		began, sent := time.Now(), 0
+		m.disseminate(ctx, func(to *memberlist.Node, word []byte) error {
+			told, err := decodeWords(word)
+			if err != nil || to.Name != other.process() {
+				t.Errorf("to %s: %v", to.Name, err)
+			}
+			sent++
+			state, after, want := string(told.entries[0].State), time.Since(began), "one"
+			if sent > 1 {
+				want = "two"
+			}
+			if state != want || after != time.Duration(sent-1)*resendPause {
+				t.Errorf("send %d: got %q after %v", sent, state, after)
+			}
+			if sent == 3 {
+				return nil
+			}
+			m.Publish([]byte("two"))
+			return errors.New("connection refused")
+		})
+		if sent != 3 {
+			t.Errorf("sent %d times, want 3: what has arrived is not repeated", sent)
+		}
+	})
 }

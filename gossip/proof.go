@@ -94,10 +94,10 @@ func (p *prover) UseTLS(t TLS) {
 // sign proves our newest word, and again when our certificate was renewed: that makes it a new word, which all nodes
 // hear.
 func (p *prover) sign() {
+	pair, err := p.papers.Certificate() // a key file is read again, no matter how rarely anyone connects
 	if p.papers.Sign == nil {
 		return
 	}
-	pair, err := p.papers.Certificate()
 	if err == nil {
 		err = p.known.signOwn(pair.Certificate[0], func(own entry) ([]byte, error) { return p.papers.prove(own, pair) })
 	}

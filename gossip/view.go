@@ -26,7 +26,7 @@ type Node struct {
 	Live bool
 	// Since is when Live last changed, or when this process replaced an older one; local clock.
 	Since time.Time
-	// State is what the process published last; nil means nothing yet.
+	// State is what the process published last; nil means nothing yet. It must not be changed.
 	State []byte
 	// Seq counts a process's published states from 1; 0 means nothing yet.
 	Seq uint64
@@ -285,7 +285,7 @@ func (v *view) listed(which func(*record) bool) []Node {
 		if !which(rec) {
 			continue
 		}
-		out = append(out, Node{rec.Meta, rec.Live, rec.Since, bytes.Clone(rec.State), rec.Seq})
+		out = append(out, Node{rec.Meta, rec.Live, rec.Since, rec.State, rec.Seq})
 	}
 	return out
 }

@@ -64,11 +64,14 @@ func lockPath(path string, flag int) (*lock, error) {
 	return l, nil
 }
 
+// bootID is the kernel's, which lasts as long as this process may.
+var bootID = sync.OnceValues(func() ([]byte, error) { return os.ReadFile("/proc/sys/kernel/random/boot_id") })
+
 // name identifies the lock by the kernel's boot ID and the file's device and inode, which stays unique while the file
 // is open. No other lock has this name, on this machine or another, except on a clone of the machine with its memory.
 // Where the boot ID cannot be read, the name could be that of another machine's lock, so it is "".
 func (l *lock) name() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := bootID()
 	st, ok := l.info.Sys().(*syscall.Stat_t)
 	if err != nil || !ok {
 		return ""

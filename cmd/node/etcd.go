@@ -59,6 +59,9 @@ var _ snapshot.Abortable = (*embedded.Tx)(nil)
 
 // Leader implements [snapshot.Source]: the schedule runs on a leader that is confirmed, not on a deposed one.
 func (s source) Leader() bool {
+	if !s.etcd.Leads() {
+		return false
+	}
 	now := s.etcd.Status()
 	return now.Running && now.Ready && now.Leader && now.Confirmed
 }

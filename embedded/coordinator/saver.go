@@ -30,13 +30,13 @@ type saver struct {
 // problem is why no backup could be made before the last change, "" if one was. A later backup makes up for one that is
 // missing before a change of the members.
 func (s *saver) problem() string {
-	made := s.world.Backups.Made()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.tried.IsZero() && made.After(s.tried) {
+	unsaved, tried := s.unsaved, s.tried
+	s.mu.Unlock()
+	if unsaved != "" && !tried.IsZero() && s.world.Backups.Made().After(tried) {
 		return ""
 	}
-	return s.unsaved
+	return unsaved
 }
 
 // fresh makes sure that there is a recent backup before something that changes the cluster: the restore with this ID,

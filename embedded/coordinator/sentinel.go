@@ -70,7 +70,7 @@ func (s *sentinel) guard(ctx context.Context) {
 		if mine == nil || store.Record == nil || store.Record.ID != mine.ID {
 			continue
 		}
-		if m, _ := s.world.Etcd.State(); !m.Leader { // checked after the cheap conditions, because State reads the database
+		if !s.world.Etcd.Leads() {
 			continue
 		}
 		if store.Restore != nil && store.Unknown == "" { // an earlier abort may have failed

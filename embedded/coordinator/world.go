@@ -113,6 +113,7 @@ type Process interface {
 	// Stop hands over for at most this long, then stops. It can be repeated.
 	Stop(ctx context.Context, handOver time.Duration) error
 	Kill()                               // stops without waiting for anything
+	Leads() bool                         // as State, at next to no cost
 	Changed() <-chan struct{}            // signalled when State may have changed
 	State() (m plan.Member, ended error) // ended: why etcd ended on its own
 }

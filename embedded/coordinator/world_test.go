@@ -393,6 +393,11 @@ func (w *world) State() (plan.Member, error) {
 	defer w.mu.Unlock()
 	return w.member, w.ended
 }
+func (w *world) Leads() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.member.Leader
+}
 func (w *world) IsRemoved(uint64) bool                 { return false }
 func (w *world) Promote(context.Context, uint64) error { return plan.ErrNotReady }
 func (w *world) Update(_ context.Context, _ uint64, url string) error {
