@@ -269,6 +269,7 @@ func Examine(ctx context.Context, f *os.File, size int64) (c Content, err error)
 			}
 			root, at := uint64(tx.Cursor().Bucket().Root()), db.Info()
 			data := unsafe.Slice(*(**byte)(unsafe.Pointer(&at.Data)), size)
+			readAhead(data)
 			if err := checkPages(data, at.PageSize, root); err != nil {
 				return err
 			}
