@@ -17,6 +17,9 @@ func forget(f *os.File) { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED
 // asks for the opposite, a page at a time, which takes fifteen times as long for a database that does not fit.
 func readAhead(data []byte) { _ = unix.Madvise(data, unix.MADV_NORMAL) }
 
+// willNeed makes the kernel begin to read mapped data that is not in memory.
+func willNeed(data []byte) { _ = unix.Madvise(data, unix.MADV_WILLNEED) }
+
 // writeOut starts writing the bytes from from to at to the disk, and waits for those from before to from.
 func writeOut(f *os.File, before, from, at int64) error {
 	fd := int(f.Fd())
