@@ -135,6 +135,27 @@ func storageVersionOf(tx Tx) (version string, err error) {
 	return version, err
 }
 
+// loadStep is how many bytes the kernel is asked for at a time. Of more, it reads only what it would read ahead, which
+// is this much by default.
+const loadStep = 128 << 10
+
+// load makes the kernel read what it has not in memory of the database, in the order of the file. bbolt lets it read
+// only the single page that is missing at the moment.
+func load(ctx context.Context, tx Tx) error {
+	return guard(func() error {
+		keys := tx.Bucket([]byte("key"))
+		if keys == nil {
+			return nil // which ContentOf explains
+		}
+		for data := mapped(keys.Tx().DB(), tx.Size()); len(data) > 0 && ctx.Err() == nil; {
+			step := min(len(data), loadStep)
+			willNeed(data[:step])
+			data = data[step:]
+		}
+		return context.Cause(ctx)
+	})
+}
+
 // entries calls visit for every entry of bucket "key" from the revision on, nil for the first, in their order.
 func entries(ctx context.Context, cursor *bbolt.Cursor, from []byte, visit func(k, v []byte, rev int64) error) error {
 	var last []byte

@@ -112,7 +112,8 @@
 //   - What cannot be read is an error or is listed with a problem. It is never reported as "there are no backups".
 //   - The newest verified backup, by generation and revision, is never pruned.
 //   - Saving, verifying and copying use the same memory for a database of any size, except one bit per page while
-//     verifying. Listing reads one small object for each backup, and no data.
+//     verifying, and at most 16 MiB for the keys written since the last compaction. Listing reads one small object for
+//     each backup, and no data.
 //
 // # What it never does
 //

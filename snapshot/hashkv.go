@@ -25,29 +25,35 @@ type kvHash struct {
 	sum       uint32 // with the exceptions
 	all       uint32 // only without the tombstones at the compacted revision, until a live key is found
 	seed      maphash.Seed
-	newer     map[uint64]bool // by the hash of a key written since the compaction: whether it is live
-	live      bool            // there is a live key that was not written since
+	newer     *keySet // the keys written since the compaction
+	live      bool    // there is a live key that was not written since
 }
 
-// maxNewer limits newer, to about 20 MiB. Two of a million keys have the same hash in one of thirty million databases.
+// maxNewer limits newer, to 16 MiB. Two of a million keys have the same hash in one of eighteen million databases.
 const maxNewer = 1 << 20
 
 // newKVHash reads the entries after the compacted revision. finished says that no compaction is in progress.
 func newKVHash(ctx context.Context, keys *bbolt.Bucket, compacted int64, finished bool) (*kvHash, error) {
 	name := crc32.Checksum([]byte("key"), castagnoli)
 	h := &kvHash{compacted: compacted, known: finished, sum: name, all: name, seed: maphash.MakeSeed(),
-		newer: map[uint64]bool{}}
+		newer: newKeySet(0)}
 	if !finished || compacted < 0 {
 		return h, nil
 	}
+	// One transaction may write several keys, so this is a guess.
+	guess := min(maxNewer, keys.Tx().Size()/512)
+	if k, _ := keys.Cursor().Last(); len(k) >= 8 {
+		guess = min(guess, max(0, int64(binary.BigEndian.Uint64(k))-compacted))
+	}
+	h.newer = newKeySet(int(guess))
 	from := binary.BigEndian.AppendUint64(nil, uint64(compacted)+1)
 	err := entries(ctx, keys.Cursor(), from, func(k, v []byte, _ int64) error {
 		if !h.known {
 			return nil
 		}
 		id, err := h.id(v)
-		h.newer[id] = !tombstone(k)
-		h.known = len(h.newer) <= maxNewer
+		h.newer.put(id, !tombstone(k))
+		h.known = h.newer.used <= maxNewer
 		return err
 	})
 	return h, err
@@ -66,7 +72,7 @@ func (h *kvHash) add(k, v []byte, rev int64) error {
 		if err != nil {
 			return err
 		}
-		if _, replaced := h.newer[id]; replaced {
+		if h.newer.has(id) {
 			return nil
 		}
 		h.live = true
@@ -80,10 +86,7 @@ func (h *kvHash) result() uint32 {
 	if !h.known {
 		return 0
 	}
-	for _, lives := range h.newer {
-		h.live = h.live || lives
-	}
-	if !h.live {
+	if !h.live && !h.newer.live() {
 		return h.all
 	}
 	return h.sum

@@ -13,6 +13,13 @@ func lowerThread(niceness int) { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, nice
 // forget makes the kernel drop its cache of a file that is on the disk. It is advice, and may be refused.
 func forget(f *os.File) { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }
 
+// readAhead makes the kernel read ahead in mapped data that is not in memory, until it finds that this misses. bbolt
+// asks for the opposite, a page at a time, which takes fifteen times as long for a database that does not fit.
+func readAhead(data []byte) { _ = unix.Madvise(data, unix.MADV_NORMAL) }
+
+// willNeed makes the kernel begin to read mapped data that is not in memory.
+func willNeed(data []byte) { _ = unix.Madvise(data, unix.MADV_WILLNEED) }
+
 // writeOut starts writing the bytes from from to at to the disk, and waits for those from before to from.
 func writeOut(f *os.File, before, from, at int64) error {
 	fd := int(f.Fd())

@@ -267,9 +267,9 @@ func Examine(ctx context.Context, f *os.File, size int64) (c Content, err error)
 			if info, err := f.Stat(); err != nil || info.Size() < size { // bbolt has mapped the file, not what it says
 				return cmp.Or(err, fmt.Errorf("the file has fewer than %d bytes", size))
 			}
-			root, at := uint64(tx.Cursor().Bucket().Root()), db.Info()
-			data := unsafe.Slice(*(**byte)(unsafe.Pointer(&at.Data)), size)
-			if err := checkPages(data, at.PageSize, root); err != nil {
+			data := mapped(db, size)
+			readAhead(data)
+			if err := checkPages(data, db.Info().PageSize, uint64(tx.Cursor().Bucket().Root())); err != nil {
 				return err
 			}
 			c, err = ContentOf(ctx, tx)
@@ -277,6 +277,12 @@ func Examine(ctx context.Context, f *os.File, size int64) (c Content, err error)
 		})
 	})
 	return c, err
+}
+
+// mapped returns the first size bytes of a database as they are mapped, while a transaction is open.
+func mapped(db *bbolt.DB, size int64) []byte {
+	at := db.Info().Data
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), size)
 }
 
 // openDatabase opens a database read-only, which is closed with f.
