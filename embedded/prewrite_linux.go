@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/storage/datadir"
@@ -36,13 +37,15 @@ const (
 // prewriter makes the one after the next, full of zeros, under a name of its own, and gives it its name only if nobody
 // has taken that meanwhile. It never writes to a file that etcd may have open.
 type prewriter struct {
-	dir  string // of the log
-	room uint64 // prewriteRoom
-	size int64  // of a file
+	dir  string  // of the log
+	on   []int64 // the types of file systems where it helps
+	room uint64  // prewriteRoom
+	size int64   // of a file
 }
 
 func newPrewriter(dataDir string) prewriter {
-	return prewriter{dir: datadir.ToWALDir(dataDir), room: prewriteRoom, size: wal.SegmentSizeBytes}
+	return prewriter{dir: datadir.ToWALDir(dataDir), on: []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC},
+		room: prewriteRoom, size: wal.SegmentSizeBytes}
 }
 
 // prewrite does this for a data directory until ctx ends. Where it cannot, etcd is only slower.
@@ -70,8 +73,7 @@ func (p prewriter) look(ctx context.Context) error {
 	if err := unix.Statfs(p.dir, &disk); err != nil {
 		return fmt.Errorf("statfs %s: %w", p.dir, err)
 	}
-	helps := disk.Type == unix.EXT4_SUPER_MAGIC || disk.Type == unix.XFS_SUPER_MAGIC
-	if !helps || disk.Bavail*uint64(disk.Bsize) < p.room {
+	if !slices.Contains(p.on, int64(disk.Type)) || disk.Bavail*uint64(disk.Bsize) < p.room {
 		return nil
 	}
 	ours := filepath.Join(p.dir, "prewritten.tmp") // etcd passes over this ending
