@@ -64,11 +64,6 @@ func ReadSmall(path string) ([]byte, error) {
 // error, or ErrNewer if a newer holdfast wrote the file.
 func readTag(path string) (tag *claimTag, torn error, err error) {
 	data, err := ReadSmall(path)
-	return tagIn(path, data, err)
-}
-
-// tagIn is readTag for what was read at path.
-func tagIn(path string, data []byte, err error) (tag *claimTag, torn, _ error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}

@@ -95,14 +95,23 @@ func (c *localClaim) evidence() error {
 
 func (c *localClaim) look() error {
 	c.mu.Lock()
-	ours := c.tag
+	nonce := c.tag.Nonce
 	c.mu.Unlock()
 	id, mismatch := c.Volume(), c.Mismatch()
 	if err := errors.Join(c.dir.moved(), c.file.moved()); err != nil {
 		return err
 	}
-	if err := c.tagged(ours); err != nil {
+	path := c.at.tag
+	tag, torn, err := readTag(path)
+	switch {
+	case errors.Is(err, ErrNewer):
 		return err
+	case err != nil, torn != nil:
+		// A tag that is torn or cannot be read proves nothing. The locks, which were just checked, do.
+	case tag == nil:
+		return fmt.Errorf("%s is gone", path)
+	case tag.Nonce != nonce:
+		return fmt.Errorf("%s names node %s, epoch %d", path, tag.Owner, tag.Epoch)
 	}
 	if mismatch != "" {
 		return nil // there is no identity to compare
@@ -114,36 +123,12 @@ func (c *localClaim) look() error {
 	return nil
 }
 
-// tagged returns nil unless the tag is evidence against this claim.
-func (c *localClaim) tagged(ours claimTag) error {
-	path := c.at.tag
-	data, err := ReadSmall(path)
-	if err == nil && string(data) == ours.String() { // as it was written: to parse it would only take longer
-		return nil
-	}
-	tag, torn, err := tagIn(path, data, err)
-	switch {
-	case errors.Is(err, ErrNewer):
-		return err
-	case err != nil, torn != nil:
-		return nil // what is torn or cannot be read proves nothing; the locks, which were just checked, do
-	case tag == nil:
-		return fmt.Errorf("%s is gone", path)
-	case tag.Nonce != ours.Nonce:
-		return fmt.Errorf("%s names node %s, epoch %d", path, tag.Owner, tag.Epoch)
-	}
-	return nil
-}
-
 // identified returns nil if the volume has the identity id.
 func (c *localClaim) identified(id Identity) error {
 	path := filepath.Join(c.Path(), IdentityName)
 	data, err := ReadSmall(path)
 	if err != nil {
 		return cure(err)
-	}
-	if string(data) == id.String() {
-		return nil
 	}
 	found, err := parseIdentity(data)
 	if err != nil {
