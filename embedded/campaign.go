@@ -39,7 +39,7 @@ func (c Cluster) Glance() (g plan.Glance, rest time.Duration) {
 	}
 	_, connected := connectedSince(srv, lead)
 	late := plan.Standing{Beat: beat(srv)}
-	late.Silence, rest = l.pulse.silence(lead, l.pulse.received(lead), time.Duration(srv.Cfg.TickMs)*time.Millisecond)
+	late.Silence, rest = l.pulse.silence(lead, received(lead), time.Duration(srv.Cfg.TickMs)*time.Millisecond)
 	g.Doubtful = lead == 0 || !connected || late.Late()
 	return g, rest
 }
@@ -79,7 +79,7 @@ func (c Cluster) Standing() plan.Standing {
 	case status.RaftState == raft.StateLeader:
 		s.Silence, _ = l.pulse.silence(lead, hanging(status), 0)
 	case s.Lead != 0:
-		s.Silence, _ = l.pulse.silence(lead, l.pulse.received(lead), 0)
+		s.Silence, _ = l.pulse.silence(lead, received(lead), 0)
 	}
 	return s
 }
@@ -188,21 +188,8 @@ type pulse struct {
 	still still
 	rest  time.Duration // after the last look
 
-	from  types.ID // the leader whose bytes are counted
-	bytes prometheus.Counter
-
 	term     uint64 // the term of the leader that raft showed last
 	followed time.Time
-}
-
-// received is [received], for a leader that is asked for many times a second.
-func (p *pulse) received(from types.ID) float64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if from != p.from || p.bytes == nil {
-		p.from, p.bytes = from, bytesFrom(from)
-	}
-	return read(p.bytes)
 }
 
 // elected returns how long ago a leader followed the previous one, or 0 if none has. Each election has its own term.
@@ -272,23 +259,24 @@ var receivedBytes = sync.OnceValue(func() *prometheus.CounterVec {
 	return found
 })
 
-// bytesFrom returns the counter of the bytes that have come from a member. For no member it must not ask: that would
-// create a series. etcd never deletes one, so the counter may be kept.
-func bytesFrom(member types.ID) prometheus.Counter {
-	if vec := receivedBytes(); member != 0 && vec != nil {
-		return vec.WithLabelValues(member.String())
+// received returns how many bytes have come from a member. For no member it must not ask: that would create a series.
+func received(from types.ID) float64 {
+	counter, kept := counters.Load(from)
+	if !kept {
+		vec := receivedBytes()
+		if from == 0 || vec == nil {
+			return unknown
+		}
+		counter = vec.WithLabelValues(from.String())
+		counters.Store(from, counter)
 	}
-	return nil
-}
-
-// received returns how many bytes have come from a member.
-func received(from types.ID) float64 { return read(bytesFrom(from)) }
-
-// read returns the value of a counter, unknown if there is none.
-func read(c prometheus.Counter) float64 {
 	var m dto.Metric
-	if c == nil || c.Write(&m) != nil {
+	if counter.(prometheus.Counter).Write(&m) != nil {
 		return unknown
 	}
 	return m.GetCounter().GetValue()
 }
+
+// counters are the counters of receivedBytes by types.ID. The vector searches by text, and a leader is asked for many
+// times a second. etcd never deletes a counter.
+var counters sync.Map

@@ -108,7 +108,7 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestPrewrite", Says: "want 0"},
 	{Name: "write ahead where it does not help, or on a full disk", File: "prewrite_linux.go", Old: `|| disk.Bavail`, New: `&& disk.Bavail`,
 		Test: "TestPrewriteLeavesNothing", Says: "0.tmp has"},
-	{Name: "bytes of no leader", File: "campaign.go", Old: `member != 0 && vec != nil`, New: `vec != nil`,
+	{Name: "bytes of no leader", File: "campaign.go", Old: `if from == 0 || vec == nil`, New: `if vec == nil`,
 		Test: "TestReceivedOfNone", Says: "received: there is"},
 	{Name: "the first leader follows another", File: "campaign.go", Old: `if p.term != 0 {`, New: `if true {`,
 		Test: "TestElected", Says: "elected: 1 leads in term 5"},
