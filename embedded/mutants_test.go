@@ -106,7 +106,7 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestPrewriteTooLate", Says: "look: <nil>, want file already exists"},
 	{Name: "write ahead before etcd has its next file", File: "prewrite_linux.go", Old: `there != 1`, New: `there > 1`,
 		Test: "TestPrewrite", Says: "want 0"},
-	{Name: "write ahead where it does not help, or on a full disk", File: "prewrite_linux.go", Old: `|| disk.Bavail`, New: `&& disk.Bavail`,
+	{Name: "write ahead on a full disk", File: "prewrite_linux.go", Old: `free < p.room`, New: `free < 0`,
 		Test: "TestPrewriteLeavesNothing", Says: "0.tmp has"},
 	{Name: "bytes of no leader", File: "campaign.go", Old: `if from == 0 || vec == nil`, New: `if vec == nil`,
 		Test: "TestReceivedOfNone", Says: "received: there is"},

@@ -7,13 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
+
+	"holdfast/durable"
 )
 
 const (
@@ -37,20 +38,19 @@ const (
 // prewriter makes the one after the next, full of zeros, under a name of its own, and gives it its name only if nobody
 // has taken that meanwhile. It never writes to a file that etcd may have open.
 type prewriter struct {
-	dir  string  // of the log
-	on   []int64 // the types of file systems where it helps
-	room uint64  // prewriteRoom
-	size int64   // of a file
-}
-
-func newPrewriter(dataDir string) prewriter {
-	return prewriter{dir: datadir.ToWALDir(dataDir), on: []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC},
-		room: prewriteRoom, size: wal.SegmentSizeBytes}
+	dir  string // of the log
+	room int64  // prewriteRoom
+	size int64  // of a file
 }
 
 // prewrite does this for a data directory until ctx ends. Where it cannot, etcd is only slower.
 func prewrite(ctx context.Context, dataDir string, lg *zap.Logger) {
-	p := newPrewriter(dataDir)
+	p := prewriter{datadir.ToWALDir(dataDir), prewriteRoom, wal.SegmentSizeBytes}
+	var disk unix.Statfs_t
+	err := unix.Statfs(p.dir, &disk)
+	if err != nil || disk.Type != unix.EXT4_SUPER_MAGIC && disk.Type != unix.XFS_SUPER_MAGIC {
+		return // it would not help
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -63,18 +63,14 @@ func prewrite(ctx context.Context, dataDir string, lg *zap.Logger) {
 	}
 }
 
-// look makes a file if etcd lacks one, the disk has room, and writing ahead helps there.
+// look makes a file if etcd lacks one and the disk has room.
 func (p prewriter) look(ctx context.Context) error {
 	missing, err := p.missing()
 	if err != nil || missing == "" {
 		return err
 	}
-	var disk unix.Statfs_t
-	if err := unix.Statfs(p.dir, &disk); err != nil {
-		return fmt.Errorf("statfs %s: %w", p.dir, err)
-	}
-	if !slices.Contains(p.on, int64(disk.Type)) || disk.Bavail*uint64(disk.Bsize) < p.room {
-		return nil
+	if free, err := freeSpace(p.dir); err != nil || free < p.room {
+		return err
 	}
 	ours := filepath.Join(p.dir, "prewritten.tmp") // etcd passes over this ending
 	if err = p.fill(ctx, ours); err == nil {
@@ -124,9 +120,8 @@ func (p prewriter) fill(ctx context.Context, path string) (err error) {
 			return err
 		}
 		// Otherwise the kernel would write all at once, and others' writes would wait for that.
-		const now = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
-		if err := unix.SyncFileRange(int(f.Fd()), at, prewriteChunk, now); err != nil {
-			return fmt.Errorf("sync_file_range: %w", err)
+		if err := durable.WriteOut(f, max(0, at-prewriteChunk), at, at+prewriteChunk); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():

@@ -10,19 +10,15 @@ import (
 	"testing"
 
 	"go.etcd.io/etcd/server/v3/storage/datadir"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 )
 
-// prewriterIn returns one that makes small files in an empty directory, whatever its file system is.
+// prewriterIn returns one that makes small files in an empty directory.
 func prewriterIn(t *testing.T) prewriter {
 	t.Helper()
-	p := prewriter{dir: t.TempDir(), size: 1<<20 + 1000}
-	var disk unix.Statfs_t
-	if err := unix.Statfs(p.dir, &disk); err != nil {
-		t.Fatal(err)
-	}
-	p.on = []int64{int64(disk.Type)}
-	return p
+	return prewriter{dir: t.TempDir(), size: 1<<20 + 1000}
 }
 
 // has makes an empty file, as if etcd had.
@@ -104,11 +100,24 @@ func TestPrewriteLeavesNothing(t *testing.T) {
 	if err := p.look(t.Context()); err == nil {
 		t.Error("no error in a directory that cannot be read")
 	}
+}
 
-	elsewhere := prewriterIn(t)
-	elsewhere.on = []int64{1 << 40}
-	elsewhere.has(t, "0.tmp")
-	elsewhere.looks(t, t.Context(), nil, map[string]int64{"0.tmp": 0})
+// TestPrewriteElsewhere: a file system in memory has no journal, so nothing is made there.
+func TestPrewriteElsewhere(t *testing.T) {
+	memory, err := os.MkdirTemp("/dev/shm", "")
+	if err != nil {
+		t.Skipf("no file system in memory: %v", err)
+	}
+	defer os.RemoveAll(memory)
+	p := prewriter{dir: datadir.ToWALDir(memory)}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.has(t, "0.tmp")
+	prewrite(soon(t), memory, zap.NewNop())
+	if missing, err := p.missing(); filepath.Base(missing) != "1.tmp" || t.Context().Err() != nil {
+		t.Errorf("missing: %q, %v", missing, err)
+	}
 }
 
 // TestPrewriteTooLate: etcd makes its file while the prewriter makes it, too. etcd's stays.
@@ -132,9 +141,8 @@ func TestMemberPrewrites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	p := prewriterIn(t)
 	n := found(t, "a")[0]
-	p.dir, p.size = datadir.ToWALDir(n.spec.DataDir), newPrewriter(n.spec.DataDir).size
+	p := prewriter{dir: datadir.ToWALDir(n.spec.DataDir), size: wal.SegmentSizeBytes}
 	await(t, "etcd's next file", func() bool { missing, err := p.missing(); return err == nil && missing != "" })
 	if err := p.look(t.Context()); err != nil {
 		t.Fatal(err)

@@ -145,7 +145,7 @@ func (s *steady) Write(p []byte) (int, error) {
 	if err != nil || s.at-s.from < piece {
 		return n, err
 	}
-	if err := writeOut(s.f, s.before, s.from, s.at); err != nil {
+	if err := durable.WriteOut(s.f, s.before, s.from, s.at); err != nil {
 		return n, err
 	}
 	s.before, s.from = s.from, s.at
