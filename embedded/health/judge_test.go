@@ -30,7 +30,9 @@ func sound() *Facts {
 		f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: fmt.Sprintf("n%d", i+1), Live: true, Reached: true, State: state, Version: "1.0", Since: now,
 			Record: &r, Volume: &plan.Volume{Slot: slot}, Upkeep: &UpkeepStatus{},
 			Backup: &BackupStatus{Leading: i == 0, Due: due},
-			Etcd:   &EtcdStatus{Status: plan.Status{Version: "3.7.3", ClusterVersion: "3.7.0", Space: plan.Space{Size: 1 << 20, InUse: 1 << 20, Quota: 2 << 30}, Leader: i == 0, HasLead: true, Confirmed: true, Term: 2}},
+			Etcd: &EtcdStatus{Status: plan.Status{Version: "3.7.3", ClusterVersion: "3.7.0",
+				Space:  plan.Space{Size: 1 << 20, InUse: 1 << 20, Quota: 2 << 30},
+				Leader: i == 0, HasLead: true, Confirmed: true, Term: 2}},
 			Checkup: &Checkup{Time: now, Member: uint64(i + 1), Leader: i == 0, Members: members, Names: map[uint64]string{1: "a", 2: "b", 3: "c"}, Cures: true,
 				Fsync: &Quantile{Seconds: 0.002, Count: 1000, Total: 1000}, Commit: &Quantile{Seconds: 0.004, Count: 1000, Total: 1000}, Room: &VolumeRoom{Room: plan.Room{Free: 50 << 30, Size: 100 << 30}}},
 			Asked: now.Add(-time.Millisecond), Answered: now.Add(time.Millisecond)})
