@@ -18,7 +18,7 @@ func adoptedOf(id uint64) plan.Record {
 
 // A cluster that was given back is replaced by what the other program has made of it, and by nothing before that.
 func TestReturned(t *testing.T) {
-	dir, r, _ := shelf(t)
+	dir, r, founding := shelf(t)
 	a, b := adoptedOf(7), adoptedOf(9)
 	if err := r.MoveAside(t.Context(), known(t, r).Record); err != nil {
 		t.Fatal(err)
@@ -62,6 +62,12 @@ func TestReturned(t *testing.T) {
 		t.Fatal(err)
 	}
 	is(a, true)
+	next := outcomeOf(proposal(a, 0), a) // it was restored, and then given back as well
+	next.Charter.Seats = founding.Charter.Seats
+	must(r.Put(t.Context(), next))
+	is(next, false)
+	must(r.Return(t.Context(), next, "root"))
+	is(next, true)
 }
 
 // Anyone who can write the store but not sign cannot say that a cluster was given back, nor can a damaged mark.

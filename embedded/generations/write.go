@@ -163,7 +163,7 @@ func (r *Records) GivenBack(ctx context.Context, newest *plan.Record) (bool, err
 // gaveBack reports whether the newest record is of a cluster that was given back. A mark that is unsigned or damaged
 // does not count.
 func (r *Records) gaveBack(ctx context.Context, l listing, record *plan.Record) (bool, error) {
-	if record == nil || record.Cause != plan.Adopted {
+	if record == nil {
 		return false, nil
 	}
 	name := r.returnedName(record.ID)

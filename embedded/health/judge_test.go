@@ -112,6 +112,9 @@ func (f *Facts) goingBack(forgotten bool, released ...int) {
 	f.Status.Asked = nodes[len(nodes)-1].Node
 }
 
+// restored makes it a cluster whose record does not say that it was taken over.
+func (f *Facts) restored() { f.Status.Nodes[0].Record.Cause = plan.Restored } // all have the same record
+
 // apart makes no messages flow to a member.
 func (f *Facts) apart(i int) {
 	for _, n := range f.Status.Nodes {
@@ -273,6 +276,7 @@ func TestSituations(t *testing.T) {
 
 		// The way back.
 		{"a follower was given back", func(f *Facts) { f.goingBack(false, 2) }, SlotReleased, Warning, "slot c was given back: another program runs its member, and raft is connected to it", Healthy},
+		{"a follower was given back after a restore", func(f *Facts) { f.goingBack(false, 2); f.restored() }, SlotReleased, Warning, "slot c was given back", Healthy},
 		{"its node is forgotten", func(f *Facts) { f.goingBack(true, 2) }, SlotReleased, Warning, "slot c was given back", Healthy},
 		{"the leader was given back and leads again there", func(f *Facts) { f.goingBack(false, 0) }, SlotReleased, Warning, "slot a was given back", Healthy},
 		{"two were given back, one leads", func(f *Facts) { f.goingBack(true, 0, 1) }, SlotReleased, Warning, "slot b was given back", Healthy},

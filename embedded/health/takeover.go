@@ -57,10 +57,11 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 			t.Waiting = append(t.Waiting, fmt.Sprintf("%s (no volume): %s", n.Node, n.Why))
 		}
 	}
-	if record == nil || record.Adopted == nil {
+	returning := s.Paused != nil && s.Paused.Return // perhaps after a restore, whose record does not say what came before
+	if record == nil || record.Adopted == nil && !returning {
 		return t
 	}
-	t.Cluster = plan.ID(record.Adopted.Cluster)
+	t.Cluster = clusterID(s, record)
 	leader, links := s.leaderID(), s.Links()
 	for _, v := range votersSeen(s, record) {
 		m := s.runs(v, links)
@@ -68,7 +69,7 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 		t.Members = append(t.Members, m)
 	}
 	switch {
-	case s.Paused != nil && s.Paused.Return: // this comes first: a cluster that goes back is also mixed
+	case returning: // this comes first: a cluster that goes back is also mixed
 		t.Phase = TakeoverReturning
 		t.Next = goingBack(t.Members)
 	case frozen != "":
@@ -162,13 +163,26 @@ func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo)
 		}
 	}
 	if voters == nil {
-		for _, m := range record.Adopted.Members {
-			voters = append(voters, plan.MemberInfo{ID: m.ID, Slot: m.Slot, Learner: m.Learner})
+		for _, m := range record.Charter.Seats {
+			voters = append(voters, plan.MemberInfo{ID: m.Member, Slot: m.Slot})
 		}
 	}
 	voters = plan.Voters(voters)
 	slices.SortFunc(voters, func(a, b plan.MemberInfo) int { return strings.Compare(a.Slot, b.Slot) })
 	return voters
+}
+
+// clusterID is etcd's ID of the cluster, 0 if no node runs a member of a later generation.
+func clusterID(s ClusterStatus, record *plan.Record) plan.ID {
+	if record.Adopted != nil {
+		return plan.ID(record.Adopted.Cluster)
+	}
+	for _, n := range s.Nodes {
+		if n.Reached && n.Etcd != nil {
+			return n.Etcd.Cluster
+		}
+	}
+	return 0
 }
 
 // runs says which node runs a voter.
@@ -264,7 +278,7 @@ func (s judged) isForeign(slot string) bool {
 
 // returning reports whether the cluster goes back to the program from which it was taken over.
 func (s judged) returning() bool {
-	return s.Paused != nil && s.Paused.Return && s.Record != nil && s.Record.Cause == plan.Adopted
+	return s.Paused != nil && s.Paused.Return && s.Record != nil
 }
 
 // isReleased reports whether the member of a slot may have been given back: the cluster goes back, and no live node

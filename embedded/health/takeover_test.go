@@ -50,6 +50,8 @@ func TestReleaseVersions(t *testing.T) {
 func TestTakeoverPhase(t *testing.T) {
 	r := plan.AdoptedRecord("main", "https://etcd-{slot}.x.y:2380", plan.Origin{Cluster: 7, Program: plan.EtcdManager,
 		Members: []plan.Elder{{ID: 1, Slot: "a", Name: "etcd-a"}, {ID: 2, Slot: "b", Name: "etcd-b"}, {ID: 3, Slot: "c", Name: "etcd-c"}}})
+	restored := r // which does not say that the cluster was adopted
+	restored.Cause, restored.Adopted = plan.Restored, nil
 	members := []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}
 	node := func(name string, id plan.ID) NodeStatus {
 		return NodeStatus{Node: name, Live: true, Reached: true, Record: &r, Etcd: &EtcdStatus{Member: id, Status: plan.Status{LeaderID: 2, Version: "3.7.3"}},
@@ -100,6 +102,12 @@ func TestTakeoverPhase(t *testing.T) {
 		"all were released": {nodes: []NodeStatus{heir}, paused: returned, want: TakeoverReturning, next: "start the other"},
 	} {
 		got := AssessTakeover(ClusterStatus{Paused: tc.paused, Nodes: tc.nodes}, &r, tc.foreign, tc.frozen)
+		s := ClusterStatus{Paused: tc.paused, Nodes: tc.nodes}
+		later := AssessTakeover(s, &restored, tc.foreign, tc.frozen)
+		same := later.Phase == got.Phase && later.Next == got.Next && len(later.Members) == 3
+		if tc.want == TakeoverReturning && !same {
+			t.Errorf("%s, after a restore: got %+v, want %+v", name, later, got)
+		}
 		if got.Phase != tc.want || !strings.HasPrefix(got.Next, tc.next) || (got.Next == "") != (tc.next == "") {
 			t.Errorf("%s: got %s, next %q, want %s, %q", name, got.Phase, got.Next, tc.want, tc.next)
 		}

@@ -239,12 +239,12 @@ func (o adopting) withoutReplaced(r *Record) knowledge {
 	return look(&rest).knowledge
 }
 
-// foreign returns the voters of an adopted cluster that no node is known to run: another program may run them. It is
-// nil for any other cluster, and for one that holdfast runs as a whole. A lost node's facts do not count if the cluster
-// goes back, or if raft is connected to the member: then another program runs it.
+// foreign returns the voters of a cluster that no node is known to run, and that another program may run. It is nil for
+// a cluster that holdfast runs as a whole. A lost node's facts do not count if the cluster goes back, or if raft is
+// connected to the member: then another program runs it.
 func (o knowledge) foreign() []MemberInfo {
 	r := o.current()
-	if r == nil || r.Cause != Adopted || o.taken(r) {
+	if r == nil || o.taken(r) {
 		return nil
 	}
 	var all []MemberInfo
@@ -277,21 +277,21 @@ func (o knowledge) voters(r *Record) []MemberInfo {
 	return all
 }
 
-// taken reports whether a live node, or this one, has seen holdfast run the whole of an adopted cluster. That stays
-// true until the cluster goes back.
+// taken reports whether holdfast runs the whole cluster. Of an adopted one, a live node, or this one, must have seen
+// that. It stays true until the cluster goes back.
 func (o knowledge) taken(r *Record) bool {
-	return !o.returning() && (o.Disk.Ledger.Taken == r.ID ||
+	return !o.returning() && (r.Cause != Adopted || o.Disk.Ledger.Taken == r.ID ||
 		slices.ContainsFunc(o.Peers, func(p Peer) bool { return p.Live && p.Facts != nil && p.Facts.of(r) && p.Facts.Taken }))
 }
 
-// returning reports whether an adopted cluster goes back to another program. `holdfast takeover release` announces that
-// to all nodes before the first member is given back. From then on the cluster is mixed, until an operator resumes it.
+// returning reports whether the cluster goes back to another program. `holdfast takeover release` announces that to all
+// nodes before the first member is given back. From then on the cluster is mixed, until an operator resumes it. The
+// record may also be of a later generation, which does not say that the cluster was adopted.
 func (o knowledge) returning() bool {
-	r := o.current()
-	return r != nil && r.Cause == Adopted && o.Member.Paused != nil && o.Member.Paused.Return
+	return o.current() != nil && o.Member.Paused != nil && o.Member.Paused.Return
 }
 
-// Returning reports whether this is an adopted cluster that goes back to another program.
+// Returning reports whether the cluster goes back to another program.
 func (obs Observation) Returning() bool { return look(&obs).returning() }
 
 // Taken reports whether this is an adopted cluster, and holdfast was seen to run all of its voters.
@@ -301,7 +301,8 @@ func (obs Observation) Taken() bool {
 	return r != nil && r.Cause == Adopted && o.taken(r)
 }
 
-// Foreign returns the sorted slots of an adopted cluster's voters that holdfast does not run yet; nil if it runs all.
+// Foreign returns the sorted slots of the voters that another program may run: in an adopted cluster, those that
+// holdfast does not run yet, and in a cluster that goes back, those that it no longer runs.
 func (obs Observation) Foreign() []string {
 	var slots []string
 	for _, m := range look(&obs).foreign() {
@@ -311,12 +312,12 @@ func (obs Observation) Foreign() []string {
 	return slots
 }
 
-// mixed says why an adopted cluster is frozen, "" if it is not (R22): another program runs some of its voters, and
-// neither program learns what the other one does to the cluster. Until all voters were seen to run here, the cluster
+// mixed says why a cluster is frozen, "" if it is not (R22): another program runs some of its voters, and neither
+// program learns what the other one does to the cluster. Until all voters were seen to run here, an adopted cluster
 // counts as mixed.
 func (o adopting) mixed() string {
 	r := o.current()
-	if r == nil || r.Cause != Adopted || o.taken(r) {
+	if r == nil || o.taken(r) {
 		return ""
 	}
 	foreign := o.Foreign()
@@ -382,10 +383,11 @@ func (o adopting) ownView() []MemberInfo {
 	return seen
 }
 
-// mayReturn reports whether an adopted cluster may be on its way back to another program: an operator has paused it,
-// and may give members back without notice. Then it no longer matters that all members were ours once.
+// mayReturn reports whether the cluster may be on its way back to another program: an operator has said so, or has
+// paused an adopted cluster, and may give members back without notice. Then it no longer matters that all members were
+// ours once.
 func (o adopting) mayReturn(r *Record) bool {
-	return r != nil && r.Cause == Adopted && o.Member.Paused != nil
+	return o.returning() || r != nil && r.Cause == Adopted && o.Member.Paused != nil
 }
 
 // forbidden says why a restore is not allowed while another program runs voters that are not named lost, "" if it is.

@@ -155,12 +155,10 @@ func (o disruption) countVoters() (voters, near, staying int) {
 	return voters, near, staying
 }
 
-// stays reports whether nobody has told a slot's member to stop, as far as is known. If a member of an adopted cluster
-// is connected although its node has left, it was given back: another program runs it, and it can lead (R22).
+// stays reports whether nobody has told a slot's member to stop, as far as is known. A member that was given back can
+// lead.
 func (o disruption) stays(slot string, connected bool) bool {
-	r := o.current()
-	adopted := r != nil && r.Cause == Adopted
-	known := false
+	shared, known := o.shared(), false
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f == nil || f.Slot != slot {
@@ -169,9 +167,16 @@ func (o disruption) stays(slot string, connected bool) bool {
 		if p.Live && !f.Stopping {
 			return true
 		}
-		known = known || f.Stopping && (p.Live || !adopted)
+		known = known || f.Stopping && (p.Live || !shared)
 	}
 	return connected && !known
+}
+
+// shared reports whether another program may run members of the cluster (R22): it was adopted, or goes back. If a
+// member is connected although its node has left, it was given back then: another program runs it.
+func (o knowledge) shared() bool {
+	r := o.current()
+	return r != nil && r.Cause == Adopted || o.returning()
 }
 
 // hasLock reports whether this slot holds the disruption lock.
@@ -193,7 +198,7 @@ func (o knowledge) lockedBy() string {
 func (obs Observation) Moot(l Lock) bool { return look(&obs).moot(l) }
 
 func (o knowledge) moot(l Lock) bool {
-	if r := o.current(); r == nil || r.Cause != Adopted {
+	if !o.shared() {
 		return false
 	}
 	for _, p := range o.Peers {

@@ -45,6 +45,12 @@ func TestDisruption(t *testing.T) {
 		{"the lock of a member that was given back", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
 			o.Member.Lock, o.Disk.Ledger.Record.Cause, o.Peers[1].Live = locked, Adopted, false
 		}, ""},
+		{"the lock of a member that was given back after a restore", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
+			o.Member.Lock, o.Member.Paused, o.Peers[1].Live = locked, &Pause{Return: true}, false
+		}, ""},
+		{"the lock of a node that is lost while paused", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
+			o.Member.Lock, o.Member.Paused, o.Peers[1].Live = locked, &Pause{By: "op"}, false
+		}, drains},
 		{"the lock of a node that is lost", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
 			o.Member.Lock, o.Peers[1].Live = locked, false
 		}, drains},
@@ -132,6 +138,11 @@ func TestHaste(t *testing.T) {
 		{"two were given back", []string{"b", "c"}, func(o *Observation) {
 			told(o, 0, 1)
 			o.Disk.Ledger.Record.Cause = Adopted
+			o.Peers[0].Live, o.Peers[1].Live = false, false
+		}, "", false},
+		{"two were given back after a restore", []string{"b", "c"}, func(o *Observation) {
+			told(o, 0, 1)
+			o.Member.Paused = &Pause{Return: true}
 			o.Peers[0].Live, o.Peers[1].Live = false, false
 		}, "", false},
 		{"all of an adopted cluster are told to end", []string{"b", "c"}, func(o *Observation) {

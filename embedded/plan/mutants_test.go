@@ -446,18 +446,20 @@ var mutants = []mutant{
 	{"a silent voter knows no leader", "campaign.go", `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals, live)`, `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals[:0], live)`, byBallot},
 	{"a connected voter knows no leader", "campaign.go", `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals, live)`, `return slices.ContainsFunc(c.Rivals, live)`, byBallot},
 	{"a founder again", "campaign.go", `c.First && c.Suspect == 0 && c.Term <= 1`, `c.First && c.Suspect == 0`, byBallot},
-	{"any lost node's lock is over", "disruption.go", `r == nil || r.Cause != Adopted {
-		return false`, `r == nil {
+	{"any lost node's lock is over", "disruption.go", `	if !o.shared() {
+		return false`, `	if o.current() == nil {
 		return false`, byDisruption},
+	{"any paused cluster is shared", "disruption.go", `r.Cause == Adopted || o.returning()`, `r.Cause == Adopted || o.Member.Paused != nil`, byDisruption},
+	{"a cluster that goes back is not shared", "disruption.go", `r.Cause == Adopted || o.returning()`, `r.Cause == Adopted`, byDisruption},
 	{"a live node's lock is over", "disruption.go", `p.Live && (p.Node == l.Node ||`, `!p.Live && p.Live && (p.Node == l.Node ||`, byDisruption},
 	{"the lock of a node without facts is over", "disruption.go", `(p.Node == l.Node || p.Facts != nil`, `(p.Facts != nil`, byDisruption},
 	{"the lock of a slot that moved is over", "disruption.go", `p.Node == l.Node || p.Facts != nil && p.Facts.Slot == l.Slot`, `p.Node == l.Node`, byDisruption},
 	{"the lock of a member that is down is over", "disruption.go", `m.Slot == l.Slot && slices.Contains(o.Member.Near, m.ID)`, `m.Slot == l.Slot`, byDisruption},
 	{"go down during a restore", "disruption.go", `case o.Disk.Ledger.Record != nil && proposals(o).frozen() != "":`, `case o.Disk.Ledger.Record == nil:`, byDisruption},
 	{"go down unseen", "disruption.go", `case seen == nil:`, `case seen == nil && m.Leader:`, byDisruption},
-	{"who was given back has ended", "disruption.go", `p.Live || !adopted`, `p.Live || !adopted || adopted`, byDisruption},
-	{"who was told to end was given back", "disruption.go", `p.Live || !adopted`, `!adopted`, byDisruption},
-	{"who has just ended was given back", "disruption.go", `p.Live || !adopted`, `p.Live || adopted && p.Live`, byDisruption},
+	{"who was given back has ended", "disruption.go", `p.Live || !shared`, `p.Live || !shared || shared`, byDisruption},
+	{"who was told to end was given back", "disruption.go", `p.Live || !shared`, `!shared`, byDisruption},
+	{"who has just ended was given back", "disruption.go", `p.Live || !shared`, `p.Live || shared && p.Live`, byDisruption},
 	{"go down beside a learner", "disruption.go", `	case learners != nil:`, `	case learners != nil && left < need:`, byDisruption},
 	{"a follower's word on the members", "disruption.go", `if !f.Running || !f.Leader {`, `if !f.Running {`, byDisruption},
 	{"wait without a quorum", "disruption.go", `case near <= voters/2:`, `case near < 0:`, byDisruption},
@@ -845,27 +847,17 @@ var mutants = []mutant{
 	{"go down unseen", "adopt.go", `!o.mayReturn(r) || m.Leader || !m.Led() || o.leader(r) != nil {`, `!o.mayReturn(r) || m.Leader || o.leader(r) != nil {`, bySight},
 	{"what a lost node has noted", "adopt.go", `return p.Live && p.Facts != nil && p.Facts.of(r) && p.Facts.Taken`, `return p.Facts != nil && p.Facts.of(r) && p.Facts.Taken`, bySeen},
 	{"who was seen runs it for ever", "adopt.go", `(p.Live || !away)`, `(p.Live || !away || away)`, bySeen},
-	{"taken for good", "adopt.go", `return !o.returning() && (`, `return (`, bySeen},
+	{"taken for good", "adopt.go", `return !o.returning() && (`, `return r.Cause == Adopted && (`, bySeen},
 	{"taken noted for good", "adopt.go", `r.Cause == Adopted && noted && o.returning()`, `r.Cause == Adopted && noted && !noted`, bySeen},
 	{"noted again on the way back", "adopt.go", `noted || o.returning():`, `noted:`, bySeen},
 	{"start data of the past", "next.go", `case o.Disk.Superseded != "" && !o.Member.Running:`, `case o.Disk.Superseded == "-":`, byStories},
 	{"repair whatever is in the way", "adopt.go", `	if why := o.unfit(from); why.Text != "" {
 `, `	if why := o.unfit(from); why.Text != "" && !o.Disk.WAL {
 `, byStories},
-	{"any adopted cluster is on its way back", "adopt.go", `return r != nil && r.Cause == Adopted && o.Member.Paused != nil
-}
-
-// forbidden`, `return r != nil && r.Cause == Adopted
-}
-
-// forbidden`, bySight},
-	{"any paused cluster is on its way back", "adopt.go", `return r != nil && r.Cause == Adopted && o.Member.Paused != nil
-}
-
-// forbidden`, `return r != nil && o.Member.Paused != nil
-}
-
-// forbidden`, bySight},
+	{"any adopted cluster is on its way back", "adopt.go", `o.returning() || r != nil && r.Cause == Adopted && o.Member.Paused != nil`, `o.returning() || r != nil && r.Cause == Adopted`, bySight},
+	{"any paused cluster is on its way back", "adopt.go", `o.returning() || r != nil && r.Cause == Adopted && o.Member.Paused != nil`, `o.Member.Paused != nil`, bySight},
+	{"after a restore there is no way back", "adopt.go", `return o.current() != nil && o.Member.Paused != nil && o.Member.Paused.Return`, `return o.current() != nil && o.current().Cause == Adopted && o.Member.Paused != nil && o.Member.Paused.Return`, bySight},
+	{"what goes back after a restore is ours", "adopt.go", `return !o.returning() && (r.Cause != Adopted ||`, `return r.Cause != Adopted || !o.returning() && (r == nil ||`, bySeen},
 	{"go down without the leader's word", "adopt.go", `!m.Led() || o.leader(r) != nil {`, `!m.Led() || r == nil {`, bySight},
 	{"all are connected", "adopt.go", `seen[i].ID == m.ID || slices.Contains(m.Near, seen[i].ID)`, `true`, bySight},
 	{"an adopted record in any form", "valid.go", `	case Adopted:

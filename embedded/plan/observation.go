@@ -315,7 +315,7 @@ type Store struct {
 	// Managed is what in the store shows that etcd-manager keeps a cluster there. It is "" if nothing does, or if an
 	// operator has allowed a founding beside it. It is only filled in if the store has no record.
 	Managed string
-	// Returned: the adopted cluster of Record was given back to its former program, down to the last member.
+	// Returned: the cluster of Record was given back to its former program, down to the last member.
 	Returned bool
 	// Restore is the open proposal for the generation after Record, nil if there is none.
 	Restore *Restore

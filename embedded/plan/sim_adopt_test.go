@@ -291,6 +291,14 @@ func TestSight(t *testing.T) {
 			own.Cause, own.Adopted = Founding, nil
 			o.Disk.Ledger.Record, o.Store.Record, o.Member.Paused = &own, &own, &Pause{By: "op"}
 		}, true},
+		"it is on its way back after a restore": {func(o *Observation) {
+			next := restored(r)
+			o.Disk.Ledger.Record, o.Store.Record, o.Member.Paused = &next, &next, &Pause{By: "op", Return: true}
+		}, false},
+		"it is paused after a restore": {func(o *Observation) {
+			next := restored(r)
+			o.Disk.Ledger.Record, o.Store.Record, o.Member.Paused = &next, &next, &Pause{By: "op"}
+		}, true},
 		"a node leads and is mute": {func(o *Observation) { o.Peers = []Peer{leading(&r)} }, true},
 	} {
 		o := o
@@ -299,6 +307,11 @@ func TestSight(t *testing.T) {
 			t.Errorf("%s: got %q", name, risk)
 		}
 	}
+}
+
+// restored is the record of the generation after a restore. It does not say that the cluster was adopted.
+func restored(r Record) Record {
+	return Record{Cluster: r.Cluster, Generation: 2, ID: "00000000000000bb", Line: []string{r.ID}, Cause: Restored, Charter: r.Charter}
 }
 
 func leading(r *Record) Peer {
@@ -395,9 +408,23 @@ func TestReturning(t *testing.T) {
 	if a := Next(all); a.Kind == Note {
 		t.Errorf("adopt_test: about to be given back: it notes %s", a.Text())
 	}
+	back := o.Member.Paused
 	o.Member.Paused = &Pause{By: "op"} // for another reason
 	if got := o.Foreign(); len(got) > 0 && o.Returning() {
 		t.Errorf("adopt_test: paused: foreign %v", got)
+	}
+	next := restored(r)
+	later := o
+	later.Disk.Ledger.Record, later.Store.Record, later.Peers = &next, &next, []Peer{runs("b", 2, true), runs("c", 3, false)}
+	for i := range later.Peers {
+		later.Peers[i].Facts.Record = &next
+	}
+	if later.Foreign() != nil || later.Mixed() != "" {
+		t.Errorf("adopt_test: paused after a restore: foreign %v, mixed %q", later.Foreign(), later.Mixed())
+	}
+	later.Member.Paused = back
+	if got := later.Foreign(); !slices.Equal(got, []string{"c"}) || later.Mixed() == "" {
+		t.Errorf("adopt_test: given back after a restore: foreign %v, mixed %q", got, later.Mixed())
 	}
 	o.Disk.Ledger.Taken = r.ID
 	if o.Mixed() != "" {
