@@ -31,6 +31,7 @@ import (
 
 const (
 	cluster      = "main"
+	volumeSize   = 4 // GiB: a restore needs 0.5 beside the data in use
 	restartAfter = time.Second
 	redrawEvery  = time.Second
 	askWait      = 5 * time.Second // a node itself waits 2 s for the others
@@ -130,7 +131,7 @@ func (s *scene) make(nodes int) (err error) {
 	if s.net, err = hosts.New(hosts.Options{}); err != nil {
 		return err
 	}
-	loops, err := ec2test.NewLoops(s.path("devices"), 0)
+	loops, err := ec2test.NewLoops(s.path("devices"), 1<<10) // the files are sparse
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (s *scene) make(nodes int) (err error) {
 	}
 	zone := func(i int) string { return "eu-demo-1" + string(rune('a'+i%min(nodes, 3))) }
 	for i, slot := range s.slots {
-		if _, err := s.cloud.AddVolume(ec2test.Volume{Zone: zone(i), Size: 1, Encrypted: true,
+		if _, err := s.cloud.AddVolume(ec2test.Volume{Zone: zone(i), Size: volumeSize, Encrypted: true,
 			Tags: map[string]string{"holdfast:cluster": cluster, "holdfast:member": slot,
 				"Name": slot + "." + cluster}}); err != nil {
 			return fmt.Errorf("make the volume of slot %s: %w", slot, err)
