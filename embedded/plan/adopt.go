@@ -250,7 +250,7 @@ func (o knowledge) foreign() []MemberInfo {
 	var all []MemberInfo
 	for _, m := range o.voters(r) {
 		ours := func(f Facts) bool { return f.of(r) && f.Member == m.ID && m.ID != 0 }
-		away := o.returning() || slices.Contains(o.Member.Near, m.ID)
+		away := o.Member.returning() || slices.Contains(o.Member.Near, m.ID)
 		heard := func(p Peer) bool { return p.Facts != nil && ours(*p.Facts) && (p.Live || !away) }
 		if !ours(o.facts(nil)) && !slices.ContainsFunc(o.Peers, heard) {
 			all = append(all, m)
@@ -280,19 +280,17 @@ func (o knowledge) voters(r *Record) []MemberInfo {
 // taken reports whether holdfast runs the whole cluster. Of an adopted one, a live node, or this one, must have seen
 // that. It stays true until the cluster goes back.
 func (o knowledge) taken(r *Record) bool {
-	return !o.returning() && (r.Cause != Adopted || o.Disk.Ledger.Taken == r.ID ||
+	return !o.Member.returning() && (r.Cause != Adopted || o.Disk.Ledger.Taken == r.ID ||
 		slices.ContainsFunc(o.Peers, func(p Peer) bool { return p.Live && p.Facts != nil && p.Facts.of(r) && p.Facts.Taken }))
 }
 
 // returning reports whether the cluster goes back to another program. `holdfast takeover release` announces that to all
 // nodes before the first member is given back. From then on the cluster is mixed, until an operator resumes it. The
 // record may also be of a later generation, which does not say that the cluster was adopted.
-func (o knowledge) returning() bool {
-	return o.current() != nil && o.Member.Paused != nil && o.Member.Paused.Return
-}
+func (m Member) returning() bool { return m.Paused != nil && m.Paused.Return }
 
 // Returning reports whether the cluster goes back to another program.
-func (obs Observation) Returning() bool { return look(&obs).returning() }
+func (obs Observation) Returning() bool { return look(&obs).Member.returning() }
 
 // Taken reports whether this is an adopted cluster, and holdfast was seen to run all of its voters.
 func (obs Observation) Taken() bool {
@@ -321,11 +319,11 @@ func (o adopting) mixed() string {
 		return ""
 	}
 	foreign := o.Foreign()
-	if len(foreign) == 0 && o.returning() {
+	if len(foreign) == 0 && o.Member.returning() {
 		return fmt.Sprintf("%s goes back to another program: no member is added, removed or replaced, nothing is "+
 			"restored, and no backup is deleted; %s ends that", r.Token(), Command("resume"))
 	}
-	if o.returning() {
+	if o.Member.returning() {
 		return fmt.Sprintf("%s goes back to another program, and %s run there by now: no member is added, removed or "+
 			"replaced, nothing is restored, and no backup is deleted", r.Token(), they(foreign, "may", "may"))
 	}
@@ -341,10 +339,10 @@ func (o adopting) noteTaken() Action {
 	r := o.Disk.Ledger.Record
 	noted := o.Disk.Ledger.Taken == r.ID
 	switch {
-	case r.Cause == Adopted && noted && o.returning():
+	case r.Cause == Adopted && noted && o.Member.returning():
 		return Action{Kind: Note, Return: true, Why: fmt.Sprintf("%s goes back to another program: removing the note on "+
 			"the disk of slot %s that all of it was taken over", r.Token(), o.Claim.Slot)}
-	case r.Cause != Adopted || noted || o.returning():
+	case r.Cause != Adopted || noted || o.Member.returning():
 		return Action{}
 	}
 	why, ask := "another node has seen all members of %s run here", !o.taken(r)
@@ -383,11 +381,10 @@ func (o adopting) ownView() []MemberInfo {
 	return seen
 }
 
-// mayReturn reports whether the cluster may be on its way back to another program: an operator has said so, or has
-// paused an adopted cluster, and may give members back without notice. Then it no longer matters that all members were
-// ours once.
+// mayReturn reports whether an adopted cluster may be on its way back to another program: an operator has paused it,
+// and may give members back without notice. Then it no longer matters that all members were ours once.
 func (o adopting) mayReturn(r *Record) bool {
-	return o.returning() || r != nil && r.Cause == Adopted && o.Member.Paused != nil
+	return r != nil && r.Cause == Adopted && o.Member.Paused != nil
 }
 
 // forbidden says why a restore is not allowed while another program runs voters that are not named lost, "" if it is.

@@ -176,7 +176,7 @@ func (o disruption) stays(slot string, connected bool) bool {
 // member is connected although its node has left, it was given back then: another program runs it.
 func (o knowledge) shared() bool {
 	r := o.current()
-	return r != nil && r.Cause == Adopted || o.returning()
+	return r != nil && r.Cause == Adopted || o.Member.returning()
 }
 
 // hasLock reports whether this slot holds the disruption lock.
