@@ -26,7 +26,7 @@ type generations struct {
 	store   plan.Store
 	open    *plan.Restore // the proposal that was open when the store last answered
 	ending  ending
-	heard   map[string]bool // IDs that other nodes mentioned, and for which the store was asked
+	heard   map[string]bool // IDs that other nodes mentioned at the last look, and for which the store was asked
 	orders  plan.Orders
 	ordered string // what the ledger and the store said when the orders were given
 }
@@ -142,6 +142,7 @@ func (g *generations) recheck(o plan.Observation) {
 			ours = append(append(ours, r.ID), r.Line...)
 		}
 	}
+	mentioned := map[string]bool{}
 	for _, p := range o.Peers {
 		if p.Facts == nil {
 			continue
@@ -154,19 +155,25 @@ func (g *generations) recheck(o plan.Observation) {
 			theirs = append(theirs, p.Facts.Record.ID)
 		}
 		for _, id := range theirs {
-			if id != "" && !slices.Contains(ours, id) && g.unheard(id) {
-				g.ask()
+			if id != "" && !slices.Contains(ours, id) {
+				mentioned[id] = true
 			}
 		}
 	}
+	if g.hear(mentioned) {
+		g.ask()
+	}
 }
 
-func (g *generations) unheard(id string) bool {
+// hear remembers only what is mentioned now, because IDs come without end. It reports whether any of it is new.
+func (g *generations) hear(mentioned map[string]bool) (news bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := !g.heard[id]
-	g.heard[id] = true
-	return first
+	for id := range mentioned {
+		news = news || !g.heard[id]
+	}
+	g.heard = mentioned
+	return news
 }
 
 // stored notes the result of a look at the store that began at began. Looks of the watch and of an operator may

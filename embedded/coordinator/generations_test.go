@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -30,5 +32,42 @@ func TestProven(t *testing.T) {
 		if !tc.counts && (!got.Unread || got.Record != nil || !strings.Contains(got.Unknown, "record-000003.json: it is not signed")) {
 			t.Errorf("%s: got %+v", name, got)
 		}
+	}
+}
+
+// Nodes come and go, and so do the IDs that they mention. What a node that is gone has said is not kept, and each news
+// makes the store be asked once.
+func TestWhatNodesSaidIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	c := w.coordinator("a")
+	asked := func() bool {
+		select {
+		case <-c.generations.asked:
+			return true
+		default:
+			return false
+		}
+	}
+	var o plan.Observation
+	for i := range 20 {
+		name, nonce := fmt.Sprintf("n%d", i+2), fmt.Sprintf("nonce-%d", i)
+		state, err := json.Marshal(plan.Facts{Version: 1, Nonce: nonce})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = []Node{{Name: "n1", Live: true}, {Name: name, Live: true, State: state, Stamp: [2]uint64{1}}}
+		o, _ = c.observer.observe()
+		if len(o.Peers) != 1 || o.Peers[0].Facts == nil || o.Peers[0].Facts.Nonce != nonce {
+			t.Fatalf("got the peers %+v", o.Peers)
+		}
+		if c.generations.recheck(o); !asked() {
+			t.Errorf("the store is not asked about %s", nonce)
+		}
+		if c.generations.recheck(o); asked() {
+			t.Errorf("the store is asked again about %s", nonce)
+		}
+	}
+	if seen, heard := len(c.observer.seen), len(c.generations.heard); seen > 2 || heard > 1 {
+		t.Errorf("kept the facts of %d nodes and %d IDs", seen, heard)
 	}
 }
