@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"holdfast/embedded/plan"
 )
 
@@ -24,6 +26,7 @@ type generations struct {
 
 	mu      sync.Mutex
 	store   plan.Store
+	failed  string        // why the store could not be read at the last attempt, "" if it could
 	open    *plan.Restore // the proposal that was open when the store last answered
 	ending  ending
 	heard   map[string]bool // IDs that other nodes mentioned at the last look, and for which the store was asked
@@ -248,8 +251,20 @@ func (g *generations) read(ctx context.Context) plan.Store {
 	if err == nil && s.Record != nil {
 		_, s.CID, err = g.world.Etcd.FounderIDs(*s.Record)
 	}
+	g.said(err)
 	if err != nil {
 		return plan.Store{Unknown: text(err), Unread: errors.Is(err, ErrUnread)}
 	}
 	return s
+}
+
+// said logs an error that is new, with the ID of the request that AWS's support asks for and the status lacks.
+func (g *generations) said(err error) {
+	g.mu.Lock()
+	news := g.failed != text(err)
+	g.failed = text(err)
+	g.mu.Unlock()
+	if news && err != nil {
+		g.lg.Warn("could not read the backup store", zap.Error(err))
+	}
 }

@@ -1,10 +1,15 @@
 package coordinator
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	logged "go.uber.org/zap/zaptest/observer"
 
 	"holdfast/embedded/plan"
 )
@@ -69,5 +74,25 @@ func TestWhatNodesSaidIsForgotten(t *testing.T) {
 	}
 	if seen, heard := len(c.observer.seen), len(c.generations.heard); seen > 2 || heard > 1 {
 		t.Errorf("kept the facts of %d nodes and %d IDs", seen, heard)
+	}
+}
+
+// What the store refuses is logged once, with the ID of that request.
+func TestStoreErrorIsLoggedOnce(t *testing.T) {
+	core, logs := logged.New(zapcore.WarnLevel)
+	w := newWorld(t)
+	n := 0
+	refuse := func(context.Context) (string, error) { n++; return "", refused{fmt.Sprintf("REQUEST%09d", n)} }
+	g := newGenerations(env{cfg: &Config{Node: "n1"}, world: &World{Mesh: w, Store: stores{w}, Etcd: w}, lg: zap.New(core)})
+	for _, store := range []func(context.Context) (string, error){refuse, refuse, w.store, refuse} {
+		w.store = store
+		g.read(t.Context())
+	}
+	var got []string
+	for _, e := range logs.All() {
+		got = append(got, fmt.Sprint(e.ContextMap()["error"]))
+	}
+	if len(got) != 2 || !strings.Contains(got[0], "REQUEST000000001") || !strings.Contains(got[1], "REQUEST000000003") {
+		t.Errorf("logged %q, want the first and the third request", got)
 	}
 }
