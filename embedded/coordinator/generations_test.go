@@ -83,7 +83,8 @@ func TestStoreErrorIsLoggedOnce(t *testing.T) {
 	w := newWorld(t)
 	n := 0
 	refuse := func(context.Context) (string, error) { n++; return "", refused{fmt.Sprintf("REQUEST%09d", n)} }
-	g := newGenerations(env{cfg: &Config{Node: "n1"}, world: &World{Mesh: w, Store: stores{w}, Etcd: w}, lg: zap.New(core)})
+	world := &World{Mesh: w, Store: stores{w}, Etcd: w}
+	g := newGenerations(env{cfg: &Config{Node: "n1"}, world: world, lg: zap.New(core)})
 	for _, store := range []func(context.Context) (string, error){refuse, refuse, w.store, refuse} {
 		w.store = store
 		g.read(t.Context())

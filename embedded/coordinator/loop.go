@@ -29,8 +29,8 @@ type loop struct {
 }
 
 // leave releases in reverse order what the node has taken, after the action that is being carried out, if any: etcd may
-// have ended by itself during it, and a fetch of a backup takes long. It tells the other nodes and the status that no member runs
-// here any more: otherwise they would still take this node for the leader.
+// have ended by itself during it, and a fetch of a backup takes long. It tells the other nodes and the status that no
+// member runs here any more: otherwise they would still take this node for the leader.
 func (l *loop) leave(doing *inFlight) error {
 	if doing != nil {
 		doing.cancel()

@@ -95,12 +95,16 @@ func TestStopWaitsForItsTurn(t *testing.T) {
 			then: func(w *world) { w.change(func(m *plan.Member) { m.Members[1].Connected = true }) }},
 		{name: "the quorum is lost meanwhile", begin: func(w *world) { w.lockBy("b", "n2") }, wait: 10 * time.Second, want: at,
 			then: func(w *world) { w.change(func(m *plan.Member) { m.Near = nil }) }},
-		{name: "NOSPACE: nobody can take the lock", begin: func(w *world) { w.alarm(plan.NoSpace) }, wait: 10 * time.Second, want: 0},
-		{name: "CORRUPT: the same", begin: func(w *world) { w.alarm(plan.Corrupt) }, wait: 10 * time.Second, want: 0},
+		{name: "NOSPACE: nobody can take the lock", begin: func(w *world) { w.alarm(plan.NoSpace) },
+			wait: 10 * time.Second, want: 0},
+		{name: "CORRUPT: the same", begin: func(w *world) { w.alarm(plan.Corrupt) },
+			wait: 10 * time.Second, want: 0},
 		{name: "NOSPACE, and one is away and comes back", begin: func(w *world) {
 			w.alarm(plan.NoSpace)
 			w.change(func(m *plan.Member) { m.Members[1].Connected = false })
-		}, wait: 10 * time.Second, want: at, then: func(w *world) { w.change(func(m *plan.Member) { m.Members[1].Connected = true }) }},
+		}, wait: 10 * time.Second, want: at, then: func(w *world) {
+			w.change(func(m *plan.Member) { m.Members[1].Connected = true })
+		}},
 		{name: "all are told to end", tell: func(f *plan.Facts) { f.Stopping = true }, begin: func(w *world) { w.lockBy("b", "n2") }, wait: 10 * time.Second, want: 0},
 		{name: "no time to wait", begin: func(w *world) { w.lockBy("b", "n2") }, want: 0},
 	} {

@@ -913,7 +913,8 @@ func TestDoubtIsSaidOnce(t *testing.T) {
 	}
 }
 
-// Until the cluster is founded, the slots are those that the asked node wants now: they may have changed since its start.
+// Until the cluster is founded, the slots are those that the asked node wants now: they may have changed since its
+// start.
 func TestWantedSlotsOfNow(t *testing.T) {
 	f := sound()
 	f.Status.Nodes = f.Status.Nodes[:1]
