@@ -32,13 +32,14 @@ type loop struct {
 // have ended by itself during it, and a fetch of a backup takes long. It tells the other nodes and the status that no
 // member runs here any more: otherwise they would still take this node for the leader.
 func (l *loop) leave(doing *inFlight) error {
+	told := time.Now()
 	if doing != nil {
 		doing.cancel()
 		l.lg.Info("waiting for the action to end before etcd stops", zap.String("action", string(doing.action.Kind)))
 		<-doing.done
 	}
 	ctx := context.Background() // the caller's has ended; every step below is bounded
-	if err := l.world.Etcd.Stop(ctx, l.part(ctx)); err != nil {
+	if err := l.world.Etcd.Stop(ctx, l.part(ctx, told)); err != nil {
 		return err
 	}
 	l.lookAround()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,6 +166,29 @@ func TestStopHurriesWithTheOthers(t *testing.T) {
 			t.Errorf("time to hand over: got %v, want none", w.handed)
 		}
 		time.Sleep(10 * time.Second)
+	})
+}
+
+// stop.wait counts from when the process is told to stop, also while an action ends.
+func TestActionTakesOfTheStopsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := replacing(t, &plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseData})
+		w.change(func(m *plan.Member) { m.Near = []uint64{3} }) // b is away, so the stop waits
+		var once sync.Once
+		w.asking = func() { once.Do(func() { time.Sleep(6 * time.Second) }) } // virtual
+		c := w.coordinator("a", "b", "c")
+		stop := live(t, c)
+		time.Sleep(time.Second)
+		if now := c.Now(); !now.Busy || now.Action.Kind != plan.Replace {
+			t.Fatalf("it does %s, want a replacement", now.Action.Text())
+		}
+		begin, most := time.Now(), c.cfg.StopWait
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took < 5*time.Second || took > most {
+			t.Errorf("the stop took %s, want at most %s", took, most)
+		}
 	})
 }
 
