@@ -54,7 +54,8 @@ func newDeleteCommand() *cobra.Command {
 			}
 			return nil
 		})
-	c.Flags().BoolVar(&force, "force", false, "also delete pinned, unfinished, foreign and the newest verified backups")
+	c.Flags().BoolVar(&force, "force", false,
+		"also delete pinned, unfinished, foreign and the newest verified backups, and what a restore needs")
 	c.ValidArgsFunction = completeBackups
 	return addDryRun(c, &dryRun)
 }

@@ -27,7 +27,7 @@ var (
 	errStopped = errors.New("member is not running")
 	// errStuck: etcd did not close in time. Its goroutines are still there and the data directory stays locked, so the
 	// process must end.
-	errStuck = errors.New("etcd did not close in time")
+	errStuck = errors.New("etcd did not close in time: its disk may hang, or a defragmentation lasts long")
 	// errRemoved: etcd ended because the cluster has removed this member for good.
 	errRemoved = errors.New("member was removed from its cluster")
 )

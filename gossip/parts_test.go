@@ -3,6 +3,7 @@ package gossip
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -91,4 +92,26 @@ func TestFailedSendIsRepeated(t *testing.T) {
 			t.Errorf("sent %d times, want 3: what has arrived is not repeated", sent)
 		}
 	})
+}
+
+// One more live process than a push/pull may tell of is refused; those that are live are not.
+func TestOneNodeTooMany(t *testing.T) {
+	m := newMesh(t)
+	describe := func(n Meta) *memberlist.Node {
+		return &memberlist.Node{Name: n.process(), Addr: net.IPv4(10, 0, 0, 2), Port: 1, Meta: encode(n)}
+	}
+	var last *memberlist.Node
+	for i := range maxNodes - 1 {
+		last = describe(node(fmt.Sprintf("n%d", i)))
+		if err := (delegate{m}).NotifyAlive(last); err != nil {
+			t.Fatalf("node %d: %v", i, err)
+		}
+		delegate{m}.NotifyJoin(last)
+	}
+	if err := (delegate{m}).NotifyAlive(describe(node("more"))); !errors.Is(err, errNodes) {
+		t.Errorf("one more: got %v, want %v", err, errNodes)
+	}
+	if err := (delegate{m}).NotifyAlive(last); err != nil {
+		t.Errorf("one that is live: %v", err)
+	}
 }

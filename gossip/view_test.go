@@ -77,6 +77,12 @@ func TestViewTrustsNobodyAboutItself(t *testing.T) {
 		t.Errorf("twin: got %v, %v", got, ok)
 	}
 	v.down(twin, now)
+	v.here = elsewhere
+	v.up(twin, elsewhere, now)
+	if got, ok := v.twin(); ok { // only one process can listen at an address
+		t.Errorf("at our own address: got the twin %v", got)
+	}
+	v.down(twin, now)
 	if got := v.list()[0]; string(got.State) != "mine again" || got.Boot != 2 || !got.Live {
 		t.Errorf("after the twin: got %+v", got)
 	}
@@ -318,5 +324,21 @@ func TestUnsignedWordIsNotSent(t *testing.T) {
 	v.own.Proof = []byte("proof")
 	if got := v.behind(); len(got) != 1 {
 		t.Errorf("with its proof it is sent to %d, want 1", len(got))
+	}
+}
+
+// An older process of a node says nothing about the one that was forgotten.
+func TestOlderProcessLiftsNoTombstone(t *testing.T) {
+	now := time.Unix(1, 0)
+	v := newView(process("self", 1), now)
+	v.forgotten.add(lastWord{Node: "a", Boot: 5, Seq: 2}, 0, now)
+	v.up(process("a", 3), elsewhere, now)
+	v.down(process("a", 3), now)
+	if v.learn(entry{Meta: process("a", 5), Seq: 2, State: []byte("forgotten")}, now) {
+		t.Error("a word counts again that was forgotten")
+	}
+	v.up(process("a", 6), elsewhere, now)
+	if len(v.forgotten) != 0 {
+		t.Error("the node is live again, and still forgotten")
 	}
 }

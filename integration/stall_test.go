@@ -107,6 +107,49 @@ func TestStalledDisk(t *testing.T) {
 	w.Verify()
 }
 
+// A node whose disk stalls is told to stop. Within stop.wait and 30 s it says what it waited for. The kernel keeps the
+// process while a write hangs, and then its exit code is 1.
+func TestStopOnStalledDisk(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{})
+	for _, n := range c.Nodes {
+		n.Root = filepath.Join(devicetest.New(t, 2*devicetest.Small).Mount(t), "volumes")
+	}
+	t.Cleanup(c.Kill) // before the disks are removed
+	c.Start()
+	c.Healthy()
+	n := c.Nodes[1]
+	thaw := devicetest.Freeze(t, n.Volume())
+	defer thaw()
+	c.Until(patience, "the node with the stalled disk is not ready", func() error {
+		if got := readyz(t, n); got != http.StatusServiceUnavailable {
+			return fmt.Errorf("/readyz answers %d", got)
+		}
+		return nil
+	})
+	begin := time.Now()
+	n.Signal(syscall.SIGTERM)
+	c.Until(time.Minute, "the node says what it waited for", func() error {
+		if log := n.Log(); !strings.Contains(log, "the node ends") {
+			return fmt.Errorf("after %s: %s", time.Since(begin), log[max(0, len(log)-500):])
+		}
+		return nil
+	})
+	took := time.Since(begin)
+	if last := n.Log()[strings.LastIndex(n.Log(), "the node ends"):]; !strings.Contains(last, "its disk may hang") {
+		t.Errorf("it does not name the disk: %s", last)
+	}
+	if took > 40*time.Second {
+		t.Errorf("it took %s to give up, want at most stop.wait and 30 s", took)
+	}
+	thaw()
+	if code := n.Exit(patience); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	n.Start()
+	c.Healthy()
+}
+
 // blames returns nil if n says that old's disk may hang, counts no other member as stalled, and sees exactly one
 // leader, which is another member.
 func blames(n, old *integration.Node, slot string) error {

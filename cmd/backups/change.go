@@ -10,6 +10,7 @@ import (
 	"holdfast/cmd/node"
 	"holdfast/cmd/show"
 	"holdfast/embedded/generations"
+	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
 
@@ -81,10 +82,27 @@ func (b *Backups) Deletable(ctx context.Context, names []string, force bool) err
 	if err != nil {
 		return err
 	}
-	if err := deletable(all, names, force); err != nil {
+	err = deletable(all, names, force)
+	if !force {
+		open, unread := b.underWay(ctx)
+		if err = errors.Join(err, unread); open != nil && slices.Contains(names, open.Backup) {
+			err = errors.Join(err, fmt.Errorf("the %s is under way, and nodes still fetch %s: delete it when that has ended, "+
+				"end it with `holdfast restore --abort`, or use --force", open.Title(), open.Backup))
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("nothing was deleted: %w", err)
 	}
 	return nil
+}
+
+// underWay returns the restore or recovery that is proposed and has not ended, nil for none.
+func (b *Backups) underWay(ctx context.Context) (*plan.Restore, error) {
+	_, open, err := generations.New(b.Store, b.Config.Cluster.Name, nil).Current(ctx)
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", b.Config.Snapshot.Store, err)
+	}
+	return open, err
 }
 
 // deletable returns an error for each name that must not be deleted.
@@ -151,9 +169,9 @@ func (b *Backups) Prune(ctx context.Context, now time.Time, dry bool) (snapshot.
 	if err != nil {
 		return snapshot.Pruned{}, err
 	}
-	_, open, err := generations.New(b.Store, id.Cluster, nil).Current(ctx)
+	open, err := b.underWay(ctx)
 	if err != nil {
-		return snapshot.Pruned{}, fmt.Errorf("read %s: %w", b.Config.Snapshot.Store, err)
+		return snapshot.Pruned{}, err
 	}
 	if open != nil {
 		return snapshot.Pruned{}, fmt.Errorf("nothing was pruned: the %s is under way: prune when it has ended, or end it "+

@@ -13,7 +13,8 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// The members still fetch the backup that an open restore names. A timer on another machine must not prune it.
+// The members still fetch the backup that an open restore names. A timer on another machine must not prune it, and an
+// operator who deletes it must mean it.
 func TestPruneDuringRestore(t *testing.T) {
 	db := snapshottest.NewDB(t)
 	dir := snapshot.NewDir(t.TempDir())
@@ -38,8 +39,18 @@ func TestPruneDuringRestore(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "nothing was pruned: the "+p.Title()) || len(got.Expired) != 0 {
 		t.Errorf("during a restore: got %+v, %v", got, err)
 	}
+	err = b.Deletable(t.Context(), []string{old.Name}, false)
+	if err == nil || !strings.Contains(err.Error(), "nodes still fetch "+old.Name) {
+		t.Errorf("delete during a restore: got %v", err)
+	}
+	if err := b.Deletable(t.Context(), []string{old.Name}, true); err != nil {
+		t.Errorf("delete by force: %v", err)
+	}
 	if _, err := records.Abort(t.Context(), p, plan.Abort{ID: p.ID, Why: "test"}); err != nil {
 		t.Fatal(err)
+	}
+	if err := b.Deletable(t.Context(), []string{old.Name}, false); err != nil {
+		t.Errorf("delete after it: %v", err)
 	}
 	got, err = b.Prune(t.Context(), time.Now(), false)
 	if err != nil || len(got.Expired) != 1 || got.Expired[0].Name != old.Name {

@@ -104,8 +104,8 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 		Why: fmt.Sprintf("holdfast %s with etcd %s, as %s, slots %s",
 			version, etcdversion.Version, cfg.Cluster.Name, strings.Join(cfg.Cluster.Slots, ","))})
 	err = n.coord.Run(ctx)
-	if errors.Is(err, coordinator.ErrVolumeLost) {
-		return err // without waiting: parts that use the dead volume may hang
+	if errors.Is(err, coordinator.ErrVolumeLost) || errors.Is(err, coordinator.ErrHangs) {
+		return err // without waiting: parts that use the dead volume may hang as well
 	}
 	cancel()
 	end()

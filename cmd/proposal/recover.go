@@ -86,8 +86,8 @@ func (o Operator) Alone(ctx context.Context) error {
 	if err := c.Node.Get(ctx, "POST /recover/alone", &p, args); err != nil {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
-	o.say("the store does not answer: nobody but this node sees the recovery, so every other voter (%s) must be "+
-		"gone for good", strings.Join(o.Lost, ", "))
+	o.say("this node cannot read the backup store: nobody else sees the recovery, so every other voter (%s) must be gone "+
+		"for good", strings.Join(o.Lost, ", "))
 	if !o.Yes || o.DryRun {
 		return show.NothingChanged(o.Out, fmt.Sprintf("would continue from slot %s, as generation %d; to do it, say --yes",
 			p.Survivor, p.Generation))

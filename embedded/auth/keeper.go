@@ -68,7 +68,8 @@ type Keeper struct {
 	problems []string
 	obstacle string
 
-	seen seen // only Run uses it
+	seen  seen              // only Run uses it
+	files [sha256.Size]byte // fingerprint at the last look; only Run uses it
 }
 
 // seen is what the last comparison was made for. While it stays the same, the next one can wait.
@@ -127,6 +128,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) time.Time {
 	w, err := k.read()
 	now := seen{leads: k.world.Leads(), files: fingerprint(k.matcher.salt, k.path, w, err)}
+	settled := asked || now.files == k.files // a half-written file may be valid, and name fewer users
+	k.files = now.files
 	if err != nil {
 		k.setProblems([]string{"etcd's users and roles are left alone: " + err.Error()})
 		k.seen = seen{}
@@ -135,6 +138,9 @@ func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) time.Time
 	if now.leads == "" {
 		k.setProblems(w.unreadable())
 		k.seen = seen{}
+		return next
+	}
+	if !settled {
 		return next
 	}
 	state, err := k.world.Etcd.Auth()

@@ -148,7 +148,10 @@ func TestKeeper(t *testing.T) {
 			t.Errorf("in an hour in which nothing happened etcd was read %d times, want %d", looks, want)
 		}
 
+		write(t, filepath.Join(filepath.Dir(path), "ann.pw"), "another-"+secret[:1], 0o600)
+		quiet("a password that is half written", lookEvery)
 		write(t, filepath.Join(filepath.Dir(path), "ann.pw"), "another-"+secret, 0o600)
+		quiet("a password that may be half written", lookEvery)
 		if did := pass(lookEvery + 1); !slices.Equal(did, []string{"change the password of user ann"}) {
 			t.Errorf("a changed password file: did %v", did)
 		}
@@ -162,7 +165,7 @@ func TestKeeper(t *testing.T) {
 		}
 
 		write(t, filepath.Join(filepath.Dir(path), "ann.pw"), secret, 0o644)
-		quiet("a password that everyone may read", lookEvery+1)
+		quiet("a password that everyone may read", 2*lookEvery+1)
 		if p := k.Problems(); len(p) != 1 || !strings.Contains(p[0], "user ann") || !strings.Contains(p[0], "chmod 600") {
 			t.Errorf("problems: %q", p)
 		}
@@ -172,7 +175,7 @@ func TestKeeper(t *testing.T) {
 			t.Errorf("problems: %q", p)
 		}
 		write(t, path, "enabled: false\nothers: delete\n", 0o600)
-		if did := pass(lookEvery + 1); len(did) == 0 || did[0] != "disable auth" {
+		if did := pass(2*lookEvery + 1); len(did) == 0 || did[0] != "disable auth" {
 			t.Errorf("disabled: did %v", did)
 		}
 		if p := k.Problems(); len(p) != 0 {
@@ -193,7 +196,7 @@ func TestKeeperRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, w, _ := keep(t, files(t, two, map[string]string{"root.pw": "r", "ann.pw": "a"}))
 		w.set(func() { w.leads, w.failed = "term 1", errors.New("no quorum") })
-		time.Sleep(lookEvery + 1)
+		time.Sleep(2*lookEvery + 1)
 		synctest.Wait()
 		if p := k.Problems(); len(p) != 1 || !strings.Contains(p[0], "add role root: no quorum") {
 			t.Errorf("problems: %q", p)

@@ -19,6 +19,10 @@ import (
 // only the end of the process releases what still has the volume open.
 var ErrVolumeLost = errors.New("the volume was lost")
 
+// ErrHangs is wrapped by Run if something has not ended in time, most likely because a disk hangs. The member may still
+// run, and the volume is not released. The process must end, as after a kill.
+var ErrHangs = errors.New("the process ends without it and releases no volume: check the volume's disk")
+
 // errNotYet is returned by an action that has not failed but could not do anything yet: standing by, or a learner that
 // is still catching up.
 var errNotYet = errors.New("not yet")
@@ -39,6 +43,7 @@ const (
 	early    = 2 * time.Second  // how long the gossip may take to find the others before a member starts without them
 	settle   = time.Second      // how long slot claims must be unchanged before a host with any slot promises or joins
 	storeAge = 10 * time.Second // how often the store is asked, and how long it may take to answer
+	endTime  = 20 * time.Second // how long Run may take to end, beyond StopWait: etcd's stop takes up to 15 s
 )
 
 // Config is the coordinator's configuration.
@@ -230,18 +235,34 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	go c.history.run(inner) // not waited for: the disk may hang
 	ended := make(chan error, 1)
 	go func() {
-		err := c.loop.live(inner, watching)
+		doing, err := c.loop.live(inner, watching)
 		cancel()
 		c.history.remember(lastEntry(err, context.Cause(ctx)))
-		ended <- errors.Join(err, c.loop.leave())
+		if err = errors.Join(err, c.loop.leave(doing)); err == nil {
+			beside.Wait() // else it may hang as well, and the error would not be seen
+		}
+		ended <- err
 	}()
+	late := make(chan struct{})
+	limit := c.cfg.StopWait + endTime
+	stop := context.AfterFunc(inner, func() { time.AfterFunc(limit, func() { close(late) }) })
+	defer stop()
 	select {
 	case err := <-c.loop.lost:
 		return err
 	case err := <-ended:
-		beside.Wait()
 		return err
+	case <-late:
+		return fmt.Errorf("%s has not ended within %s: %w", c.hanging(), limit, ErrHangs)
 	}
+}
+
+// hanging names what the end of the process waits for.
+func (c *Coordinator) hanging() string {
+	if now := c.status.last(); now.Busy {
+		return fmt.Sprintf("the action %s (%s)", now.Action.Kind, now.Action.Text())
+	}
+	return "the release of the volume, or a part of the process that uses the volume,"
 }
 
 // lastEntry returns the history's last entry of a process: err is how its life ended, cause why its context did.

@@ -556,3 +556,40 @@ func TestStoreThatIsNotWholeIsUnknown(t *testing.T) {
 		t.Errorf("of a later version: got %+v", got)
 	}
 }
+
+// Something hangs when the process is told to stop, as on a disk that stalls. The end is bounded, the error names what
+// was waited for, and the volume stays claimed: the member may still run.
+func TestStopIsBounded(t *testing.T) {
+	for name, test := range map[string]struct {
+		hang  func(w *world, dead chan struct{})
+		names string
+	}{
+		"action": {func(w *world, dead chan struct{}) { w.hang = dead }, "the action start ("},
+		"release": {func(w *world, dead chan struct{}) {
+			w.set(func() { w.giving = func() { <-dead } })
+		}, "the release of the volume"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, dead := newWorld(t), make(chan struct{})
+				test.hang(w, dead)
+				c := w.coordinator("a")
+				stop := live(t, c)
+				time.Sleep(10 * time.Second) // virtual
+				begin, released := time.Now(), len(w.released)
+				err := stop()
+				if took, most := time.Since(begin), c.cfg.StopWait+endTime; took < c.cfg.StopWait || took > most {
+					t.Errorf("the stop took %s, want at most %s", took, most)
+				}
+				if !errors.Is(err, ErrHangs) || !strings.HasPrefix(err.Error(), test.names) {
+					t.Errorf("got %v, want %q and that the process ends", err, test.names)
+				}
+				if name == "action" && len(w.released) != released {
+					t.Error("the volume was released although the member may run")
+				}
+				close(dead) // in a real process nothing of this happens any more
+				synctest.Wait()
+			})
+		})
+	}
+}

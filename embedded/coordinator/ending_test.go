@@ -663,6 +663,10 @@ func TestRecoverAlone(t *testing.T) {
 		if p, err := c.RecoverAlone([]string{"b", "c"}, "root", true); err != nil || p.Disk != "disk-a" || c.generations.orders.Alone != nil {
 			t.Errorf("dry: %+v, %v, orders %+v", p, err, c.generations.orders)
 		}
+		c.generations.stored(plan.Store{ID: "store", Unknown: "it is invalid", Unread: true}, time.Now())
+		if _, err := c.RecoverAlone([]string{"b", "c"}, "root", true); err != nil {
+			t.Errorf("a store that holds what cannot be read: %v", err)
+		}
 		c.status.looked(look(t, c))
 		p, err := c.RecoverAlone([]string{"b", "c"}, "root", false)
 		if got := look(t, c).Orders.Alone; err != nil || got == nil || got.ID != p.ID {

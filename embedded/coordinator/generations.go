@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"holdfast/embedded/plan"
 )
 
@@ -24,9 +26,10 @@ type generations struct {
 
 	mu      sync.Mutex
 	store   plan.Store
+	failed  string        // why the store could not be read at the last attempt, "" if it could
 	open    *plan.Restore // the proposal that was open when the store last answered
 	ending  ending
-	heard   map[string]bool // IDs that other nodes mentioned, and for which the store was asked
+	heard   map[string]bool // IDs that other nodes mentioned at the last look, and for which the store was asked
 	orders  plan.Orders
 	ordered string // what the ledger and the store said when the orders were given
 }
@@ -142,6 +145,7 @@ func (g *generations) recheck(o plan.Observation) {
 			ours = append(append(ours, r.ID), r.Line...)
 		}
 	}
+	mentioned := map[string]bool{}
 	for _, p := range o.Peers {
 		if p.Facts == nil {
 			continue
@@ -154,19 +158,25 @@ func (g *generations) recheck(o plan.Observation) {
 			theirs = append(theirs, p.Facts.Record.ID)
 		}
 		for _, id := range theirs {
-			if id != "" && !slices.Contains(ours, id) && g.unheard(id) {
-				g.ask()
+			if id != "" && !slices.Contains(ours, id) {
+				mentioned[id] = true
 			}
 		}
 	}
+	if g.hear(mentioned) {
+		g.ask()
+	}
 }
 
-func (g *generations) unheard(id string) bool {
+// hear remembers only what is mentioned now, because IDs come without end. It reports whether any of it is new.
+func (g *generations) hear(mentioned map[string]bool) (news bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := !g.heard[id]
-	g.heard[id] = true
-	return first
+	for id := range mentioned {
+		news = news || !g.heard[id]
+	}
+	g.heard = mentioned
+	return news
 }
 
 // stored notes the result of a look at the store that began at began. Looks of the watch and of an operator may
@@ -241,8 +251,20 @@ func (g *generations) read(ctx context.Context) plan.Store {
 	if err == nil && s.Record != nil {
 		_, s.CID, err = g.world.Etcd.FounderIDs(*s.Record)
 	}
+	g.said(err)
 	if err != nil {
 		return plan.Store{Unknown: text(err), Unread: errors.Is(err, ErrUnread)}
 	}
 	return s
+}
+
+// said logs an error that is new, with the ID of the request that AWS's support asks for and the status lacks.
+func (g *generations) said(err error) {
+	g.mu.Lock()
+	news := g.failed != text(err)
+	g.failed = text(err)
+	g.mu.Unlock()
+	if news && err != nil {
+		g.lg.Warn("could not read the backup store", zap.Error(err))
+	}
 }

@@ -28,11 +28,18 @@ type loop struct {
 	lost chan error // why the volume was lost
 }
 
-// leave releases in reverse order what the node has taken. It tells the other nodes and the status that no member runs
-// here any more: otherwise they would still take this node for the leader.
-func (l *loop) leave() error {
+// leave releases in reverse order what the node has taken, after the action that is being carried out, if any: etcd may
+// have ended by itself during it, and a fetch of a backup takes long. It tells the other nodes and the status that no
+// member runs here any more: otherwise they would still take this node for the leader.
+func (l *loop) leave(doing *inFlight) error {
+	told := time.Now()
+	if doing != nil {
+		doing.cancel()
+		l.lg.Info("waiting for the action to end before etcd stops", zap.String("action", string(doing.action.Kind)))
+		<-doing.done
+	}
 	ctx := context.Background() // the caller's has ended; every step below is bounded
-	if err := l.world.Etcd.Stop(ctx, l.part(ctx)); err != nil {
+	if err := l.world.Etcd.Stop(ctx, l.part(ctx, told)); err != nil {
 		return err
 	}
 	l.lookAround()
@@ -44,19 +51,13 @@ func (l *loop) leave() error {
 	return v.Release(ctx, Keep)
 }
 
-// live is the loop: observe, decide, act. The volume is watched until watching ends.
-func (l *loop) live(ctx, watching context.Context) error {
+// live is the loop: observe, decide, act. The volume is watched until watching ends. live returns the action that is
+// still being carried out, nil for none.
+func (l *loop) live(ctx, watching context.Context) (doing *inFlight, err error) {
 	var (
-		doing   *inFlight // the action that is being carried out
 		watched Volume
 		pace    pace
 	)
-	defer func() {
-		if doing != nil { // etcd may have ended by itself, and a fetch of a backup takes long
-			doing.cancel()
-			<-doing.done
-		}
-	}()
 	for {
 		if doing == nil {
 			l.holding.recheckUnfit()
@@ -64,7 +65,7 @@ func (l *loop) live(ctx, watching context.Context) error {
 		alone, since := l.holding.undisturbed()
 		o, ended := l.observer.observe()
 		if ended != nil {
-			return fmt.Errorf("etcd ended by itself: %w", ended)
+			return doing, fmt.Errorf("etcd ended by itself: %w", ended)
 		}
 		l.report(o)
 		l.generations.recheck(o)
@@ -91,7 +92,7 @@ func (l *loop) live(ctx, watching context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return doing, nil
 		case err := <-done:
 			doing.cancel()
 			l.acted(doing, err)

@@ -3,6 +3,8 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,6 +107,11 @@ func (ob *observer) gather(nodes []Node) (o plan.Observation, ended error) {
 				live[p.Node] = p.Facts.Nonce
 			}
 		}
+	}
+	if len(ob.seen) > len(nodes) {
+		maps.DeleteFunc(ob.seen, func(name string, _ decoded) bool {
+			return !slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == name })
+		})
 	}
 	rooms := ob.world.Rooms(ob.holding.tell(&o, data))
 	ob.status.set(func(now *Situation) { now.Rooms = rooms })

@@ -21,12 +21,12 @@ const (
 )
 
 // part waits until this member may go down, and returns how long it may take to hand over, 0 if nobody stays to take
-// over. This slot's next process returns the lock.
-func (l *loop) part(ctx context.Context) (handOver time.Duration) {
+// over. told is when the process was told to stop. This slot's next process returns the lock.
+func (l *loop) part(ctx context.Context, told time.Time) (handOver time.Duration) {
 	l.observer.stopping.Store(true)
 	o := l.lookAround()
 	if l.cfg.StopWait > 0 {
-		o, handOver = l.waitToPart(ctx, l.cfg.StopWait)
+		o, handOver = l.waitToPart(ctx, told, l.cfg.StopWait)
 	}
 	l.decide(plan.Action{Kind: plan.Wait, Why: stoppingWhy}, false, 0)
 	if o.Deserted() {
@@ -43,11 +43,11 @@ func (l *loop) lookAround() plan.Observation {
 }
 
 // waitToPart waits until this member has the disruption lock and a majority is connected without it, for at most the
-// greater part of wait. It returns its last observation, and the time left for handing over. It logs a remaining risk,
+// greater part of wait since begin. It returns its last observation, and the time left for handing over. It logs a remaining risk,
 // because the process stops anyway (R14).
-func (l *loop) waitToPart(ctx context.Context, wait time.Duration) (o plan.Observation, left time.Duration) {
-	least := wait / 5
-	begin, p := time.Now(), new(parting)
+func (l *loop) waitToPart(ctx context.Context, begin time.Time, wait time.Duration) (o plan.Observation,
+	left time.Duration) {
+	least, p := wait/5, new(parting)
 	for {
 		o = l.lookAround()
 		if why := o.Haste(); why != "" {
@@ -104,9 +104,12 @@ func (l *loop) ask(ctx context.Context, o plan.Observation, p *parting) (risk st
 	return risk, hurry && risk != ""
 }
 
-// mayPart tries to take the lock, and asks the leader.
+// mayPart tries to take the lock, and asks the leader. Under an alarm etcd refuses the lock as it does every write, so
+// waiting for it would not help: the leader's answer is all that can be had.
 func (l *loop) mayPart(ctx context.Context, p *parting) (risk string) {
-	if p.value == nil || time.Since(p.since) > l.cfg.Hold/4 {
+	m, _ := l.world.Etcd.State()
+	locks := !m.Alarmed(plan.NoSpace) && !m.Alarmed(plan.Corrupt)
+	if locks && (p.value == nil || time.Since(p.since) > l.cfg.Hold/4) {
 		ctx, cancel := context.WithTimeout(ctx, tryToPart)
 		defer cancel()
 		value, err := l.turn.lock(ctx, "stop", l.cfg.Hold)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,10 @@ func (w *world) change(f func(m *plan.Member)) {
 	f(&w.member)
 }
 
+func (w *world) alarm(name string) {
+	w.change(func(m *plan.Member) { m.Alarms = []plan.Alarm{{Name: name}} })
+}
+
 // A process that is told to stop waits for its turn, for stop.wait minus the time for a hand-over, and only while
 // waiting helps.
 func TestStopWaitsForItsTurn(t *testing.T) {
@@ -91,6 +96,16 @@ func TestStopWaitsForItsTurn(t *testing.T) {
 			then: func(w *world) { w.change(func(m *plan.Member) { m.Members[1].Connected = true }) }},
 		{name: "the quorum is lost meanwhile", begin: func(w *world) { w.lockBy("b", "n2") }, wait: 10 * time.Second, want: at,
 			then: func(w *world) { w.change(func(m *plan.Member) { m.Near = nil }) }},
+		{name: "NOSPACE: nobody can take the lock", begin: func(w *world) { w.alarm(plan.NoSpace) },
+			wait: 10 * time.Second, want: 0},
+		{name: "CORRUPT: the same", begin: func(w *world) { w.alarm(plan.Corrupt) },
+			wait: 10 * time.Second, want: 0},
+		{name: "NOSPACE, and one is away and comes back", begin: func(w *world) {
+			w.alarm(plan.NoSpace)
+			w.change(func(m *plan.Member) { m.Members[1].Connected = false })
+		}, wait: 10 * time.Second, want: at, then: func(w *world) {
+			w.change(func(m *plan.Member) { m.Members[1].Connected = true })
+		}},
 		{name: "all are told to end", tell: func(f *plan.Facts) { f.Stopping = true }, begin: func(w *world) { w.lockBy("b", "n2") }, wait: 10 * time.Second, want: 0},
 		{name: "no time to wait", begin: func(w *world) { w.lockBy("b", "n2") }, want: 0},
 	} {
@@ -151,6 +166,29 @@ func TestStopHurriesWithTheOthers(t *testing.T) {
 			t.Errorf("time to hand over: got %v, want none", w.handed)
 		}
 		time.Sleep(10 * time.Second)
+	})
+}
+
+// stop.wait counts from when the process is told to stop, also while an action ends.
+func TestActionTakesOfTheStopsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := replacing(t, &plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseData})
+		w.change(func(m *plan.Member) { m.Near = []uint64{3} }) // b is away, so the stop waits
+		var once sync.Once
+		w.asking = func() { once.Do(func() { time.Sleep(6 * time.Second) }) } // virtual
+		c := w.coordinator("a", "b", "c")
+		stop := live(t, c)
+		time.Sleep(time.Second)
+		if now := c.Now(); !now.Busy || now.Action.Kind != plan.Replace {
+			t.Fatalf("it does %s, want a replacement", now.Action.Text())
+		}
+		begin, most := time.Now(), c.cfg.StopWait
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took < 5*time.Second || took > most {
+			t.Errorf("the stop took %s, want at most %s", took, most)
+		}
 	})
 }
 

@@ -23,6 +23,9 @@ func (w *world) TryLock(ctx context.Context, value, old []byte, _ time.Duration)
 		w.mu.Lock()
 		return nil, ctx.Err()
 	}
+	if w.member.Alarmed(plan.NoSpace) || w.member.Alarmed(plan.Corrupt) {
+		return nil, errors.New("grant its lease: etcdserver: mvcc: database space exceeded")
+	}
 	if w.locked != nil && !bytes.Equal(w.locked, old) {
 		return w.locked, plan.ErrConflict
 	}

@@ -10,8 +10,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Judge finds what is wrong with a cluster by what its nodes say, and sets the verdict. wanted are the configured
-// slots. The same status can be judged again.
+// Judge finds what is wrong with a cluster by what its nodes say, and sets the verdict. wanted are the configured slots
+// if the asked node does not say which they are by now. The same status can be judged again.
 func (s *ClusterStatus) Judge(wanted []string) {
 	f := Facts{Status: *s, Now: s.Time}
 	all := f.Judge(wanted)
@@ -29,6 +29,9 @@ func (f *Facts) Judge(wanted []string) []Finding {
 	}
 	leader := s.summarize()
 	slots := wanted
+	if self := s.Self(); self != nil && self.Wanted != nil {
+		slots = self.Wanted
+	}
 	if s.Record != nil {
 		slots = s.Slots()
 	}

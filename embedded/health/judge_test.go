@@ -912,3 +912,21 @@ func TestDoubtIsSaidOnce(t *testing.T) {
 		}
 	}
 }
+
+// Until the cluster is founded, the slots are those that the asked node wants now: they may have changed since its
+// start.
+func TestWantedSlotsOfNow(t *testing.T) {
+	f := sound()
+	f.Status.Nodes = f.Status.Nodes[:1]
+	n := &f.Status.Nodes[0]
+	n.Record, n.Volume, n.Etcd, n.State, n.Wanted = nil, nil, nil, "waiting", []string{"a", "d"}
+	var down []string
+	for _, found := range f.Judge([]string{"a", "b"}) {
+		if found.Code == SlotDown {
+			down = append(down, found.Subject)
+		}
+	}
+	if !slices.Equal(down, []string{"slot a", "slot d"}) {
+		t.Errorf("down: got %q, want slots a and d", down)
+	}
+}

@@ -74,11 +74,14 @@ func (n *NodeStatus) unable() bool {
 }
 
 // Local finds what is wrong with a node and, as far as its own member knows, with the cluster, without asking any other
-// node. slots are the configured slots.
+// node. slots are the configured slots if the node has not looked yet.
 func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
 	all := findings(n.Judge(now))
 	s := ClusterStatus{Nodes: []NodeStatus{*n}, Record: n.Record, Paused: n.Paused, Lock: n.Lock}
 	s.Rotation = openRotation(s.Nodes)
+	if n.Wanted != nil {
+		slots = n.Wanted
+	}
 	if n.Record != nil {
 		slots = s.Slots()
 	}

@@ -377,6 +377,9 @@ func (obs Observation) Conflicts() []string {
 		what := "is of another cluster of this name, " + f.Record.Token()
 		if later {
 			what = fmt.Sprintf("says that %s was followed by %s, which nothing proves", mine.Token(), f.Record.Token())
+			if p.Live && f.Store != "" && o.Store.ID != "" && f.Store != o.Store.ID {
+				hint = "it uses another backup store: set snapshot.store to the same place everywhere, or " + hint
+			}
 		}
 		all = append(all, fmt.Sprintf("node %s %s: %s", p.Node, what, hint))
 	}

@@ -113,6 +113,9 @@ func TestConflicts(t *testing.T) {
 		"a node of another cluster":               {func(o *Observation) { o.Peers = peer(true, Facts{Record: &foreign, Store: "T"}) }, []string{"is of another cluster of this name, " + foreign.Token() + ": keep it away"}},
 		"one that is gone":                        {func(o *Observation) { o.Peers = peer(false, Facts{Record: &foreign}) }, []string{"`holdfast gossip forget n2`"}},
 		"a node that went on, which nothing says": {func(o *Observation) { o.Peers = peer(true, Facts{Record: second}) }, []string{"which nothing proves"}},
+		"a node that went on by another store": {
+			func(o *Observation) { o.Peers = peer(true, Facts{Record: second, Store: "T"}) },
+			[]string{"which nothing proves: it uses another backup store: set snapshot.store to the same place"}},
 		"a node that went on, as the store says": {func(o *Observation) {
 			o.Store.Record, o.Store.Concluded, o.Peers = second, []Record{*second}, peer(true, Facts{Record: second})
 		}, nil},
