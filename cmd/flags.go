@@ -129,6 +129,16 @@ func keyFlags() *pflag.FlagSet {
 	return fs
 }
 
+// idle returns an error if one of the flags was given, because it would do nothing.
+func idle(c *cobra.Command, why string, flags ...string) error {
+	for _, name := range flags {
+		if c.Flags().Changed(name) {
+			return usage(fmt.Errorf("--%s: %s", name, why))
+		}
+	}
+	return nil
+}
+
 // notBoth accepts no arguments, and not both of two flags. cobra's own check of that is no usage error.
 func notBoth(one, other, why string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {

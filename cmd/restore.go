@@ -4,12 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/backups"
 	"holdfast/cmd/proposal"
+)
+
+// Flags that only some ways to restore use: a proposal to the cluster, and a data directory with --to.
+var (
+	forProposal  = []string{"lost", "overrule"}
+	forDirectory = []string{"member-name", "slot", "initial-cluster", "token"}
 )
 
 func newRestoreCommand() *cobra.Command {
@@ -27,6 +34,19 @@ func newRestoreCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			var err error
+			switch {
+			case abort, confirm:
+				all := slices.Concat(forProposal, forDirectory, []string{"to", "force-foreign", "revision-bump"})
+				err = idle(c, "does nothing with --abort or --confirm, for the proposal is already made", all...)
+			case dir.Path == "":
+				err = idle(c, "does nothing without --to: the whole cluster would be restored", forDirectory...)
+			default:
+				err = idle(c, "does nothing with --to, which restores no cluster", forProposal...)
+			}
+			if err != nil {
+				return err
+			}
 			o, err := f.operator(c)
 			if err != nil {
 				return err
