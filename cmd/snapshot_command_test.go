@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/cmd/show"
 	"holdfast/snapshot"
 	"holdfast/snapshot/snapshottest"
 )
@@ -109,6 +110,29 @@ func TestSnapshotCommandsInJSON(t *testing.T) {
 		if _, err := a.run(append(args, "-o", "xml")...); err == nil || !strings.Contains(err.Error(), `"-o, --output" flag: must be table or json`) {
 			t.Errorf("%q -o xml: got %v", args, err)
 		}
+	}
+}
+
+// A dry run answers with the keys of the command itself.
+func TestDryRunsInJSON(t *testing.T) {
+	a := newAtStore(t)
+	name, to := a.save("ours"), t.TempDir()
+	quoted := func(text string) string { return strings.ReplaceAll(text, "'", `"`) }
+	for want, args := range map[string][]string{
+		quoted("{'deleted':['" + name + "'],'dry_run':true}"):                                     {"delete", "--force", name},
+		quoted("{'copied':['" + name + "'],'dry_run':true,'to':'" + to + "'}"):                    {"copy", name, "--to", to},
+		quoted("{'dry_run':true,'pinned':'" + name + "','where':['" + show.InDirectory + "']}"):   {"pin", "latest"},
+		quoted("{'dry_run':true,'unpinned':'" + name + "','where':['" + show.InDirectory + "']}"): {"unpin", name},
+	} {
+		out, err := a.run(append(args, "--dry-run", "-o", "json")...)
+		var got bytes.Buffer
+		if err != nil || json.Compact(&got, []byte(out)) != nil || got.String() != want {
+			t.Errorf("%q: got %s, %v, want %s", args, out, err, want)
+		}
+	}
+	a.says([]string{"copy", name, "--to", to}, "copied")
+	if out, err := a.run("copy", name, "--to", to, "--dry-run", "-o", "json"); err != nil || !strings.Contains(out, `"copied": []`) {
+		t.Errorf("a copy that is there: %s, %v", out, err)
 	}
 }
 
