@@ -47,9 +47,6 @@ func newConfigCheckCommand() *cobra.Command {
 				if err := idle(c, "does nothing beside FILE", config.FileFlag); err != nil {
 					return err
 				}
-				if args[0] == "" {
-					return usage(config.NoPath("FILE"))
-				}
 			}
 			l, err := config.Load(strings.Join(args, ""), c.Flags(), os.Environ())
 			if err == nil {

@@ -71,7 +71,7 @@ func sayDry(c *cobra.Command, format string, args ...any) error {
 }
 
 // atLeast returns an error if the value of a flag is less than the least one allowed.
-func atLeast[T int | time.Duration](flag string, least, got T) error {
+func atLeast[T int | int64 | time.Duration](flag string, least, got T) error {
 	if got < least {
 		return usage(fmt.Errorf("--%s: must be %v or more, got %v", flag, least, got))
 	}

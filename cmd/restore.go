@@ -44,6 +44,9 @@ func newRestoreCommand() *cobra.Command {
 			default:
 				err = idle(c, "does nothing with --to, which restores no cluster", forProposal...)
 			}
+			if err == nil && c.Flags().Changed("revision-bump") {
+				err = atLeast("revision-bump", 0, dir.Bump)
+			}
 			if err != nil {
 				return err
 			}

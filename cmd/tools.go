@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
 
 	"holdfast/cmd/certificates"
-	"holdfast/cmd/config"
 )
 
 func newEtcdctlCommand() *cobra.Command {
@@ -45,7 +45,7 @@ func cutConfig(args []string) (file string, rest []string, err error) {
 		return "", args, nil
 	}
 	if file == "" {
-		err = usage(config.NoPath("--" + config.FileFlag))
+		err = usage(errors.New("--config: must not be empty"))
 	}
 	return file, rest, err
 }

@@ -39,9 +39,6 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 	if file == "" {
 		file = namedFile(flags, environ)
 	}
-	if file == "" && flags != nil && flags.Changed(FileFlag) { // such as a variable of a script that is not set
-		return complete("", nil, []error{NoPath("--" + FileFlag)}, flags, environ)
-	}
 	if file == "" {
 		return complete("", nil, nil, flags, environ)
 	}
@@ -51,11 +48,6 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 	}
 	settings, errs := parse(file, data)
 	return complete(file, settings, errs, flags, environ)
-}
-
-// NoPath returns the error about an empty path of the configuration file. name is the flag or argument.
-func NoPath(name string) error {
-	return fmt.Errorf("%s: must be the path of a configuration file, got \"\"", name)
 }
 
 // LoadSettings is [Load] with settings instead of a file. A later setting overrides an earlier one. If the environment
