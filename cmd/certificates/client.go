@@ -37,7 +37,7 @@ func (f Files) Write(out io.Writer, i Issued, dryRun bool) (bool, error) {
 		fmt.Sprintf("%s, %s and %s", f.Certificate, f.Key, f.Authorities)
 	if key := paperKeys[f.Holder]; key != "" {
 		files = []FreshFile{{f.Certificate, i.Certificate, 0o600}}
-		would, wrote = f.Certificate, fmt.Sprintf("%s: set %s to it where it is for", f.Certificate, key)
+		would, wrote = f.Certificate, fmt.Sprintf("%s: on the machine that it is for, set %s to it", f.Certificate, key)
 	}
 	err := Absent(files)
 	if err == nil && f.Holder == pki.Client {
