@@ -70,6 +70,8 @@ func TestUnknownSubcommand(t *testing.T) {
 func TestEndpoints(t *testing.T) {
 	a := newAtStore(t)
 	for _, endpoint := range []string{",", "10.0.0.1:2379", "localhost:2379", "foo bar", "ftp://10.0.0.1:2379"} {
-		a.fails([]string{"save", "--endpoints", endpoint}, `--endpoints: must be URLs such as https://10.0.0.1:2379, got "`+strings.Trim(endpoint, ",")+`"`)
+		got := strings.Trim(endpoint, ",")
+		a.fails([]string{"save", "--endpoints", endpoint},
+			`--endpoints: must be URLs such as https://10.0.0.1:2379, got "`+got+`"`)
 	}
 }

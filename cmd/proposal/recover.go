@@ -89,8 +89,8 @@ func (o Operator) Alone(ctx context.Context) error {
 	o.say("the store does not answer: nobody but this node sees the recovery, so every other voter (%s) must be "+
 		"gone for good", strings.Join(o.Lost, ", "))
 	if !o.Yes || o.DryRun {
-		return o.would(restored{Restore: p, DryRun: true}, fmt.Sprintf("would continue from slot %s, as generation %d; to do "+
-			"it, say --yes", p.Survivor, p.Generation))
+		return o.would(restored{Restore: p, DryRun: true}, fmt.Sprintf("would continue from slot %s, as generation %d; to "+
+			"do it, say --yes", p.Survivor, p.Generation))
 	}
 	f := newFollower(proposal{p, c}, view{})
 	bound, cancel := context.WithTimeout(ctx, o.Timeout)

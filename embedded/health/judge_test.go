@@ -635,8 +635,10 @@ func TestNoSpaceAdvice(t *testing.T) {
 		"a full database, and no cure":  {true, false, false, true, "Switch upkeep.cure-nospace on"},
 		"a full database, and a pause":  {true, false, true, true, "`holdfast resume`"},
 		"a full database, nobody leads": {false, false, true, false, "`holdfast status --why` says what the cure waits for"},
-		"a disk without room":           {true, true, true, false, "Make room on the volume of n2, or make it larger: then the leader disarms the alarm."},
-		"a disk without room, no cure":  {true, true, false, false, "Make room on the volume of n2, or make it larger, then run `holdfast etcdctl alarm disarm`"},
+		"a disk without room": {true, true, true, false,
+			"Make room on the volume of n2, or make it larger: then the leader disarms the alarm."},
+		"a disk without room, no cure": {true, true, false, false,
+			"Make room on the volume of n2, or make it larger, then run `holdfast etcdctl alarm disarm`"},
 	} {
 		f := sound()
 		f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 2}}

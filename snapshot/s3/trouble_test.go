@@ -275,9 +275,10 @@ func TestSilentNameserver(t *testing.T) {
 	ended, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
 	const text = "look up b.s3.example: the nameserver did not answer in time: "
+	sent := &url.Error{Op: "Get", URL: "https://b.s3.example", Err: silent}
 	for got, want := range map[string]string{
-		s.Explain(t.Context(), &url.Error{Op: "Get", URL: "https://b.s3.example", Err: silent}).Error(): text + "check the network between here and the nameserver",
-		s.Explain(ended, silent).Error(): "the last attempt: " + text + "check snapshot.s3.endpoint",
+		s.Explain(t.Context(), sent).Error(): text + "check the network between here and the nameserver",
+		s.Explain(ended, silent).Error():     "the last attempt: " + text + "check snapshot.s3.endpoint",
 	} {
 		if !strings.Contains(got, want) || strings.Contains(got, "36678") {
 			t.Errorf("got %q, want %q", got, want)
