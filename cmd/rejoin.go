@@ -14,7 +14,7 @@ func newRejoinCommand() *cobra.Command {
 		Short: "Decide what happens to this node's data if the cluster continued without it",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !instead {
-				if err := idle(c, "does nothing without --instead", "lost", "overrule"); err != nil {
+				if err := idle(c, "does nothing without --instead", "lost", "overrule", "output"); err != nil {
 					return err
 				}
 				return rejoin(c, &f)

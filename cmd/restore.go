@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,11 +12,8 @@ import (
 	"holdfast/cmd/proposal"
 )
 
-// Flags that only some ways to restore use: a proposal to the cluster, and a data directory with --to.
-var (
-	forProposal  = []string{"lost", "overrule"}
-	forDirectory = []string{"member-name", "slot", "initial-cluster", "token"}
-)
+// forDirectory are the flags that belong to --to.
+var forDirectory = []string{"member-name", "slot", "initial-cluster", "token"}
 
 func newRestoreCommand() *cobra.Command {
 	var f proposalFlags
@@ -37,12 +33,12 @@ func newRestoreCommand() *cobra.Command {
 			var err error
 			switch {
 			case abort, confirm:
-				all := slices.Concat(forProposal, forDirectory, []string{"to", "force-foreign", "revision-bump"})
-				err = idle(c, "does nothing with --abort or --confirm, for the proposal is already made", all...)
+				err = idle(c, "does nothing with --abort or --confirm, for the proposal is already made",
+					append([]string{"to", "lost", "overrule", "force-foreign", "revision-bump"}, forDirectory...)...)
 			case dir.Path == "":
 				err = idle(c, "does nothing without --to: the whole cluster would be restored", forDirectory...)
 			default:
-				err = idle(c, "does nothing with --to, which restores no cluster", forProposal...)
+				err = idle(c, "does nothing with --to, which restores no cluster", "lost", "overrule", "output")
 			}
 			if err == nil && c.Flags().Changed("revision-bump") {
 				err = atLeast("revision-bump", 0, dir.Bump)
