@@ -94,6 +94,7 @@ func Execute() int {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	go obey(signals, cancel, os.Exit)
+	cobra.EnablePrefixMatching = false // etcdctl's package turns it on, and `snapshot pr` would prune
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -29,7 +29,8 @@ func newEtcdctlCommand() *cobra.Command {
 			}
 			signal.Reset(syscall.SIGINT, syscall.SIGTERM)  // etcdctl handles them itself
 			os.Args = append([]string{"etcdctl"}, args...) // etcdctl's command line reads os.Args
-			return ctlv3.Start()
+			cobra.EnablePrefixMatching = true              // as in etcdctl
+			return exitIf(ctlv3.Start() != nil, nil)       // it has printed the error
 		},
 	}
 }
