@@ -264,7 +264,7 @@ func PauseText(p plan.Pause, now time.Time) string {
 }
 
 // judge reports what is wrong with the content of a store. elsewhere names other nodes' backups in other stores.
-// doubted says that one of the damaged backups has a finding already.
+// doubted says that one of the damaged backups has a finding already; so has the newest one if it is bad.
 func (h *Holdings) judge(out *findings, elsewhere string, doubted bool) {
 	if h.Err != "" {
 		out.unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).
@@ -283,7 +283,7 @@ func (h *Holdings) judge(out *findings, elsewhere string, doubted bool) {
 	if len(h.Skipped) > 0 {
 		out.add(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; "))
 	}
-	if h.Broken.Count > 1 || h.Broken.Count > 0 && !doubted {
+	if h.Broken.Count > 1 || h.Broken.Count > 0 && !doubted && len(h.Skipped) == 0 {
 		out.add(BackupBroken, "", "the store holds %s that cannot be used, damaged or never verified, such as %s",
 			Count(int64(h.Broken.Count), "backup"), h.Broken.Example)
 	}

@@ -887,8 +887,8 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// A damaged backup that the saving node has in doubt is reported once; further ones, and those of other stores, still
-// are.
+// A damaged backup that the saving node has in doubt, or that is the newest, is reported once; further ones, and those
+// of other stores, still are.
 func TestDoubtIsSaidOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		make func(*Facts)
@@ -898,6 +898,9 @@ func TestDoubtIsSaidOnce(t *testing.T) {
 		"another as well": {func(f *Facts) { f.Store.Broken.Count = 2 }, []Code{BackupDoubt, BackupBroken}},
 		"another store":   {func(f *Facts) { f.node(0).Store = "y" }, []Code{BackupDoubt, BackupBroken}},
 		"no doubt now":    {func(f *Facts) { f.node(0).Backup.Doubt = "" }, []Code{BackupBroken}},
+		"the newest is bad": {func(f *Facts) {
+			f.node(0).Backup.Doubt, f.Store.Skipped = "", []string{"latest is not b2: torn"}
+		}, []Code{BackupBad}},
 	} {
 		f := sound()
 		f.Status.Asked = "n2"
@@ -909,7 +912,7 @@ func TestDoubtIsSaidOnce(t *testing.T) {
 		c.make(f)
 		var got []Code
 		for _, found := range f.Judge([]string{"a", "b", "c"}) {
-			if found.Code == BackupDoubt || found.Code == BackupBroken {
+			if slices.Contains([]Code{BackupDoubt, BackupBroken, BackupBad}, found.Code) {
 				got = append(got, found.Code)
 			}
 		}
