@@ -43,6 +43,11 @@ func newConfigCheckCommand() *cobra.Command {
 		Short: "Check the configuration, and report everything that is wrong with it",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				if err := idle(c, "does nothing beside FILE", config.FileFlag); err != nil {
+					return err
+				}
+			}
 			l, err := config.Load(strings.Join(args, ""), c.Flags(), os.Environ())
 			if err == nil {
 				err = config.Refused(l)

@@ -58,7 +58,14 @@ func newDiscoverCommand() *cobra.Command {
 			for _, path := range clients {
 				o.Clients = append(o.Clients, certificates.FilesOf(filepath.Split(path)))
 			}
-			if err := checkDiscover(o); err != nil {
+			err := checkDiscover(o)
+			if err == nil && o.Endpoints == "" {
+				err = idle(c, "does nothing without --endpoints", "format")
+			}
+			if err == nil && !o.Once {
+				err = idle(c, "does nothing without --once", "wait")
+			}
+			if err != nil {
 				return usage(err)
 			}
 			load := func() (*config.Loaded, error) { return config.Load("", c.Flags(), os.Environ()) }

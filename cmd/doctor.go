@@ -27,8 +27,10 @@ func newDoctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Show what is wrong with the cluster, what it means, and what to do",
 	}, func(c *cobra.Command, cfg config.Config, client *control.Client, _ []string) error {
-		if f.yes && !f.fix {
-			return usage(errors.New("--yes: says yes to the questions of --fix, which is missing"))
+		if !f.fix {
+			if err := idle(c, "does nothing without --fix, whose questions it answers", "yes"); err != nil {
+				return err
+			}
 		}
 		return f.run(c, cfg, client)
 	})

@@ -71,7 +71,7 @@ func sayDry(c *cobra.Command, format string, args ...any) error {
 }
 
 // atLeast returns an error if the value of a flag is less than the least one allowed.
-func atLeast[T int | time.Duration](flag string, least, got T) error {
+func atLeast[T int | int64 | time.Duration](flag string, least, got T) error {
 	if got < least {
 		return usage(fmt.Errorf("--%s: must be %v or more, got %v", flag, least, got))
 	}
@@ -127,6 +127,16 @@ func keyFlags() *pflag.FlagSet {
 	config.AddFlags(fs)
 	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = !slices.Contains(offeredKeys, f.Name) })
 	return fs
+}
+
+// idle returns an error if one of the flags was given, because it would do nothing.
+func idle(c *cobra.Command, why string, flags ...string) error {
+	for _, name := range flags {
+		if c.Flags().Changed(name) {
+			return usage(fmt.Errorf("--%s: %s", name, why))
+		}
+	}
+	return nil
 }
 
 // notBoth accepts no arguments, and not both of two flags. cobra's own check of that is no usage error.

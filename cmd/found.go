@@ -21,6 +21,11 @@ func newFoundCommand() *cobra.Command {
 		if abandon == giveUp {
 			return usage(errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)"))
 		}
+		if abandon {
+			if err := idle(c, "does nothing with --abandon, which asks no store", "overrule"); err != nil {
+				return err
+			}
+		}
 		if giveUp {
 			if err := mayGiveUp(c, cfg, client, overrule); err != nil {
 				return err

@@ -14,12 +14,20 @@ func newRecoverCommand() *cobra.Command {
 		Use:   "recover [--lost SLOTS] [--yes] | --abort",
 		Short: "Continue after a majority is lost for good, from the most advanced member left",
 		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
 			switch {
-			case abort && (len(f.Lost) > 0 || survivor != "" || despite != ""):
-				return usage(errors.New("say --abort alone, or --lost, --survivor and --despite-backup"))
+			case abort:
+				err = idle(c, "does nothing with --abort, which ends the recovery that is under way", "without-store", "lost",
+					"survivor", "despite-backup", "overrule")
+			case alone:
+				err = idle(c, "does nothing with --without-store, which continues from this node, whatever the store holds",
+					"survivor", "despite-backup", "overrule")
 			case despite != "" && survivor == "":
-				return usage(errors.New("--despite-backup: say with --survivor which slot to continue from in place of that " +
+				err = usage(errors.New("--despite-backup: say with --survivor which slot to continue from in place of that " +
 					"backup"))
+			}
+			if err != nil {
+				return err
 			}
 			o, err := f.operator(c)
 			if err != nil {

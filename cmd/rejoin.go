@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/control"
@@ -15,10 +13,10 @@ func newRejoinCommand() *cobra.Command {
 		Use:   "rejoin [--instead [--lost SLOTS]] [--dry-run]",
 		Short: "Decide what happens to this node's data if the cluster continued without it",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if (len(f.Lost) > 0 || len(f.Overrule) > 0) && !instead {
-				return usage(errors.New("--lost and --overrule belong to --instead"))
-			}
 			if !instead {
+				if err := idle(c, "does nothing without --instead", "lost", "overrule", "output"); err != nil {
+					return err
+				}
 				return rejoin(c, &f)
 			}
 			o, err := f.operator(c)

@@ -12,6 +12,9 @@ import (
 	"holdfast/cmd/proposal"
 )
 
+// forDirectory are the flags that belong to --to.
+var forDirectory = []string{"member-name", "slot", "initial-cluster", "token"}
+
 func newRestoreCommand() *cobra.Command {
 	var f proposalFlags
 	var abort, confirm bool
@@ -27,6 +30,22 @@ func newRestoreCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			var err error
+			switch {
+			case abort, confirm:
+				err = idle(c, "does nothing with --abort or --confirm, for the proposal is already made",
+					append([]string{"to", "lost", "overrule", "force-foreign", "revision-bump"}, forDirectory...)...)
+			case dir.Path == "":
+				err = idle(c, "does nothing without --to: the whole cluster would be restored", forDirectory...)
+			default:
+				err = idle(c, "does nothing with --to, which restores no cluster", "lost", "overrule", "output")
+			}
+			if err == nil && c.Flags().Changed("revision-bump") {
+				err = atLeast("revision-bump", 0, dir.Bump)
+			}
+			if err != nil {
+				return err
+			}
 			o, err := f.operator(c)
 			if err != nil {
 				return err

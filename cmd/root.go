@@ -94,6 +94,7 @@ func Execute() int {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	go obey(signals, cancel, os.Exit)
+	cobra.EnablePrefixMatching = false // etcdctl's package turns it on, and `snapshot pr` would prune
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -168,7 +169,12 @@ func finish(c *cobra.Command, keys *pflag.FlagSet) {
 		return usage(err)
 	})
 	if args := c.Args; args != nil {
-		c.Args = func(c *cobra.Command, all []string) error { return usage(args(c, all)) }
+		c.Args = func(c *cobra.Command, all []string) error {
+			if err := filled(c, all, keys); err != nil {
+				return usage(err)
+			}
+			return usage(args(c, all))
+		}
 	}
 	if f := c.Flags().Lookup("output"); f != nil {
 		if o, ok := f.Value.(*output); ok {
@@ -180,6 +186,22 @@ func finish(c *cobra.Command, keys *pflag.FlagSet) {
 	for _, below := range c.Commands() {
 		finish(below, keys)
 	}
+}
+
+// filled returns an error if an argument, or the value of a flag that is no key, is empty. Most often a variable of a
+// script is not set, and what is left means something else: `restore "$NAME"` would restore the latest backup, and
+// `restore latest --to "$DIR"` the whole cluster.
+func filled(c *cobra.Command, args []string, keys *pflag.FlagSet) (err error) {
+	if slices.Contains(args, "") {
+		return fmt.Errorf("an argument is empty; usage: %s", c.UseLine())
+	}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		key := keys.Lookup(f.Name) != nil && f.Name != config.FileFlag
+		if v := f.Value.String(); !key && (v == "" || v == "[]") {
+			err = fmt.Errorf("--%s: must not be empty", f.Name)
+		}
+	})
+	return err
 }
 
 // group makes c a command that only has subcommands. Without arguments it shows its help. An unknown subcommand is an

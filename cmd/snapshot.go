@@ -42,8 +42,8 @@ func backupCommand(use, short string, args cobra.PositionalArgs,
 	return format.add(c)
 }
 
-// wouldBackups prints the result of a dry run: what would be done, and to which backups.
-func wouldBackups(c *cobra.Command, format output, what string, names []string) error {
+// wouldBackups prints the result of a dry run: what would be done, and to which backups. Programs get answer.
+func wouldBackups(c *cobra.Command, format output, answer map[string]any, what string, names ...string) error {
 	lines := make([]string, 0, len(names))
 	for _, name := range names {
 		lines = append(lines, name+" "+what)
@@ -51,7 +51,8 @@ func wouldBackups(c *cobra.Command, format output, what string, names []string) 
 	if len(lines) == 0 {
 		lines = []string{"nothing " + what}
 	}
-	return format.write(c, map[string]any{what: names, "dry_run": true}, show.DryRun(strings.Join(lines, "\n")))
+	answer["dry_run"] = true
+	return format.write(c, answer, show.DryRun(strings.Join(lines, "\n")))
 }
 
 // completeBackups completes the names of backups, the newest first, if the store answers within 3 s.

@@ -39,7 +39,7 @@ func newDeleteCommand() *cobra.Command {
 				return err
 			}
 			if dryRun {
-				return wouldBackups(c, format, "would be deleted", names)
+				return wouldBackups(c, format, map[string]any{"deleted": names}, "would be deleted", names...)
 			}
 			for _, name := range names {
 				if err := b.Delete(c.Context(), name); err != nil {
@@ -84,7 +84,8 @@ func newCopyCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return wouldBackups(c, format, "would be copied to "+at, missing)
+				answer := map[string]any{"copied": missing, "to": at}
+				return wouldBackups(c, format, answer, "would be copied to "+at, missing...)
 			}
 			copied := []snapshot.Meta{}
 			for _, name := range names {
@@ -138,12 +139,13 @@ func newUnpinCommand() *cobra.Command {
 
 // showPlace prints what was done to a backup, and in which places.
 func showPlace(c *cobra.Command, format output, done string, at backups.Place, err error, dryRun bool) error {
+	answer := map[string]any{done: at.Name, "where": at.Where}
 	switch {
 	case err != nil:
 		return err
 	case dryRun:
-		return wouldBackups(c, format, "would be "+done, []string{at.Name})
+		return wouldBackups(c, format, answer, "would be "+done, at.Name)
 	}
-	return format.write(c, map[string]any{done: at.Name, "where": at.Where},
+	return format.write(c, answer,
 		fmt.Sprintf("%s %s (%s)\n", done, at.Name, strings.Join(at.Where, ", ")))
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/cmd/show"
 	"holdfast/snapshot"
 	"holdfast/snapshot/snapshottest"
 )
@@ -110,6 +111,28 @@ func TestSnapshotCommandsInJSON(t *testing.T) {
 			t.Errorf("%q -o xml: got %v", args, err)
 		}
 	}
+}
+
+// A dry run answers with the keys of the command itself.
+func TestDryRunsInJSON(t *testing.T) {
+	a := newAtStore(t)
+	name, to := a.save("ours"), t.TempDir()
+	where := `"where":["` + show.InDirectory + `"]`
+	for want, args := range map[string][]string{
+		`{"deleted":["NAME"],"dry_run":true}`:              {"delete", "--force", name},
+		`{"copied":["NAME"],"dry_run":true,"to":"STORE"}`:  {"copy", name, "--to", to},
+		`{"dry_run":true,"pinned":"NAME",` + where + `}`:   {"pin", "latest"},
+		`{"dry_run":true,"unpinned":"NAME",` + where + `}`: {"unpin", name},
+	} {
+		want = strings.NewReplacer("NAME", name, "STORE", to).Replace(want)
+		out, err := a.run(append(args, "--dry-run", "-o", "json")...)
+		var got bytes.Buffer
+		if err != nil || json.Compact(&got, []byte(out)) != nil || got.String() != want {
+			t.Errorf("%q: got %s, %v, want %s", args, out, err, want)
+		}
+	}
+	a.says([]string{"copy", name, "--to", to}, "copied")
+	a.says([]string{"copy", name, "--to", to, "--dry-run", "-o", "json"}, `"copied": []`)
 }
 
 // A place that cannot be read is an error, and what the other one has is shown.

@@ -135,9 +135,6 @@ func (r *remoteFlags) config() (clientv3.Config, error) {
 			"keeps it out of `ps`)")
 	}
 	r.secure.InsecureTransport = true // as in etcdctl, the scheme of each URL decides
-	if len(r.endpoints) == 0 {
-		return clientv3.Config{}, errors.New(`--endpoints: must be URLs such as https://10.0.0.1:2379, got ""`)
-	}
 	for _, e := range r.endpoints {
 		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return clientv3.Config{}, fmt.Errorf("--endpoints: must be URLs such as https://10.0.0.1:2379, got %q", e)

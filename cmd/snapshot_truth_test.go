@@ -69,7 +69,9 @@ func TestUnknownSubcommand(t *testing.T) {
 // Anyone who names no etcd, or one that does not answer, is told what is wrong.
 func TestEndpoints(t *testing.T) {
 	a := newAtStore(t)
-	for _, endpoint := range []string{"", "10.0.0.1:2379", "localhost:2379", "foo bar", "ftp://10.0.0.1:2379"} {
-		a.fails([]string{"save", "--endpoints", endpoint}, `--endpoints: must be URLs such as https://10.0.0.1:2379, got "`+endpoint+`"`)
+	for _, endpoint := range []string{",", "10.0.0.1:2379", "localhost:2379", "foo bar", "ftp://10.0.0.1:2379"} {
+		got := strings.Trim(endpoint, ",")
+		a.fails([]string{"save", "--endpoints", endpoint},
+			`--endpoints: must be URLs such as https://10.0.0.1:2379, got "`+got+`"`)
 	}
 }

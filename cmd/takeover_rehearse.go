@@ -19,8 +19,8 @@ func newTakeoverRehearseCommand() *cobra.Command {
 		Short: "Rehearse a takeover and the way back, with the newest backup or with copies of the data",
 		Args:  cobra.ArbitraryArgs,
 	}, func(c *cobra.Command, loaded *config.Loaded, copies []string) error {
-		if err := atLeast("members", 0, members); err != nil {
-			return err
+		if members < 0 || members > config.MaxSlots {
+			return usage(fmt.Errorf("--members: must be 0–%d, got %d", config.MaxSlots, members))
 		}
 		cfg := loaded.Config
 		if len(copies) == 0 {
@@ -29,7 +29,7 @@ func newTakeoverRehearseCommand() *cobra.Command {
 				return err
 			}
 		}
-		r, err := takeover.Rehearse(c.Context(), cfg, copies, min(members, config.MaxSlots), temp, c.ErrOrStderr())
+		r, err := takeover.Rehearse(c.Context(), cfg, copies, members, temp, c.ErrOrStderr())
 		if err != nil {
 			return fmt.Errorf("not rehearsed: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,28 @@ func TestTLSCommands(t *testing.T) {
 	}
 	if _, err := execute(issue...); err == nil || !strings.Contains(err.Error(), "never overwritten") {
 		t.Errorf("client again: %v", err)
+	}
+	// The authorities' file of another is no less worth than a key.
+	_, other := tlsCA(t)
+	foreign, err := os.ReadFile(other.TLS.ClientCAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range [][]byte{foreign, append(slices.Clone(ca), foreign...), []byte("x")} {
+		write(t, filepath.Join(to, "ca.crt"), text)
+		for _, more := range []string{"--dry-run", "--dry-run=false"} {
+			_, err := execute("tls", "client", "second", "--to", to, "--config", configPath, more)
+			if err == nil || !strings.Contains(err.Error(), "ca.crt") || !strings.Contains(err.Error(), "not overwritten") {
+				t.Errorf("over other authorities, %s: %v", more, err)
+			}
+		}
+		if got, _ := os.ReadFile(filepath.Join(to, "ca.crt")); !bytes.Equal(got, text) {
+			t.Errorf("got %s", got)
+		}
+	}
+	write(t, filepath.Join(to, "ca.crt"), ca)
+	if out, err := execute("tls", "client", "second", "--to", to, "--config", configPath); err != nil {
+		t.Errorf("a second client beside the first: %v, %s", err, out)
 	}
 	for _, name := range []string{"../x", "", "a/b", "-x"} {
 		if _, err := execute("tls", "client", "--to", to, "--config", configPath, "--", name); err == nil {

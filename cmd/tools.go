@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"strings"
@@ -19,28 +20,35 @@ func newEtcdctlCommand() *cobra.Command {
 		Short:              "etcd's own client, preset to this node's endpoint",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
-			file, args := cutConfig(args)
+			file, args, err := cutConfig(args)
+			if err != nil {
+				return err
+			}
 			if err := certificates.PresetEtcdctl(c.Context(), file, args); err != nil {
 				return err
 			}
 			signal.Reset(syscall.SIGINT, syscall.SIGTERM)  // etcdctl handles them itself
 			os.Args = append([]string{"etcdctl"}, args...) // etcdctl's command line reads os.Args
-			return ctlv3.Start()
+			cobra.EnablePrefixMatching = true              // as in etcdctl
+			return exitIf(ctlv3.Start() != nil, nil)       // it has printed the error
 		},
 	}
 }
 
 // cutConfig removes holdfast's --config from the front of the arguments.
-func cutConfig(args []string) (file string, rest []string) {
-	if len(args) > 1 && (args[0] == "--config" || args[0] == "-c") {
-		return args[1], args[2:]
+func cutConfig(args []string) (file string, rest []string, err error) {
+	switch {
+	case len(args) > 1 && (args[0] == "--config" || args[0] == "-c"):
+		file, rest = args[1], args[2:]
+	case len(args) > 0 && strings.HasPrefix(args[0], "--config="):
+		file, rest = strings.TrimPrefix(args[0], "--config="), args[1:]
+	default:
+		return "", args, nil
 	}
-	if len(args) > 0 {
-		if file, ok := strings.CutPrefix(args[0], "--config="); ok {
-			return file, args[1:]
-		}
+	if file == "" {
+		err = usage(errors.New("--config: must not be empty"))
 	}
-	return "", args
+	return file, rest, err
 }
 
 func newEtcdutlCommand() *cobra.Command {

@@ -57,10 +57,13 @@ func newVolumeListCommand() *cobra.Command {
 // the other nodes, and it holds a volume that this process sees as another one's.
 func decided(self health.NodeStatus, infos []volume.Info) {
 	for i := range infos {
-		switch {
-		case self.Volume != nil && infos[i].Volume == self.Volume.ID && infos[i].Disk == self.Volume.Disk:
+		take := infos[i].Decision == volume.DecisionTake
+		switch v := self.Volume; {
+		case v != nil && infos[i].Volume == v.ID && infos[i].Disk == v.Disk:
 			infos[i].Decision, infos[i].Why = volume.DecisionKeep, "held by the node that runs here"
-		case self.State == health.Standby && infos[i].Decision == volume.DecisionTake:
+		case v != nil && take:
+			infos[i].Decision, infos[i].Why = volume.DecisionWait, "the node that runs here holds slot "+v.Slot
+		case self.State == health.Standby && take:
 			infos[i].Decision, infos[i].Why = volume.DecisionWait, self.Why
 		}
 	}

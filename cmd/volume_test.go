@@ -21,7 +21,8 @@ func TestVolumeListHeedsTheNode(t *testing.T) {
 	}
 	infos = seen()
 	decided(health.NodeStatus{State: "leader", Volume: &plan.Volume{ID: "local:b", Slot: "b", Disk: "d1"}}, infos)
-	if infos[0] != seen()[0] || infos[1].Decision != volume.DecisionKeep {
+	held := volume.Info{Slot: "a", Decision: volume.DecisionWait, Why: "the node that runs here holds slot b"}
+	if infos[0] != held || infos[1].Decision != volume.DecisionKeep {
 		t.Errorf("beside a leader: got %+v", infos)
 	}
 	// A volume that does not match has no disk that is known, and neither have those that are not this machine's.

@@ -471,6 +471,9 @@ func TestSeedThatIsNotThere(t *testing.T) {
 		if p.Kind != ProblemSeed {
 			t.Errorf("got %+v, want it to be about a seed", p)
 		}
+		if strings.Contains(p.Text, ":0->") {
+			t.Errorf("got %q: nobody dials from port 0", p.Text)
+		}
 	}
 	for _, entry := range a.logs.All() {
 		if entry.Level > zapcore.InfoLevel {

@@ -177,6 +177,9 @@ func (t TLS) dial(ctx context.Context, by net.Dialer, address, purpose string, l
 		by.LocalAddr = nil // it is of the other IP family, or this machine has it no more
 		raw, err = by.DialContext(ctx, "tcp", address)
 	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		op.Source = nil // the text would say that we dial from port 0
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,8 @@ type rules struct {
 	after time.Duration // how long a volume is kept for the node that left it
 }
 
-// judge decides whether a volume may be taken. idle is how long it has had no holder.
+// judge decides whether a volume may be taken. idle is how long it has had no holder, as far as this process has seen;
+// 0 at its first look.
 func (r rules) judge(s sighting, idle time.Duration) judged {
 	j := judged{sighting: s}
 	named := s.tag != nil && s.tag.Phase != PhaseReleased
@@ -70,6 +71,8 @@ func (r rules) judge(s sighting, idle time.Duration) judged {
 		j.take, j.rank, j.why = true, 2, "nobody claims it"
 	case idle >= r.after:
 		j.take, j.rank, j.why = true, 3, fmt.Sprintf("%s left it %s ago", s.tag.Owner, idle.Round(time.Second))
+	case idle == 0: // a command always looks for the first time: it cannot say when
+		j.why = fmt.Sprintf("%s left it and may come back; free when a node has seen that for %s", s.tag.Owner, r.after)
 	default: // a point in time: a reason that changes at each look would be logged at each
 		j.why = fmt.Sprintf("%s left it and may come back; free at %s", s.tag.Owner,
 			time.Now().Add(r.after-idle).Round(time.Second).UTC().Format("15:04:05 UTC"))

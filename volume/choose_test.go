@@ -36,6 +36,7 @@ func TestJudge(t *testing.T) {
 		{name: "released by another", s: sighting{tag: tag("n2", PhaseReleased)}, take: true, rank: 2, why: "nobody"},
 		{name: "released by us", s: sighting{tag: tag("n1", PhaseReleased)}, take: true, rank: 2, why: "nobody"},
 		{name: "free but avoided", avoid: away, why: "n9 lives elsewhere"},
+		{name: "not seen before", s: sighting{tag: tag("n2", PhaseHeld)}, why: "free when a node has seen that for 10s"},
 		{name: "left just now", s: sighting{tag: tag("n2", PhaseHeld)}, idle: 9 * time.Second, why: "free at "},
 		{name: "left long ago", s: sighting{tag: tag("n2", PhaseHeld)}, idle: 10 * time.Second, take: true, rank: 3, why: "n2 left it 10s ago"},
 		{name: "left but avoided", s: sighting{tag: tag("n2", PhaseHeld)}, avoid: away, idle: time.Hour, why: "n9 lives elsewhere"},

@@ -189,6 +189,7 @@ func (l *Local) idle(s sighting) time.Duration {
 	if !ok || seen.nonce != s.tag.Nonce {
 		seen = left{nonce: s.tag.Nonce, since: time.Now()}
 		l.left[s.slot] = seen
+		return 0
 	}
 	return time.Since(seen.since)
 }

@@ -51,6 +51,7 @@ func (b *Backups) Copy(ctx context.Context, name string, to *Backups) (meta snap
 
 // Missing returns which of the named backups another store lacks. It returns an error if this store lacks one of them.
 func (b *Backups) Missing(ctx context.Context, names []string, to *Backups) (missing []string, err error) {
+	missing = []string{} // so that JSON has [] and not null
 	all, id, err := b.list(ctx)
 	if err != nil {
 		return nil, err

@@ -21,11 +21,10 @@ import (
 )
 
 // The limits of a connection, and of the number of connections from other machines. There is no limit for an answer,
-// which may take long, nor for reading a request: net/http would cancel the request's context.
+// which may take long. net/http's limit for reading a request would cancel its context later; a request has no body.
 const (
 	headerTime     = 5 * time.Second // also for the TLS handshake
 	maxConnections = 64
-	maxBody        = 64 << 10 // bytes; no command needs more
 )
 
 // WriteTime is how long a client may take to accept a line of progress before it counts as gone.
@@ -123,7 +122,8 @@ func remoteCaller(c config.Control, mesh *Mesh, state *tls.ConnectionState, from
 	return who
 }
 
-// guarded passes on a request that its caller may make, and limits its size.
+// guarded passes on a request that its caller may make. It refuses a body, which no command has: net/http would wait
+// for the rest of it before it answers, however slowly that comes.
 func (s *Server) guarded(next http.Handler, routes *Routes) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, local := r.Context().Value(peerKey{}).(caller)
@@ -131,7 +131,10 @@ func (s *Server) guarded(next http.Handler, routes *Routes) http.Handler {
 			host, _, _ := net.SplitHostPort(r.RemoteAddr)
 			who = remoteCaller(s.Config, s.Mesh, r.TLS, host)
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+			who.role, who.why = mayNothing, "the request has a body, and no command has one: arguments are in the URL"
+		}
 		switch own := routes.is(r, Own); {
 		case who.role == mayOwn && !own:
 			who.role = mayNothing

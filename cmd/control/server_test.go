@@ -318,6 +318,32 @@ func TestRemoteControl(t *testing.T) {
 			t.Errorf("%d requests were answered, want 1", n)
 		}
 	})
+	// Without a limit, anyone with a certificate could hold all connections.
+	for _, name := range []string{"ops", "stranger"} {
+		t.Run("a body that does not come, from "+name, func(t *testing.T) {
+			pair, err := tls.LoadX509KeyPair(ours.pair(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pool := x509.NewCertPool()
+			pool.AddCert(ours.cert)
+			conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, "POST /own HTTP/1.1\r\nHost: n1\r\nContent-Length: 9\r\n\r\nx"); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(conn)
+			if err != nil || !strings.Contains(string(answer), "the request has a body") {
+				t.Errorf("got %q, %v", answer, err)
+			}
+		})
+	}
 	t.Run("the certificate is replaced", func(t *testing.T) {
 		before := ours.cert
 		ours.cert, ours.key = nil, nil

@@ -40,6 +40,9 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 	}
 	defer lg.Sync() //nolint:errcheck // standard error cannot be synced on a terminal
 	cfg := loaded.Config
+	if err := seeded(cfg); err != nil {
+		return err
+	}
 	registry := prometheus.NewRegistry()
 	mesh, keep, err := join(ctx, version, loaded, registry, lg)
 	if err != nil {
@@ -94,6 +97,15 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 		return err
 	}
 	return nil
+}
+
+// seeded returns an error if nothing says which node to ask: an observer would wait in silence.
+func seeded(cfg config.Config) error {
+	if g := cfg.Gossip; len(g.Seeds) > 0 || g.SeedsFile != "" || cfg.Volume.Provider == volume.ProviderEBS ||
+		cfg.Control.Remote.Address != "" {
+		return nil
+	}
+	return config.Invalid{errors.New("gossip.seeds: must name a node to ask, unless gossip.seeds-file does, got none")}
 }
 
 // kept are the certificates to keep fresh: clients', and where it stays what this machine has of the peers' authority.

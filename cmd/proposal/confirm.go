@@ -35,7 +35,7 @@ func (o Operator) Confirm(ctx context.Context, id string) error {
 	o.say("proposal %s: %s, as generation %d, by %s, who was shown that %s leads", p.ID, p.Title(), p.Generation, p.By,
 		p.Led)
 	if o.DryRun {
-		return show.NothingChanged(o.Out, "would confirm that the cluster ends with that")
+		return o.would(restored{Restore: *p, DryRun: true}, "would confirm that the cluster ends with that")
 	}
 	question := fmt.Sprintf("End generation %d and continue with %s?", known.Record.Generation, p.Source())
 	if err := o.confirm(ctx, question); err != nil {
@@ -71,8 +71,8 @@ func (o Operator) Abort(ctx context.Context) error {
 			c.Config.Cluster.Name, known.Record.Token())
 	}
 	if o.DryRun {
-		return show.NothingChanged(o.Out, fmt.Sprintf("would abort the %s, asked for by %s, if it has not passed the point "+
-			"of no return by then", known.Restore.Title(), known.Restore.By))
+		return o.would(map[string]any{"aborted": known.Restore.Title(), "dry_run": true}, fmt.Sprintf("would abort the %s, "+
+			"asked for by %s, if it has not passed the point of no return by then", known.Restore.Title(), known.Restore.By))
 	}
 	record, err := c.abort(ctx, *known.Restore, "aborted by "+o.Name)
 	if err != nil {

@@ -215,12 +215,13 @@ type restored struct {
 	Restore plan.Restore   `json:"restore"`
 	Record  *plan.Record   `json:"record"`
 	Health  health.Verdict `json:"health,omitempty"` // empty: it was not seen
+	DryRun  bool           `json:"dry_run,omitempty"`
 }
 
 // finish prints the result. unseen is why the end was not seen, if it was not.
 func (f *follower) finish(verdict health.Verdict, unseen error) error {
 	if f.cluster.JSON {
-		return show.JSON(f.cluster.Out, restored{f.Restore, f.record, verdict})
+		return show.JSON(f.cluster.Out, restored{Restore: f.Restore, Record: f.record, Health: verdict})
 	}
 	if unseen != nil {
 		_, err := fmt.Fprintf(f.cluster.Out, "the %s is concluded, and the members continue as %s; %v, so the end "+

@@ -9,6 +9,7 @@ import (
 	"holdfast/cmd/backups"
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
+	"holdfast/cmd/show"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
@@ -52,6 +53,14 @@ type Terminal struct {
 
 func (t Terminal) say(format string, args ...any) {
 	fmt.Fprintf(t.Err, format+"\n", args...)
+}
+
+// would prints the result of a dry run: text, or answer for programs.
+func (t Terminal) would(answer any, text string) error {
+	if t.JSON {
+		return show.JSON(t.Out, answer)
+	}
+	return show.NothingChanged(t.Out, text)
 }
 
 func (o Operator) cluster() *cluster {

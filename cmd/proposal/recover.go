@@ -89,8 +89,8 @@ func (o Operator) Alone(ctx context.Context) error {
 	o.say("this node cannot read the backup store: nobody else sees the recovery, so every other voter (%s) must be gone "+
 		"for good", strings.Join(o.Lost, ", "))
 	if !o.Yes || o.DryRun {
-		return show.NothingChanged(o.Out, fmt.Sprintf("would continue from slot %s, as generation %d; to do it, say --yes",
-			p.Survivor, p.Generation))
+		return o.would(restored{Restore: p, DryRun: true}, fmt.Sprintf("would continue from slot %s, as generation %d; to "+
+			"do it, say --yes", p.Survivor, p.Generation))
 	}
 	f := newFollower(proposal{p, c}, view{})
 	bound, cancel := context.WithTimeout(ctx, o.Timeout)
@@ -152,7 +152,7 @@ func (o Operator) Instead(ctx context.Context) error {
 		"written is set aside on its disks",
 		p.Generation, p.Survivor, p.Revision+p.Bump, p.Generation-1)
 	if o.DryRun {
-		return show.NothingChanged(o.Out, "would propose that")
+		return o.would(restored{Restore: p, DryRun: true}, "would propose that")
 	}
 	if err := o.confirm(ctx, fmt.Sprintf("End generation %d?", p.Generation-1)); err != nil {
 		return err

@@ -98,6 +98,7 @@ func (o Operator) verify(ctx context.Context, name string, record plan.Record) (
 	if found, err = a.Find(ctx, name, record.Lineage()); err != nil {
 		return found, checked, err
 	}
+	a.Skipped = nil // it has been said
 	err = o.Backups.Progressing(func(opt snapshot.Options) (err error) {
 		a.Options = opt
 		checked, err = a.Check(ctx, found.Name, record.Lineage(), nil)

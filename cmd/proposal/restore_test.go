@@ -123,6 +123,24 @@ func TestLastRevision(t *testing.T) {
 	}
 }
 
+// What is wrong with the backup is said once.
+func TestRestoreOfABadBackup(t *testing.T) {
+	o, founding, said := restoring(t, nil)
+	db := snapshottest.NewDB(t)
+	db.Put("a", "1")
+	bad := snapshottest.Keep(t, o.Backups.Store, db, snapshot.Meta{Cluster: "main", Lineage: founding.Lineage()}).Name
+	proof := snapshot.Proof{Kind: snapshot.ProofVerify, Error: "it is torn"}
+	if err := snapshot.Record(t.Context(), o.Backups.Store, bad, proof); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := o.verify(t.Context(), bad, founding); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(said.String(), "it is torn"); n != 1 {
+		t.Errorf("said %d times: %s", n, said)
+	}
+}
+
 func TestStoreMustBeShared(t *testing.T) {
 	node := func(name, store string, live bool) health.NodeStatus {
 		return health.NodeStatus{Node: name, Store: store, Live: live, Reached: live}

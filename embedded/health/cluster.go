@@ -80,7 +80,7 @@ func nameOf(m plan.MemberInfo, name string) string {
 func (s judged) judgeAlarms(out *findings) {
 	var alarms []plan.Alarm
 	var short []string // nodes whose volume is short of space
-	curing := false
+	var leader *Checkup
 	for _, n := range s.Nodes {
 		if n.Reached && n.Etcd != nil {
 			for _, a := range n.Etcd.Alarms {
@@ -88,7 +88,9 @@ func (s judged) judgeAlarms(out *findings) {
 					alarms = append(alarms, a)
 				}
 			}
-			curing = curing || n.Checkup != nil && n.Checkup.Leader && n.Checkup.Cures
+			if n.Checkup != nil && n.Checkup.Leader {
+				leader = n.Checkup
+			}
 			if c := n.Checkup; c != nil && c.Room != nil && c.Room.Short {
 				short = append(short, n.Node)
 			}
@@ -99,15 +101,21 @@ func (s judged) judgeAlarms(out *findings) {
 		case plan.NoSpace:
 			f := out.add(AlarmNoSpace, a.String(),
 				"alarm %s: etcd refuses every put of every client until it is disarmed; it serves reads and deletes", a)
+			off := leader != nil && !leader.Cures
 			switch on := strings.Join(short, ", "); {
-			case len(short) > 0 && curing:
-				f.then("Make room on the volume of %s, or make it larger: then the leader disarms the alarm.", on)
-			case len(short) > 0:
+			case len(short) > 0 && off:
 				f.then("Make room on the volume of %s, or make it larger, then run `holdfast etcdctl alarm disarm`: "+
 					"upkeep.cure-nospace is off.", on)
-			case curing:
-				f.then("If history takes the room, nothing: the leader is curing it (`holdfast status --why`). If live " +
-					"data does, delete keys or raise etcd.quota-backend-bytes on all nodes.")
+			case len(short) > 0:
+				f.then("Make room on the volume of %s, or make it larger: then the leader disarms the alarm.", on)
+			case off:
+				f.then("Switch upkeep.cure-nospace on, on all nodes: it compacts, defragments and disarms the alarm " +
+					"(docs/upkeep.md).")
+			case s.Paused != nil:
+				f.then("`holdfast resume`: nothing is cured while the cluster is paused.")
+			case leader != nil:
+				f.then("If history takes the room, nothing: the leader cures it (`holdfast status --why` says what that waits " +
+					"for). If live data does, delete keys or raise etcd.quota-backend-bytes on all nodes.")
 			}
 		case plan.Corrupt:
 			what := "etcd says that the data of this member differs from the others'"
@@ -256,7 +264,7 @@ func PauseText(p plan.Pause, now time.Time) string {
 }
 
 // judge reports what is wrong with the content of a store. elsewhere names other nodes' backups in other stores.
-// doubted says that one of the damaged backups has a finding already.
+// doubted says that one of the damaged backups has a finding already; so has the newest one if it is bad.
 func (h *Holdings) judge(out *findings, elsewhere string, doubted bool) {
 	if h.Err != "" {
 		out.unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).
@@ -275,7 +283,7 @@ func (h *Holdings) judge(out *findings, elsewhere string, doubted bool) {
 	if len(h.Skipped) > 0 {
 		out.add(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; "))
 	}
-	if h.Broken.Count > 1 || h.Broken.Count > 0 && !doubted {
+	if h.Broken.Count > 1 || h.Broken.Count > 0 && !doubted && len(h.Skipped) == 0 {
 		out.add(BackupBroken, "", "the store holds %s that cannot be used, damaged or never verified, such as %s",
 			Count(int64(h.Broken.Count), "backup"), h.Broken.Example)
 	}

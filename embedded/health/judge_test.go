@@ -624,20 +624,28 @@ func TestClusterVersionOfAll(t *testing.T) {
 	}
 }
 
-// The advice about NOSPACE depends on its cause, and on whether the leader cures it.
+// The advice about NOSPACE depends on its cause, and on whether the leader cures it. An advice to switch on what is on
+// would be a lie, and without the leader nobody knows.
 func TestNoSpaceAdvice(t *testing.T) {
 	for name, c := range map[string]struct {
-		short, cures bool
-		want         string
+		leads, short, cures, paused bool
+		want                        string
 	}{
-		"a full database":              {false, true, "If history takes the room, nothing"},
-		"a full database, and no cure": {false, false, "Switch upkeep.cure-nospace on"},
-		"a disk without room":          {true, true, "Make room on the volume of n2, or make it larger: then the leader disarms the alarm."},
-		"a disk without room, no cure": {true, false, "Make room on the volume of n2, or make it larger, then run `holdfast etcdctl alarm disarm`"},
+		"a full database":               {true, false, true, false, "If history takes the room, nothing"},
+		"a full database, and no cure":  {true, false, false, true, "Switch upkeep.cure-nospace on"},
+		"a full database, and a pause":  {true, false, true, true, "`holdfast resume`"},
+		"a full database, nobody leads": {false, false, true, false, "`holdfast status --why` says what the cure waits for"},
+		"a disk without room": {true, true, true, false,
+			"Make room on the volume of n2, or make it larger: then the leader disarms the alarm."},
+		"a disk without room, no cure": {true, true, false, false,
+			"Make room on the volume of n2, or make it larger, then run `holdfast etcdctl alarm disarm`"},
 	} {
 		f := sound()
 		f.node(0).Etcd.Alarms = []plan.Alarm{{Name: plan.NoSpace, Member: 2}}
-		f.node(0).Checkup.Leader, f.node(0).Checkup.Cures, f.node(1).Checkup.Room.Short = true, c.cures, c.short
+		f.node(0).Checkup.Leader, f.node(0).Checkup.Cures, f.node(1).Checkup.Room.Short = c.leads, c.cures, c.short
+		if c.paused {
+			f.node(0).Paused = &plan.Pause{By: "root", Since: now}
+		}
 		got := f.Judge([]string{"a", "b", "c"})
 		i := slices.IndexFunc(got, func(f Finding) bool { return f.Code == AlarmNoSpace })
 		if i < 0 || !strings.HasPrefix(got[i].Do, c.want) {
@@ -879,8 +887,8 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// A damaged backup that the saving node has in doubt is reported once; further ones, and those of other stores, still
-// are.
+// A damaged backup that the saving node has in doubt, or that is the newest, is reported once; further ones, and those
+// of other stores, still are.
 func TestDoubtIsSaidOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		make func(*Facts)
@@ -890,6 +898,9 @@ func TestDoubtIsSaidOnce(t *testing.T) {
 		"another as well": {func(f *Facts) { f.Store.Broken.Count = 2 }, []Code{BackupDoubt, BackupBroken}},
 		"another store":   {func(f *Facts) { f.node(0).Store = "y" }, []Code{BackupDoubt, BackupBroken}},
 		"no doubt now":    {func(f *Facts) { f.node(0).Backup.Doubt = "" }, []Code{BackupBroken}},
+		"the newest is bad": {func(f *Facts) {
+			f.node(0).Backup.Doubt, f.Store.Skipped = "", []string{"latest is not b2: torn"}
+		}, []Code{BackupBad}},
 	} {
 		f := sound()
 		f.Status.Asked = "n2"
@@ -901,7 +912,7 @@ func TestDoubtIsSaidOnce(t *testing.T) {
 		c.make(f)
 		var got []Code
 		for _, found := range f.Judge([]string{"a", "b", "c"}) {
-			if found.Code == BackupDoubt || found.Code == BackupBroken {
+			if slices.Contains([]Code{BackupDoubt, BackupBroken, BackupBad}, found.Code) {
 				got = append(got, found.Code)
 			}
 		}

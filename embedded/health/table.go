@@ -77,7 +77,8 @@ var (
 		"Run `holdfast rejoin` on its node: its data is set aside, and it gets the others' data (docs/upkeep.md).")
 
 	AlarmNoSpace = local("alarm-nospace", areaAlarms, Critical,
-		"Switch upkeep.cure-nospace on, on all nodes; it compacts, defragments and disarms the alarm (docs/upkeep.md).")
+		"`holdfast status --why` says what the cure waits for; with upkeep.cure-nospace off, there is none "+
+			"(docs/upkeep.md).")
 	AlarmCorrupt = local("alarm-corrupt", areaAlarms, Critical,
 		"`holdfast status` says which member differs (member-differs): run `holdfast rejoin` on its node, and `holdfast "+
 			"etcdctl alarm disarm` when it serves again.")

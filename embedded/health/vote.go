@@ -96,8 +96,8 @@ func (s judged) disarmText() string {
 func (v Vote) Odd(node string) error {
 	switch {
 	case !slices.Contains(v.Differ, node) && len(v.Right) == 0:
-		return errors.New("no majority of the members reports the same hash at one revision, so nobody knows which of " +
-			"them is right")
+		return errors.New("no majority of the members reports the same hash at one revision, so nobody knows whose data " +
+			"differs")
 	case !slices.Contains(v.Differ, node):
 		return fmt.Errorf("the data of %s does not differ from what a majority of the members has (revision %d)", node,
 			v.Revision)

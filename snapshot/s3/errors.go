@@ -90,8 +90,8 @@ func (f *failure) Unwrap() error { return f.cause }
 func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		if last := s.undialed.Load(); last != nil && *last != nil {
-			return fmt.Errorf("%s in %s: %w: the last attempt: %v: check snapshot.s3.endpoint, and whether the service runs",
-				doing, s.where(), context.Cause(ctx), *last)
+			return fmt.Errorf("%s in %s: %w: the last attempt: %s: check snapshot.s3.endpoint, and whether the service runs",
+				doing, s.where(), context.Cause(ctx), unreached(*last))
 		}
 		return fmt.Errorf("%s in %s: %w", doing, s.where(), context.Cause(ctx))
 	}
@@ -134,13 +134,22 @@ func words(err error) string {
 		return fmt.Sprintf("%s: %s (HTTP %d%s)", api.ErrorCode(), api.ErrorMessage(), status(err), request)
 	}
 	if sent, ok := errors.AsType[*url.Error](err); ok {
-		return sent.Err.Error()
+		return unreached(sent.Err)
 	}
 	if other, ok := errors.AsType[notS3](err); ok {
 		return other.Error()
 	}
 	if op, ok := errors.AsType[*smithy.OperationError](err); ok {
 		return op.Err.Error()
+	}
+	return err.Error()
+}
+
+// unreached returns the text of an error of a connection. net's text of a nameserver's timeout has a port of this
+// machine, another one each time.
+func unreached(err error) string {
+	if d, ok := errors.AsType[*net.DNSError](err); ok && d.IsTimeout {
+		return fmt.Sprintf("look up %s: the nameserver did not answer in time", d.Name)
 	}
 	return err.Error()
 }
@@ -170,7 +179,7 @@ func (s *Store) todo(err error) string {
 			return advice["InsufficientStorage"]
 		}
 	}
-	_, unresolved := errors.AsType[*net.DNSError](err)
+	lookup, unresolved := errors.AsType[*net.DNSError](err)
 	timed, ofNetwork := errors.AsType[net.Error](err)
 	switch {
 	case errors.As(err, new(noCredentials)):
@@ -179,6 +188,8 @@ func (s *Store) todo(err error) string {
 	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.HostnameError)),
 		errors.As(err, new(x509.CertificateInvalidError)):
 		return "check the service's certificate and snapshot.s3.endpoint; AWS_CA_BUNDLE names a file with other authorities"
+	case unresolved && lookup.IsTimeout:
+		return "check the network between here and the nameserver"
 	case unresolved:
 		return "check snapshot.s3.endpoint and snapshot.s3.region, and whether the service wants snapshot.s3.path-style: true"
 	case ofNetwork && timed.Timeout():

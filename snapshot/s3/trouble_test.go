@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -259,6 +260,28 @@ func TestTimeIsOver(t *testing.T) {
 	for _, want := range []string{"s3://bucket/prefix at " + at, "connection refused", "check snapshot.s3.endpoint"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want that it says %q", err, want)
+		}
+	}
+}
+
+// A nameserver that does not answer is not a wrong endpoint, and the text is the same each time: net's has a port of
+// this machine.
+func TestSilentNameserver(t *testing.T) {
+	s, err := s3.New(t.Context(), "s3://bucket/x", s3.Config{Region: "eu-west-1"})
+	must(t, err)
+	silent := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Name: "b.s3.example", Server: "10.0.0.2:53",
+		Err: "read udp 10.0.0.1:36678->10.0.0.2:53: i/o timeout", IsTimeout: true}}
+	s.Undialed(silent)
+	ended, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	const text = "look up b.s3.example: the nameserver did not answer in time: "
+	sent := &url.Error{Op: "Get", URL: "https://b.s3.example", Err: silent}
+	for got, want := range map[string]string{
+		s.Explain(t.Context(), sent).Error(): text + "check the network between here and the nameserver",
+		s.Explain(ended, silent).Error():     "the last attempt: " + text + "check snapshot.s3.endpoint",
+	} {
+		if !strings.Contains(got, want) || strings.Contains(got, "36678") {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
