@@ -6,9 +6,9 @@
 # Both images contain the authorities of the machine that builds them, without which no bucket at https can be reached.
 #
 # The first needs BuildKit, Docker's default builder: the old one (DOCKER_BUILDKIT=0, or without buildx) makes every
-# stage above the last one too, and these need bin/ (make image). The stage prebuilt comes first, so that the old builder
-# needs no base image for it. kops starts the links /ko-app/etcd-manager and /go-runner, and the binary acts by the name
-# of the link.
+# stage above the last one too, and these need bin/ (make image). The stage prebuilt comes first, so that the old
+# builder needs no base image for it. kops starts the links /ko-app/etcd-manager and /go-runner, and the binary acts by
+# the name of the link.
 #
 #   docker build --target kops --build-arg BINARY=bin/holdfast .       is for kops' manifest (make image-kops)
 #

@@ -115,10 +115,9 @@
 // # The end
 //
 // Stopping is never paused, and never waits forever. part.go waits for the disruption lock and the leader's answer, for
-// most of stop.wait; then etcd hands over and stops, whatever is at risk. A lost volume waits for nothing. A
-// disk that hangs stops neither: Run returns within stop.wait plus 20 s ([ErrHangs]), and then releases no volume. A
-// drain (drain.go) is the same by an operator's order, is refused where a stop would only wait, and ends with the
-// process.
+// most of stop.wait; then etcd hands over and stops, whatever is at risk. A lost volume waits for nothing. If a disk
+// hangs, Run returns all the same, within stop.wait plus 20 s ([ErrHangs]), and releases no volume. A drain (drain.go)
+// is the same by an operator's order, is refused where a stop would only wait, and ends with the process.
 //
 // # Dangers
 //

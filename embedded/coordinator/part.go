@@ -43,8 +43,8 @@ func (l *loop) lookAround() plan.Observation {
 }
 
 // waitToPart waits until this member has the disruption lock and a majority is connected without it, for at most the
-// greater part of wait since begin. It returns its last observation, and the time left for handing over. It logs a remaining risk,
-// because the process stops anyway (R14).
+// greater part of wait since begin. It returns its last observation, and the time left for handing over. It logs a
+// remaining risk, because the process stops anyway (R14).
 func (l *loop) waitToPart(ctx context.Context, begin time.Time, wait time.Duration) (o plan.Observation,
 	left time.Duration) {
 	least, p := wait/5, new(parting)

@@ -311,7 +311,8 @@ func TestSight(t *testing.T) {
 
 // restored is the record of the generation after a restore. It does not say that the cluster was adopted.
 func restored(r Record) Record {
-	return Record{Cluster: r.Cluster, Generation: 2, ID: "00000000000000bb", Line: []string{r.ID}, Cause: Restored, Charter: r.Charter}
+	return Record{Cluster: r.Cluster, Generation: 2, ID: "00000000000000bb", Line: []string{r.ID}, Cause: Restored,
+		Charter: r.Charter}
 }
 
 func leading(r *Record) Peer {
