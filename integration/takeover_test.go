@@ -240,6 +240,27 @@ func TestTakeoverOfPlainEtcd(t *testing.T) {
 	h.thereAndBack(func() {})
 }
 
+// After the takeover, a backup is restored. Then the cluster goes back to plain etcd, although its record no longer
+// says that it was adopted. The last member is released while plain etcd leads.
+func TestReturnToPlainEtcdAfterRestore(t *testing.T) {
+	h := plainHandover(t, nil)
+	var urls []string
+	for _, i := range h.leaderLast() {
+		h.take(i)
+		urls = append(urls, h.seats[i].url)
+	}
+	h.healthy()
+	h.verify()
+	done(t, h.Nodes[0], "snapshot", "save")
+	done(t, h.Nodes[0], "restore", "latest", "--yes")
+	h.traffic = newTraffic(t, h.TLS, urls...)
+	h.more(50)
+	for _, i := range h.leaderLast() {
+		h.release(i)
+	}
+	h.verify()
+}
+
 // setJSON changes a value in a file.
 func setJSON(t *testing.T, file, key, value string) {
 	t.Helper()
