@@ -255,8 +255,12 @@ func TestReturnToPlainEtcdAfterRestore(t *testing.T) {
 	done(t, h.Nodes[0], "restore", "latest", "--yes")
 	h.traffic = newTraffic(t, h.TLS, urls...)
 	h.more(50)
-	for _, i := range h.leaderLast() {
+	order := h.leaderLast()
+	for _, i := range order {
 		h.release(i)
+		if i != order[2] {
+			refused(t, h.seats[order[2]].node, "another program may still run", "resume", "--dry-run")
+		}
 	}
 	h.verify()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"holdfast/embedded/plan"
@@ -148,6 +149,15 @@ func (c *Coordinator) Resume(ctx context.Context, dry bool) (plan.Pause, error) 
 	}
 	if now == nil {
 		return plan.Pause{}, errors.New("the cluster is not paused, as far as this node knows")
+	}
+	// The pause says what an adopted record would remember: that another program may run members.
+	if r := c.holding.now().ledger.Record; now.Return && r != nil && r.Cause != plan.Adopted {
+		o, _ := c.observer.observe()
+		if foreign := o.Foreign(); len(foreign) > 0 {
+			return plan.Pause{}, fmt.Errorf("another program may still run the members of slots %s, and they would count as "+
+				"lost: start holdfast there first, or, if a machine is gone for good, remove its member with `holdfast "+
+				"etcdctl member remove`", strings.Join(foreign, ", "))
+		}
 	}
 	if dry {
 		return *now, nil

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,5 +110,27 @@ func TestPauseOfAnEarlierGeneration(t *testing.T) {
 	var p plan.Pause
 	if err := json.Unmarshal(w.kept[plan.KeyPaused], &p); err != nil || p.By != "you" || p.Record != record("a").ID {
 		t.Errorf("it is paused by %+v, %v", p, err)
+	}
+}
+
+// In a later generation, only the pause says that another program may run a member. It stays until a node runs it again
+// or it is removed.
+func TestResumeOnTheWayBack(t *testing.T) {
+	w, _ := restorable(t)
+	c := w.holding()
+	back := plan.Pause{By: "me", Return: true, Record: record("a").ID}
+	w.set(func() {
+		w.member = plan.Member{Running: true, ID: 1, Status: plan.Status{HasLead: true, Confirmed: true}, Paused: &back,
+			Members: []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}}}
+		w.kept = map[string][]byte{plan.KeyPaused: encoded(t, back)}
+	})
+	for _, dry := range []bool{true, false} {
+		if _, err := c.Resume(t.Context(), dry); err == nil || !strings.Contains(err.Error(), "members of slots b") {
+			t.Errorf("dry %t: got %v", dry, err)
+		}
+	}
+	w.set(func() { w.member.Members = w.member.Members[:1] })
+	if _, err := c.Resume(t.Context(), false); err != nil {
+		t.Error(err)
 	}
 }
