@@ -19,6 +19,7 @@ import (
 
 const (
 	lookEvery   = 5 * time.Second  // how often the files and etcd's users and roles are checked for changes
+	settleTime  = time.Second      // when they are checked again after a Look
 	lookAnyway  = 10 * time.Minute // how often they are compared even without a change
 	retryAfter  = 30 * time.Second // after a step that failed
 	stepTimeout = 10 * time.Second // for one step through raft
@@ -111,50 +112,55 @@ func (k *Keeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	var next time.Time
-	for {
-		asked := false
+	for asked := false; ; {
+		var soon <-chan time.Time
+		if asked { // the files have not settled yet
+			soon = time.After(settleTime)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-k.again:
 			asked = true
+		case <-soon:
 		case <-ticker.C:
 		}
-		next = k.look(ctx, next, asked)
+		next, asked = k.look(ctx, next, asked)
 	}
 }
 
-// look compares if there is a reason to, and returns when to compare again without one.
-func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) time.Time {
+// look compares if there is a reason to, and returns when to compare again without one. The files must be as at the last
+// look, because one that is half written may be valid, and name fewer users. Until they are, it returns asked.
+func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) (time.Time, bool) {
 	w, err := k.read()
 	now := seen{leads: k.world.Leads(), files: fingerprint(k.matcher.salt, k.path, w, err)}
-	settled := asked || now.files == k.files // a half-written file may be valid, and name fewer users
+	settled := now.files == k.files
 	k.files = now.files
 	if err != nil {
 		k.setProblems([]string{"etcd's users and roles are left alone: " + err.Error()})
 		k.seen = seen{}
-		return next
+		return next, false
 	}
 	if now.leads == "" {
 		k.setProblems(w.unreadable())
 		k.seen = seen{}
-		return next
+		return next, false
 	}
 	if !settled {
-		return next
+		return next, asked
 	}
 	state, err := k.world.Etcd.Auth()
 	if err != nil { // the member is being defragmented, or has just ended
-		return next
+		return next, false
 	}
 	now.revision = state.Revision
 	if now == k.seen && !asked && time.Now().Before(next) {
-		return next
+		return next, false
 	}
 	if why := k.world.Obstacle(false); why != "" {
 		k.setObstacle(why)
 		k.seen = seen{}
-		return next
+		return next, false
 	}
 	k.setObstacle("")
 	report, end, err := k.apply(ctx, w)
@@ -164,7 +170,7 @@ func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) time.Time
 		report.Problems = append(report.Problems, "etcd's users and roles are not as auth.file says: "+err.Error())
 	}
 	k.setProblems(report.Problems)
-	return next
+	return next, false
 }
 
 // read returns what the files say now.
