@@ -20,8 +20,8 @@ import (
 var ErrVolumeLost = errors.New("the volume was lost")
 
 // ErrHangs is wrapped by Run if something has not ended in time, most likely because a disk hangs. The member may still
-// run, and the volume is not released. The process must end, as after a kill.
-var ErrHangs = errors.New("the process ends without it and releases no volume: check the volume's disk")
+// run, and the volume may stay claimed. The process must end, as after a kill.
+var ErrHangs = errors.New("the process ends all the same: check the volume's disk")
 
 // errNotYet is returned by an action that has not failed but could not do anything yet: standing by, or a learner that
 // is still catching up.
@@ -234,11 +234,13 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	}
 	go c.history.run(inner) // not waited for: the disk may hang
 	ended := make(chan error, 1)
+	c.loop.at("the last look at this node")
 	go func() {
 		doing, err := c.loop.live(inner, watching)
 		cancel()
 		c.history.remember(lastEntry(err, context.Cause(ctx)))
 		if err = errors.Join(err, c.loop.leave(doing)); err == nil {
+			c.loop.at("what runs beside the member")
 			beside.Wait() // else it may hang as well, and the error would not be seen
 		}
 		ended <- err
@@ -253,16 +255,8 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	case err := <-ended:
 		return err
 	case <-late:
-		return fmt.Errorf("%s has not ended within %s: %w", c.hanging(), limit, ErrHangs)
+		return fmt.Errorf("%s has not ended within %s: %w", *c.loop.ending.Load(), limit, ErrHangs)
 	}
-}
-
-// hanging names what the end of the process waits for.
-func (c *Coordinator) hanging() string {
-	if now := c.status.last(); now.Busy {
-		return fmt.Sprintf("the action %s (%s)", now.Action.Kind, now.Action.Text())
-	}
-	return "the release of the volume, or a part of the process that uses the volume,"
 }
 
 // lastEntry returns the history's last entry of a process: err is how its life ended, cause why its context did.

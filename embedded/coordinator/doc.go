@@ -116,8 +116,8 @@
 //
 // Stopping is never paused, and never waits forever. part.go waits for the disruption lock and the leader's answer, for
 // most of stop.wait; then etcd hands over and stops, whatever is at risk. A lost volume waits for nothing. If a disk
-// hangs, Run returns all the same, within stop.wait plus 20 s ([ErrHangs]), and releases no volume. A drain (drain.go)
-// is the same by an operator's order, is refused where a stop would only wait, and ends with the process.
+// hangs, Run returns all the same, within stop.wait plus 20 s ([ErrHangs]). A drain (drain.go) is the same by an
+// operator's order, is refused where a stop would only wait, and ends with the process.
 //
 // # Dangers
 //

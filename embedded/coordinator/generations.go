@@ -26,7 +26,7 @@ type generations struct {
 
 	mu      sync.Mutex
 	store   plan.Store
-	failed  string        // why the store could not be read at the last attempt, "" if it could
+	failed  bool          // the store could not be read at the last attempt
 	open    *plan.Restore // the proposal that was open when the store last answered
 	ending  ending
 	heard   map[string]bool // IDs that other nodes mentioned at the last look, and for which the store was asked
@@ -233,8 +233,8 @@ func (g *generations) unmet() (who []string) {
 	return who
 }
 
-func (g *generations) read(ctx context.Context) plan.Store {
-	ctx, cancel := context.WithTimeout(ctx, storeAge)
+func (g *generations) read(all context.Context) plan.Store {
+	ctx, cancel := context.WithTimeout(all, storeAge)
 	defer cancel()
 	s := plan.Store{}
 	id, err := g.world.Store.ID(ctx)
@@ -251,20 +251,22 @@ func (g *generations) read(ctx context.Context) plan.Store {
 	if err == nil && s.Record != nil {
 		_, s.CID, err = g.world.Etcd.FounderIDs(*s.Record)
 	}
-	g.said(err)
+	if all.Err() == nil { // otherwise the process ends
+		g.said(err)
+	}
 	if err != nil {
 		return plan.Store{Unknown: text(err), Unread: errors.Is(err, ErrUnread)}
 	}
 	return s
 }
 
-// said logs an error that is new, with the ID of the request that AWS's support asks for and the status lacks.
+// said logs the first of several errors, with the ID of the request that AWS's support asks for and the status lacks.
 func (g *generations) said(err error) {
 	g.mu.Lock()
-	news := g.failed != text(err)
-	g.failed = text(err)
+	first := err != nil && !g.failed
+	g.failed = err != nil
 	g.mu.Unlock()
-	if news && err != nil {
+	if first {
 		g.lg.Warn("could not read the backup store", zap.Error(err))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,8 +26,12 @@ type loop struct {
 	actor       *actor
 	turn        *turn
 
-	lost chan error // why the volume was lost
+	lost   chan error             // why the volume was lost
+	ending atomic.Pointer[string] // what the end of the process waits for
 }
+
+// at notes what the end of the process waits for.
+func (l *loop) at(what string) { l.ending.Store(&what) }
 
 // leave releases in reverse order what the node has taken, after the action that is being carried out, if any: etcd may
 // have ended by itself during it, and a fetch of a backup takes long. It tells the other nodes and the status that no
@@ -35,9 +40,11 @@ func (l *loop) leave(doing *inFlight) error {
 	told := time.Now()
 	if doing != nil {
 		doing.cancel()
+		l.at(fmt.Sprintf("the action %s (%s)", doing.action.Kind, doing.action.Text()))
 		l.lg.Info("waiting for the action to end before etcd stops", zap.String("action", string(doing.action.Kind)))
 		<-doing.done
 	}
+	l.at("etcd")
 	ctx := context.Background() // the caller's has ended; every step below is bounded
 	if err := l.world.Etcd.Stop(ctx, l.part(ctx, told)); err != nil {
 		return err
@@ -48,6 +55,7 @@ func (l *loop) leave(doing *inFlight) error {
 		return nil
 	}
 	l.history.leave()
+	l.at("the release of the volume")
 	return v.Release(ctx, Keep)
 }
 

@@ -21,7 +21,7 @@ import (
 //	restore-000002-01.json  the first proposal to begin it
 //	outcome-000002-01.json  the outcome of that proposal: the record, or why it was aborted
 //	aside-000001-<id>.json  the record of a cluster that was given up, or given back
-//	returned-<id>.json      an adopted cluster was given back; deleted if it is kept after all
+//	returned-<id>.json      the cluster was given back; deleted if it is kept after all
 //	beside.json             a cluster may be founded although etcd-manager keeps one in the store
 //
 // These objects are overwritten, and arbitrate nothing:

@@ -126,14 +126,14 @@ func (r *Records) aside(ctx context.Context, l listing, record *plan.Record) err
 
 const returnedPrefix = "returned-"
 
-// returned says that an adopted cluster goes back, with its last member, to the program it came from.
+// returned says that the cluster goes back, with its last member, to the program it came from.
 type returned struct {
 	ID    string    `json:"id"` // of its record
 	By    string    `json:"by"`
 	Since time.Time `json:"since"`
 }
 
-// Return records that an adopted cluster goes back as a whole. Then whatever cluster the other program makes of it may
+// Return records that the cluster goes back as a whole. Then whatever cluster the other program makes of it may
 // be adopted here in its place. Until then, its record vetoes every founding.
 func (r *Records) Return(ctx context.Context, record plan.Record, by string) error {
 	err := r.put(ctx, r.returnedName(record.ID), returned{record.ID, by, time.Now().UTC().Truncate(time.Second)})
