@@ -72,11 +72,11 @@ func (e *elders) follow(ctx context.Context) error {
 	}
 }
 
-// strangers reports whether an adopted cluster has slots that no live node holds.
+// strangers reports whether a cluster that was adopted, or goes back, has slots that no live node holds.
 func strangers(s coordinator.Situation) bool {
 	o := s.Observation
 	r := o.Disk.Ledger.Record
-	if r == nil || r.Cause != plan.Adopted {
+	if r == nil || r.Cause != plan.Adopted && !o.Member.Returning() {
 		return false
 	}
 	for _, slot := range r.Charter.Slots() {

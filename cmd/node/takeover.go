@@ -314,9 +314,10 @@ func (n *node) marker() *marker {
 	}
 }
 
-// managed reports whether etcd-manager may run members of the cluster.
+// managed reports whether etcd-manager may run members of the cluster. The record of a later generation does not say
+// which program it was taken over from; without etcd-manager's spec in the store, there is no mark to keep.
 func managed(s coordinator.Situation) bool {
 	o := s.Observation
 	r := o.Disk.Ledger.Record
-	return r != nil && r.Adopted != nil && r.Adopted.From() == plan.EtcdManager && o.Mixed() != ""
+	return r != nil && (r.Adopted == nil || r.Adopted.From() == plan.EtcdManager) && o.Mixed() != ""
 }

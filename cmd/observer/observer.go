@@ -40,7 +40,7 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 	}
 	defer lg.Sync() //nolint:errcheck // standard error cannot be synced on a terminal
 	cfg := loaded.Config
-	if err := seeded(cfg); err != nil {
+	if err := o.seeded(cfg); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
@@ -99,10 +99,11 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 	return nil
 }
 
-// seeded returns an error if nothing says which node to ask: an observer would wait in silence.
-func seeded(cfg config.Config) error {
-	if g := cfg.Gossip; len(g.Seeds) > 0 || g.SeedsFile != "" || cfg.Volume.Provider == volume.ProviderEBS ||
-		cfg.Control.Remote.Address != "" {
+// seeded returns an error if nothing says which node to ask: an observer would wait in silence. control.remote is only
+// asked for clients' certificates.
+func (o Options) seeded(cfg config.Config) error {
+	certificates := o.Hosts == "" && o.Endpoints == "" && o.DNS == "" && cfg.Control.Remote.Address != ""
+	if g := cfg.Gossip; len(g.Seeds) > 0 || g.SeedsFile != "" || cfg.Volume.Provider == volume.ProviderEBS || certificates {
 		return nil
 	}
 	return config.Invalid{errors.New("gossip.seeds: must name a node to ask, unless gossip.seeds-file does, got none")}

@@ -80,7 +80,7 @@ func (c *Coordinator) drain(ctx context.Context, how DrainOptions) (DrainReport,
 	c.lg.Warn("draining, as an operator has ordered", zap.String("slot", report.Slot), zap.Bool("force", how.Force),
 		zap.String("risk", report.Risk))
 	o, _ := c.turn.observer.observe()
-	if o.Returning() { // the next process must not take the cluster for wholly ours
+	if o.Member.Returning() { // the next process must not take the cluster for wholly ours
 		if err := c.holding.record(plan.Action{Kind: plan.Note, Return: true}); err != nil {
 			c.turn.unlock(ctx, value)
 			return report, fmt.Errorf("note that the cluster goes back: %w", err)

@@ -84,7 +84,7 @@ func (n *names) update(o plan.Observation, accepted bool) {
 		}
 	}
 	r := o.Disk.Ledger.Record
-	adopted := r != nil && r.Cause == plan.Adopted
+	adopted := r != nil && r.Cause == plan.Adopted || o.Member.Returning()
 	table := n.table(adopted, live)
 	if n.only != "" {
 		maps.DeleteFunc(table, func(slot string, _ []netip.Addr) bool { return slot != n.only })

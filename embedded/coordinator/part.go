@@ -98,18 +98,19 @@ func (l *loop) ask(ctx context.Context, o plan.Observation, p *parting) (risk st
 			}
 		}
 	})
-	risk = l.mayPart(ctx, p)
+	risk = l.mayPart(ctx, o, p)
 	cancel()
 	look.Wait()
 	return risk, hurry && risk != ""
 }
 
 // mayPart tries to take the lock, and asks the leader. Under an alarm etcd refuses the lock as it does every write, so
-// waiting for it would not help: the leader's answer is all that can be had.
-func (l *loop) mayPart(ctx context.Context, p *parting) (risk string) {
-	m, _ := l.world.Etcd.State()
-	locks := !m.Alarmed(plan.NoSpace) && !m.Alarmed(plan.Corrupt)
-	if locks && (p.value == nil || time.Since(p.since) > l.cfg.Hold/4) {
+// waiting for it would not help: what the others say is all that can be had.
+func (l *loop) mayPart(ctx context.Context, o plan.Observation, p *parting) (risk string) {
+	switch locks := !o.Member.Alarmed(plan.NoSpace) && !o.Member.Alarmed(plan.Corrupt); {
+	case !locks && o.Leaving() != "":
+		return o.Leaving()
+	case locks && (p.value == nil || time.Since(p.since) > l.cfg.Hold/4):
 		ctx, cancel := context.WithTimeout(ctx, tryToPart)
 		defer cancel()
 		value, err := l.turn.lock(ctx, "stop", l.cfg.Hold)

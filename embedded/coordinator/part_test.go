@@ -98,6 +98,13 @@ func TestStopWaitsForItsTurn(t *testing.T) {
 			then: func(w *world) { w.change(func(m *plan.Member) { m.Near = nil }) }},
 		{name: "NOSPACE: nobody can take the lock", begin: func(w *world) { w.alarm(plan.NoSpace) },
 			wait: 10 * time.Second, want: 0},
+		{name: "NOSPACE, and another one is told to stop", tell: func(f *plan.Facts) { f.Stopping = f.Slot == "b" },
+			begin: func(w *world) { w.alarm(plan.NoSpace) }, wait: 10 * time.Second, want: 0},
+		{name: "NOSPACE, and another one goes first", tell: func(f *plan.Facts) {
+			if f.Slot == "b" {
+				f.Slot, f.Stopping = "A", true
+			}
+		}, begin: func(w *world) { w.alarm(plan.NoSpace) }, wait: 10 * time.Second, want: 8 * time.Second},
 		{name: "CORRUPT: the same", begin: func(w *world) { w.alarm(plan.Corrupt) },
 			wait: 10 * time.Second, want: 0},
 		{name: "NOSPACE, and one is away and comes back", begin: func(w *world) {

@@ -111,7 +111,7 @@ func (s judged) judgeAlarms(out *findings) {
 			case off:
 				f.then("Switch upkeep.cure-nospace on, on all nodes: it compacts, defragments and disarms the alarm " +
 					"(docs/upkeep.md).")
-			case s.Paused != nil:
+			case s.Paused != nil && !s.Paused.Return:
 				f.then("`holdfast resume`: nothing is cured while the cluster is paused.")
 			case leader != nil:
 				f.then("If history takes the room, nothing: the leader cures it (`holdfast status --why` says what that waits " +

@@ -13,7 +13,7 @@ import (
 type TakeoverPhase string
 
 const (
-	TakeoverNone      TakeoverPhase = "none"      // holdfast has founded the cluster, or no node here knows one
+	TakeoverNone      TakeoverPhase = "none"      // holdfast has founded or restored the cluster, or no node here knows one
 	TakeoverMixed     TakeoverPhase = "mixed"     // another program runs voters, or some were not yet seen to run here
 	TakeoverOver      TakeoverPhase = "over"      // every voter was seen to run here
 	TakeoverReturning TakeoverPhase = "returning" // an operator gives it back with `holdfast takeover release`
@@ -57,8 +57,7 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 			t.Waiting = append(t.Waiting, fmt.Sprintf("%s (no volume): %s", n.Node, n.Why))
 		}
 	}
-	returning := s.Paused != nil && s.Paused.Return // perhaps after a restore, whose record does not say what came before
-	if record == nil || record.Adopted == nil && !returning {
+	if record == nil || record.Adopted == nil && !s.returning() { // a restored one goes back as well
 		return t
 	}
 	t.Cluster = clusterID(s, record)
@@ -69,7 +68,7 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 		t.Members = append(t.Members, m)
 	}
 	switch {
-	case returning: // this comes first: a cluster that goes back is also mixed
+	case s.returning(): // this comes first: a cluster that goes back is also mixed
 		t.Phase = TakeoverReturning
 		t.Next = goingBack(t.Members)
 	case frozen != "":
@@ -277,15 +276,13 @@ func (s judged) isForeign(slot string) bool {
 }
 
 // returning reports whether the cluster goes back to the program from which it was taken over.
-func (s judged) returning() bool {
-	return s.Paused != nil && s.Paused.Return && s.Record != nil
-}
+func (s ClusterStatus) returning() bool { return s.Paused != nil && s.Paused.Return }
 
 // isReleased reports whether the member of a slot may have been given back: the cluster goes back, and no live node
 // holds the slot, or only a drained one.
 func (s judged) isReleased(slot string) bool {
 	n := s.holder(slot)
-	return s.returning() && slices.Contains(s.Record.Charter.Slots(), slot) &&
+	return s.returning() && s.Record != nil && slices.Contains(s.Record.Charter.Slots(), slot) &&
 		(n == nil || n.Reached && n.State == "drained")
 }
 

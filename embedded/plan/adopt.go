@@ -241,7 +241,8 @@ func (o adopting) withoutReplaced(r *Record) knowledge {
 
 // foreign returns the voters of a cluster that no node is known to run, and that another program may run. It is nil for
 // a cluster that holdfast runs as a whole. A lost node's facts do not count if the cluster goes back, or if raft is
-// connected to the member: then another program runs it.
+// connected to the member: then another program runs it. A node that has released its member, and waits for its end,
+// does not count either.
 func (o knowledge) foreign() []MemberInfo {
 	r := o.current()
 	if r == nil || o.taken(r) {
@@ -249,8 +250,10 @@ func (o knowledge) foreign() []MemberInfo {
 	}
 	var all []MemberInfo
 	for _, m := range o.voters(r) {
-		ours := func(f Facts) bool { return f.of(r) && f.Member == m.ID && m.ID != 0 }
-		away := o.Member.returning() || slices.Contains(o.Member.Near, m.ID)
+		ours := func(f Facts) bool {
+			return f.of(r) && f.Member == m.ID && m.ID != 0 && (f.Running || !o.Member.Returning())
+		}
+		away := o.Member.Returning() || slices.Contains(o.Member.Near, m.ID)
 		heard := func(p Peer) bool { return p.Facts != nil && ours(*p.Facts) && (p.Live || !away) }
 		if !ours(o.facts(nil)) && !slices.ContainsFunc(o.Peers, heard) {
 			all = append(all, m)
@@ -280,17 +283,14 @@ func (o knowledge) voters(r *Record) []MemberInfo {
 // taken reports whether holdfast runs the whole cluster. Of an adopted one, a live node, or this one, must have seen
 // that. It stays true until the cluster goes back.
 func (o knowledge) taken(r *Record) bool {
-	return !o.Member.returning() && (r.Cause != Adopted || o.Disk.Ledger.Taken == r.ID ||
+	return !o.Member.Returning() && (r.Cause != Adopted || o.Disk.Ledger.Taken == r.ID ||
 		slices.ContainsFunc(o.Peers, func(p Peer) bool { return p.Live && p.Facts != nil && p.Facts.of(r) && p.Facts.Taken }))
 }
 
-// returning reports whether the cluster goes back to another program. `holdfast takeover release` announces that to all
+// Returning reports whether the cluster goes back to another program. `holdfast takeover release` announces that to all
 // nodes before the first member is given back. From then on the cluster is mixed, until an operator resumes it. The
 // record may also be of a later generation, which does not say that the cluster was adopted.
-func (m Member) returning() bool { return m.Paused != nil && m.Paused.Return }
-
-// Returning reports whether the cluster goes back to another program.
-func (obs Observation) Returning() bool { return look(&obs).Member.returning() }
+func (m Member) Returning() bool { return m.Paused != nil && m.Paused.Return }
 
 // Taken reports whether this is an adopted cluster, and holdfast was seen to run all of its voters.
 func (obs Observation) Taken() bool {
@@ -319,11 +319,11 @@ func (o adopting) mixed() string {
 		return ""
 	}
 	foreign := o.Foreign()
-	if len(foreign) == 0 && o.Member.returning() {
+	if len(foreign) == 0 && o.Member.Returning() {
 		return fmt.Sprintf("%s goes back to another program: no member is added, removed or replaced, nothing is "+
 			"restored, and no backup is deleted; %s ends that", r.Token(), Command("resume"))
 	}
-	if o.Member.returning() {
+	if o.Member.Returning() {
 		return fmt.Sprintf("%s goes back to another program, and %s run there by now: no member is added, removed or "+
 			"replaced, nothing is restored, and no backup is deleted", r.Token(), they(foreign, "may", "may"))
 	}
@@ -339,10 +339,10 @@ func (o adopting) noteTaken() Action {
 	r := o.Disk.Ledger.Record
 	noted := o.Disk.Ledger.Taken == r.ID
 	switch {
-	case r.Cause == Adopted && noted && o.Member.returning():
+	case r.Cause == Adopted && noted && o.Member.Returning():
 		return Action{Kind: Note, Return: true, Why: fmt.Sprintf("%s goes back to another program: removing the note on "+
 			"the disk of slot %s that all of it was taken over", r.Token(), o.Claim.Slot)}
-	case r.Cause != Adopted || noted || o.Member.returning():
+	case r.Cause != Adopted || noted || o.Member.Returning():
 		return Action{}
 	}
 	why, ask := "another node has seen all members of %s run here", !o.taken(r)
@@ -399,6 +399,5 @@ func (o adopting) forbidden(p *Restore) string {
 		map[bool]string{true: "it is", false: "they are"}[len(slots) == 1], strings.Join(slots, ","))
 }
 
-// Mixed says that another program may run voters of an adopted cluster, and what waits until it does not; "" if none
-// does.
+// Mixed says that another program may run voters, and what waits until it does not; "" if none does.
 func (obs Observation) Mixed() string { return adopting(look(&obs)).mixed() }

@@ -135,6 +135,18 @@ func (obs Observation) Deserted() bool {
 	return near <= voters/2 || staying == 0
 }
 
+// Leaving names another voter that was told to stop as well, and goes first: the slot that sorts first does. It is asked
+// where etcd refuses the lock that would keep both from going down at once.
+func (obs Observation) Leaving() string {
+	for _, p := range obs.Peers {
+		f := p.Facts
+		if p.Live && f != nil && f.Stopping && f.Running && f.Slot < obs.Claim.Slot {
+			return fmt.Sprintf("slot %s on %s was told to stop as well, and goes first", f.Slot, p.Node)
+		}
+	}
+	return ""
+}
+
 // countVoters counts the voters, including this member; those that are connected, including this one; and the other
 // voters that nobody has told to stop.
 func (o disruption) countVoters() (voters, near, staying int) {
@@ -176,7 +188,7 @@ func (o disruption) stays(slot string, connected bool) bool {
 // member is connected although its node has left, it was given back then: another program runs it.
 func (o knowledge) shared() bool {
 	r := o.current()
-	return r != nil && r.Cause == Adopted || o.Member.returning()
+	return r != nil && r.Cause == Adopted || o.Member.Returning()
 }
 
 // hasLock reports whether this slot holds the disruption lock.

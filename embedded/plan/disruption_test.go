@@ -178,3 +178,26 @@ func TestHaste(t *testing.T) {
 		}
 	}
 }
+
+// Without the lock, of two members that are told to stop, the one whose slot sorts first goes first.
+func TestLeaving(t *testing.T) {
+	for name, c := range map[string]struct {
+		slot   string
+		change func(p *Peer)
+		want   bool
+	}{
+		"the later one waits":    {"b", func(*Peer) {}, true},
+		"the first one does not": {"a", func(p *Peer) { p.Facts.Slot = "b" }, false},
+		"the first one stays":    {"b", func(p *Peer) { p.Facts.Stopping = false }, false},
+		"it has stopped":         {"b", func(p *Peer) { p.Facts.Running = false }, false},
+		"it is lost":             {"b", func(p *Peer) { p.Live = false }, false},
+		"it has said nothing":    {"b", func(p *Peer) { p.Facts = nil }, false},
+	} {
+		p := Peer{Node: "n1", Live: true, Facts: &Facts{Slot: "a", Running: true, Stopping: true}}
+		c.change(&p)
+		o := Observation{Claim: Claim{Held: true, Slot: c.slot}, Peers: []Peer{p}}
+		if got := o.Leaving(); (got != "") != c.want {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}

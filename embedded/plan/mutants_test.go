@@ -32,6 +32,7 @@ var (
 	bySurvey     = test{"TestSurvey", `survey: [^\n]*`}
 	byLocks      = test{"TestLockSimulation", `L\d: [^\n]*`}
 	byDisruption = test{"TestDisruption|TestHaste", `got [^\n]*`}
+	byLeaving    = test{"TestLeaving", `got [^\n]*`}
 	byBeat       = test{"TestBeat", `beat: [^\n]*`}
 	byUpkeep     = test{"TestUpkeep", `(U\d|liveness): [^\n]*`}
 	byReloads    = test{"TestReloadSimulation", `(L\d|liveness): [^\n]*`}
@@ -449,8 +450,8 @@ var mutants = []mutant{
 	{"any lost node's lock is over", "disruption.go", `	if !o.shared() {
 		return false`, `	if o.current() == nil {
 		return false`, byDisruption},
-	{"any paused cluster is shared", "disruption.go", `r.Cause == Adopted || o.Member.returning()`, `r.Cause == Adopted || o.Member.Paused != nil`, byDisruption},
-	{"a cluster that goes back is not shared", "disruption.go", `r.Cause == Adopted || o.Member.returning()`, `r.Cause == Adopted`, byDisruption},
+	{"any paused cluster is shared", "disruption.go", `r.Cause == Adopted || o.Member.Returning()`, `r.Cause == Adopted || o.Member.Paused != nil`, byDisruption},
+	{"a cluster that goes back is not shared", "disruption.go", `r.Cause == Adopted || o.Member.Returning()`, `r.Cause == Adopted`, byDisruption},
 	{"a live node's lock is over", "disruption.go", `p.Live && (p.Node == l.Node ||`, `!p.Live && p.Live && (p.Node == l.Node ||`, byDisruption},
 	{"the lock of a node without facts is over", "disruption.go", `(p.Node == l.Node || p.Facts != nil`, `(p.Facts != nil`, byDisruption},
 	{"the lock of a slot that moved is over", "disruption.go", `p.Node == l.Node || p.Facts != nil && p.Facts.Slot == l.Slot`, `p.Node == l.Node`, byDisruption},
@@ -847,16 +848,22 @@ var mutants = []mutant{
 	{"go down unseen", "adopt.go", `!o.mayReturn(r) || m.Leader || !m.Led() || o.leader(r) != nil {`, `!o.mayReturn(r) || m.Leader || o.leader(r) != nil {`, bySight},
 	{"what a lost node has noted", "adopt.go", `return p.Live && p.Facts != nil && p.Facts.of(r) && p.Facts.Taken`, `return p.Facts != nil && p.Facts.of(r) && p.Facts.Taken`, bySeen},
 	{"who was seen runs it for ever", "adopt.go", `(p.Live || !away)`, `(p.Live || !away || away)`, bySeen},
-	{"taken for good", "adopt.go", `return !o.Member.returning() && (`, `return r.Cause == Adopted && (`, bySeen},
-	{"taken noted for good", "adopt.go", `r.Cause == Adopted && noted && o.Member.returning()`, `r.Cause == Adopted && noted && !noted`, bySeen},
-	{"noted again on the way back", "adopt.go", `noted || o.Member.returning():`, `noted:`, bySeen},
+	{"taken for good", "adopt.go", `return !o.Member.Returning() && (`, `return r.Cause == Adopted && (`, bySeen},
+	{"taken noted for good", "adopt.go", `r.Cause == Adopted && noted && o.Member.Returning()`, `r.Cause == Adopted && noted && !noted`, bySeen},
+	{"noted again on the way back", "adopt.go", `noted || o.Member.Returning():`, `noted:`, bySeen},
 	{"start data of the past", "next.go", `case o.Disk.Superseded != "" && !o.Member.Running:`, `case o.Disk.Superseded == "-":`, byStories},
 	{"repair whatever is in the way", "adopt.go", `	if why := o.unfit(from); why.Text != "" {
 `, `	if why := o.unfit(from); why.Text != "" && !o.Disk.WAL {
 `, byStories},
 	{"any adopted cluster is on its way back", "adopt.go", `return r != nil && r.Cause == Adopted && o.Member.Paused != nil`, `return r != nil && r.Cause == Adopted`, bySight},
 	{"any paused cluster is on its way back", "adopt.go", `return r != nil && r.Cause == Adopted && o.Member.Paused != nil`, `return r != nil && o.Member.Paused != nil`, bySight},
-	{"what goes back after a restore is ours", "adopt.go", `return !o.Member.returning() && (r.Cause != Adopted ||`, `return r.Cause != Adopted || !o.Member.returning() && (r == nil ||`, bySeen},
+	{"what a drained node has released is ours", "adopt.go", `(f.Running || !o.Member.Returning())`, `(f.Running || r != nil)`, bySeen},
+	{"only what runs is ours", "adopt.go", `(f.Running || !o.Member.Returning())`, `f.Running`, bySeen},
+	{"all who are told to stop wait", "disruption.go", `f.Slot < obs.Claim.Slot`, `f.Slot != obs.Claim.Slot`, byLeaving},
+	{"who has stopped goes first", "disruption.go", `f.Stopping && f.Running &&`, `f.Stopping &&`, byLeaving},
+	{"who is lost goes first", "disruption.go", `if p.Live && f != nil && f.Stopping`, `if f != nil && f.Stopping`, byLeaving},
+	{"who stays goes first", "disruption.go", `f != nil && f.Stopping && f.Running`, `f != nil && f.Running`, byLeaving},
+	{"what goes back after a restore is ours", "adopt.go", `return !o.Member.Returning() && (r.Cause != Adopted ||`, `return r.Cause != Adopted || !o.Member.Returning() && (r == nil ||`, bySeen},
 	{"go down without the leader's word", "adopt.go", `!m.Led() || o.leader(r) != nil {`, `!m.Led() || r == nil {`, bySight},
 	{"all are connected", "adopt.go", `seen[i].ID == m.ID || slices.Contains(m.Near, seen[i].ID)`, `true`, bySight},
 	{"an adopted record in any form", "valid.go", `	case Adopted:

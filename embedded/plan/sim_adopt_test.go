@@ -411,12 +411,13 @@ func TestReturning(t *testing.T) {
 	}
 	back := o.Member.Paused
 	o.Member.Paused = &Pause{By: "op"} // for another reason
-	if got := o.Foreign(); len(got) > 0 && o.Returning() {
+	if got := o.Foreign(); len(got) > 0 && o.Member.Returning() {
 		t.Errorf("adopt_test: paused: foreign %v", got)
 	}
 	next := restored(r)
 	later := o
-	later.Disk.Ledger.Record, later.Store.Record, later.Peers = &next, &next, []Peer{runs("b", 2, true), runs("c", 3, false)}
+	later.Disk.Ledger.Record, later.Store.Record = &next, &next
+	later.Peers = []Peer{runs("b", 2, true), runs("c", 3, false)}
 	for i := range later.Peers {
 		later.Peers[i].Facts.Record = &next
 	}
@@ -426,6 +427,10 @@ func TestReturning(t *testing.T) {
 	later.Member.Paused = back
 	if got := later.Foreign(); !slices.Equal(got, []string{"c"}) || later.Mixed() == "" {
 		t.Errorf("adopt_test: given back after a restore: foreign %v, mixed %q", got, later.Mixed())
+	}
+	later.Peers[0].Facts.Running = false
+	if got := later.Foreign(); !slices.Equal(got, []string{"b", "c"}) {
+		t.Errorf("adopt_test: released, and its node has not ended: foreign %v", got)
 	}
 	o.Disk.Ledger.Taken = r.ID
 	if o.Mixed() != "" {
