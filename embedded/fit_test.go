@@ -36,7 +36,7 @@ func TestOldWALPanicsUnchecked(t *testing.T) {
 		t.Fatalf("start: got %v, want ErrOldWAL", err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOldWALPanicsUnchecked$")
-	cmd.Env = append(os.Environ(), child+"="+n.spec.DataDir)
+	cmd.Env = append(os.Environ(), child+"="+n.spec.DataDir, "TMPDIR="+t.TempDir()) // a panic cleans nothing up
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "unmarshal should never fail") {
 		t.Errorf("etcd replayed a v2 entry: %v\n%s", err, out)

@@ -262,7 +262,7 @@ func TestLostMemberPanics(t *testing.T) {
 	nodes, ids := trio(t)
 	unlist(t, nodes[0], ids[2])
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLostMemberPanics$")
-	cmd.Env = append(os.Environ(), child+"="+nodes[0].spec.DataDir)
+	cmd.Env = append(os.Environ(), child+"="+nodes[0].spec.DataDir, "TMPDIR="+t.TempDir()) // a panic cleans nothing up
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "failed to update; member unknown") {
 		t.Errorf("etcd started: %v\n%s", err, out)

@@ -261,6 +261,7 @@ func parted(t *testing.T) (c *integration.Cluster, keys []string, last int64) {
 		n.Says("was declared lost and is back", "`holdfast rejoin`", "`holdfast rejoin --instead`", "from slot a at term")
 	}
 	t.Logf("stopped within %s", time.Since(begin).Round(100*time.Millisecond))
+	listed(c, one.Name, "live") // the store may tell of the other generation before the gossip does
 	for _, n := range others {
 		o := n.Command("status")
 		if !strings.Contains(o.Out, "holdfast rejoin") {
