@@ -127,7 +127,11 @@ func TestDiskFull(t *testing.T) {
 	w.More(50)
 	c.Healthy()
 	w.Verify()
-	if raised, disarmed := decisions(c, "raise"), total(decisions(c, "disarm")); total(raised) != 1 || raised[small.Name] != 1 || disarmed != 1 {
+	disarmed := 0
+	for _, n := range c.Nodes { // the leader may decide it before it hears which volume is full, and then does not do it
+		disarmed += strings.Count(n.Log(), "disarmed the alarm NOSPACE")
+	}
+	if raised := decisions(c, "raise"); total(raised) != 1 || raised[small.Name] != 1 || disarmed != 1 {
 		t.Errorf("raised %v, disarmed %d times; want once by %s, and once", raised, disarmed, small.Name)
 	}
 }
