@@ -8,7 +8,7 @@ import (
 // Due returns when a keeper that knows of a backup made at created makes the next attempt.
 func Due(cfg Config, created, now time.Time) time.Time {
 	s := state{known: true, told: Status{Holdings: Holdings{made: Meta{Name: formatName(created), Created: created}}}}
-	return s.due(cfg.schedule(), now)
+	return s.due(cfg.schedule(), Identity{}, now)
 }
 
 // RetryAt returns when a keeper tries again after a number of consecutive failures, the last one begun at t.

@@ -74,11 +74,12 @@ func (t turn) wait(ctx context.Context) (release func(), err error) {
 // state is what a Keeper knows of its saves. Its mu guards it.
 type state struct {
 	told       Status    // as far as it does not depend on the time: the method Status adds the rest
-	leading    time.Time // since when this node leads, or zero
-	known      bool      // its Holdings are as complete as they can be: read or written since this node leads
-	learned    int       // how often its Holdings were learned
-	spooled    []Backup  // the good backups in the spool
-	distrusted string    // the backup in the spool that could not be copied as it is
+	leading    time.Time // since when this node leads the cluster of, or zero
+	of         Identity
+	known      bool     // its Holdings are as complete as they can be: read or written since this node leads
+	learned    int      // how often its Holdings were learned
+	spooled    []Backup // the good backups in the spool
+	distrusted string   // the backup in the spool that could not be copied as it is
 	attempted  time.Time
 	logged     string // the last logged reason in a series of failures
 }
@@ -116,9 +117,10 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 		schedule: cfg.schedule(),
 	}
 	k.series = newSeries(reg, func() float64 {
+		id := k.source.Identity()
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		return rpo(k.state.told.made, time.Now())
+		return rpo(k.state.made(id), time.Now())
 	})
 	k.drills = &drills{store: stores.Main, cluster: cluster, series: k.series.drill, lg: lg}
 	k.pruner = &pruner{store: stores.Main, series: k.series.prune, lg: lg, due: make(chan struct{}, 1)}
@@ -201,7 +203,7 @@ func (k *Keeper) Fresh(ctx context.Context, within time.Duration) (Meta, error) 
 
 // look checks whether this node leads, and reports whether a backup or a drill is due.
 func (k *Keeper) look() (save, drill bool) {
-	leads := k.source.Leader()
+	leads, id := k.source.Leader(), k.source.Identity()
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -214,22 +216,32 @@ func (k *Keeper) look() (save, drill bool) {
 		}
 		return false, false
 	}
-	if s.leading.IsZero() {
-		s.leading, s.known = now, false
+	if s.leading.IsZero() || s.of != id { // a restore may take less time than there is between two looks
+		s.leading, s.of, s.known = now, id, false
 		k.drills.lead()
 	}
 	at, ok := k.drillAt(now)
-	return !k.schedule.off() && !now.Before(s.due(k.schedule, now)), ok && !now.Before(at)
+	return !k.schedule.off() && !now.Before(s.due(k.schedule, id, now)), ok && !now.Before(at)
+}
+
+// made returns the backup from which the schedule of a cluster counts. Its generation may have begun after the store was
+// read.
+func (s *state) made(id Identity) Meta {
+	if m := s.told.made; m.Generation >= id.Generation {
+		return m
+	}
+	return Meta{}
 }
 
 // due returns when the next attempt is due. That is in the past if the last backup is not known, or is later than now
 // because the clock was set back.
-func (s *state) due(sched schedule, now time.Time) time.Time {
+func (s *state) due(sched schedule, id Identity, now time.Time) time.Time {
+	made := s.made(id)
 	switch {
 	case s.told.Failures > 0:
 		return sched.retryAt(s.attempted, s.told.Failures)
-	case s.known && s.told.made.Name != "" && !s.told.made.Created.After(now.Add(skew)):
-		return sched.next(s.told.made.Created)
+	case s.known && made.Name != "" && !made.Created.After(now.Add(skew)):
+		return sched.next(made.Created)
 	}
 	return time.Time{}
 }

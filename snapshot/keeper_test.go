@@ -95,6 +95,33 @@ func TestKeeperGeneration(t *testing.T) {
 	}
 }
 
+// TestKeeperFastRestore begins another generation between two looks at the leader: a restore can be that fast.
+func TestKeeperFastRestore(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		b.pass(t, 50*time.Minute, 4)
+		b.member.later.Store(1)
+		if got := b.metrics(t)["rpo_seconds"]; !math.IsInf(got, 1) {
+			t.Errorf("rpo_seconds: want +Inf before the new generation has a backup, got %v", got)
+		}
+		if s := b.Status(); s.Due.After(time.Now()) || s.Overdue {
+			t.Errorf("status before the next look: got due %s, overdue %t", s.Due, s.Overdue)
+		}
+		b.store.off.Store(true)
+		time.Sleep(2 * time.Second)
+		if s := b.Status(); s.Failures != 1 || s.Overdue {
+			t.Errorf("status after a failure: got %d failures, overdue %t", s.Failures, s.Overdue)
+		}
+		time.Sleep(30 * time.Minute)
+		if s := b.Status(); !s.Overdue {
+			t.Error("status after half an hour of failures: want overdue")
+		}
+		b.store.off.Store(false)
+		b.pass(t, time.Minute, 5)
+		b.pass(t, 14*time.Minute, 5)
+	})
+}
+
 // TestKeeperFreshOfGeneration asks for a fresh backup in a generation that has none.
 func TestKeeperFreshOfGeneration(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {

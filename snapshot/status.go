@@ -62,7 +62,7 @@ type PruneStatus struct {
 
 // Status returns the status of the keeper.
 func (k *Keeper) Status() Status {
-	leads := k.source.Leader() // the loop only asks once a second
+	leads, id := k.source.Leader(), k.source.Identity() // the loop only asks once a second
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -81,16 +81,17 @@ func (k *Keeper) Status() Status {
 		return st
 	}
 	leading := s.leading
-	if leading.IsZero() {
+	if leading.IsZero() || s.of != id {
 		leading = now
 	}
 	best := *s
 	best.known = true // the loop asks the store before it acts; until then the last answer is the best information
-	if st.Due = best.due(k.schedule, now); st.Due.IsZero() {
+	if st.Due = best.due(k.schedule, id, now); st.Due.IsZero() {
 		st.Due = leading
 	}
-	since := s.told.made.Created
-	if !s.known || s.told.made.Name == "" { // then the time since this node leads counts
+	made := s.made(id)
+	since := made.Created
+	if !s.known || made.Name == "" { // then the time since this node leads counts
 		since = leading
 	}
 	st.Overdue = k.schedule.overdue(since, now)
