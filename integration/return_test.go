@@ -311,6 +311,32 @@ func TestReturnAndRejoin(t *testing.T) {
 	}
 }
 
+// The members that were declared lost come back one after the other, while the survivor is away. The first hears of the
+// second before it has found it in the store, so the second could use another store. It does not start all the same:
+// several such members would be a majority of the generation that is over.
+func TestReturnOneAfterTheOther(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	one, others := c.Nodes[0], c.Nodes[1:]
+	for _, n := range others {
+		n.Kill()
+	}
+	one.Says("`holdfast recover --lost b,c`")
+	done(t, one, "recover", "--lost", "b,c", "--yes")
+	one.Says("serving as the leader")
+	one.Stop()
+	for _, n := range others {
+		n.Start()
+		n.Says("ended in", "stays in place until a leader of that is seen")
+	}
+	listed(c, others[1].Name, "live")
+	for _, d := range others[0].Decisions() {
+		if d.Action == string(plan.Start) {
+			t.Errorf("%s: %s", d.Time, d.Why)
+		}
+	}
+}
+
 // In the same situation, the operator orders the cluster to continue from the lost nodes' data instead.
 func TestReturnInstead(t *testing.T) {
 	c, keys, last := parted(t)

@@ -109,6 +109,17 @@ func (o succession) arbitrated() bool {
 	return o.Store.Unknown == "" && o.Store.Record != nil && o.otherStore() == ""
 }
 
+// undecided reports whether our store says that our generation has ended, and only a node that has just started keeps
+// that from counting: it may turn out to use another store. Voters that come back together are such nodes for each
+// other, and would be a quorum of a generation that is over.
+func (o succession) undecided() bool {
+	if o.arbitrated() {
+		return false
+	}
+	next, _, pending := succession(o.presumed()).ended()
+	return next != nil || pending != ""
+}
+
 // contradicted reports whether something contradicts this node's generation, so that the node takes part in nothing.
 func (o succession) contradicted() bool {
 	if o.Disk.Ledger.Record == nil {

@@ -134,6 +134,14 @@ func (o mesh) late(p Peer) bool {
 	return p.Facts.Store == o.Store.ID && slices.Contains(o.Store.Late, p.Node)
 }
 
+// presumed is the view in which each node that is late has been found in our store. Until that is known, what the store
+// forbids is not done, and what it orders is not done either.
+func (o mesh) presumed() view {
+	all := *o.Observation
+	all.Store.Met = slices.Concat(o.Store.Met, o.Store.Late)
+	return look(&all)
+}
+
 // otherStores returns the live nodes of our cluster that use another backup store, so that the contents of ours do not
 // count for all (R8): theirs has another ID, or their nonce is not in ours, which must be a copy then. Nodes without a
 // disk of the cluster do not count.

@@ -755,8 +755,12 @@ var mutants = []mutant{
 	{"a store that does not answer is a copy", "mesh.go", `		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // cannot be known
 `, ``, byConflicts},
 	{"take part in what was aborted", "restoring.go", `if p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {`, `if p != nil && p.ID == "-" {`, byStories},
-	{"change members beside what is open again", "restoring.go", `if p := o.inStore(); p != nil && (p.Led`, `if p := o.open(); p != nil && (p.Led`, byStories},
-	{"start what was declared lost by what is open again", "resume.go", `if p := proposals(o).inStore(); p != nil`, `if p := proposals(o).open(); p != nil`, byStories},
+	{"change members beside what is open again", "restoring.go", `if p := proposals(o.presumed()).inStore(); p != nil && (p.Led`, `if p := o.open(); p != nil && (p.Led`, byStories},
+	{"change members while a node has just started", "restoring.go", `if p := proposals(o.presumed()).inStore(); p != nil && (p.Led`, `if p := o.inStore(); p != nil && (p.Led`, byStories},
+	{"start what was declared lost by what is open again", "resume.go", `if p := proposals(o.presumed()).inStore(); p != nil`, `if p := proposals(o).open(); p != nil`, byStories},
+	{"start what was declared lost while a node has just started", "resume.go", `if p := proposals(o.presumed()).inStore(); p != nil`, `if p := proposals(o).inStore(); p != nil`, byStories},
+	{"start what is over while a node has just started", "resume.go", `case succession(o).undecided():`, `case false:`, byStories},
+	{"whoever has another store has just started", "mesh.go", `slices.Concat(o.Store.Met, o.Store.Late)`, `slices.Concat(o.Store.Met, o.Store.Late, []string{"n2", "n3"})`, byStories},
 	{"leave open what was aborted", "ending.go", `	case slices.Contains(o.Disk.Ledger.Aborted, p.ID):
 		return`, `	case lost && slices.Contains(o.Disk.Ledger.Aborted, p.ID):
 		return`, byObject},

@@ -158,7 +158,7 @@ func (o proposals) fromThisDisk() *Restore {
 // frozen says that a restore or a recovery is in progress, so that the member list must stay as it is: the conclusion
 // relies on the members that it counted. If the store does not answer us, what other nodes say counts.
 func (o proposals) frozen() string {
-	if p := o.inStore(); p != nil && (p.Led == nil || o.heardConsent(p.ID)) {
+	if p := proposals(o.presumed()).inStore(); p != nil && (p.Led == nil || o.heardConsent(p.ID)) {
 		return o.progress(p)
 	}
 	for _, p := range o.live() {

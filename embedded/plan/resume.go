@@ -40,13 +40,16 @@ func (o resuming) resume() Action {
 	case o.Starting:
 		return wait("slot %s waits a moment for the backup store, which may know that %s is over: %s", o.Claim.Slot,
 			r.Token(), o.Store.Unknown)
+	case succession(o).undecided():
+		return wait("slot %s does not start: the backup store says that %s has ended, and %s", o.Claim.Slot, r.Token(),
+			o.otherStore())
 	}
 	if l := d.Ledger; l.Role == RoleJoiner && l.Join != d.Member {
 		return Action{Kind: SetAside, Record: r,
 			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another "+
 				"disk: it is set aside and the slot joins again", o.Claim.Slot, l.Join, d.Member)}
 	}
-	if p := proposals(o).inStore(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
+	if p := proposals(o.presumed()).inStore(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
 		return proposals(o).beside(wait("slot %s does not start while a %s is open", o.Claim.Slot, p.Title()))
 	}
 	if a := o.rollback(); a.Kind != "" {

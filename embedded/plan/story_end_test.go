@@ -11,7 +11,7 @@ import (
 //	member confirmed consent=R                 the consent is to end our own record's generation, O:R for another's
 //	disk left=R/a:1,b:2,c:3 aborted=R what was noted when it left, with the members
 //	peer n2 left=R/a:1,b:2,c:3 consent=R confirmed nonce=x removed=5
-//	store concluded=X/R,Y/Q aborted=R,Q met=n2,n3 nonce=x unproven=2 doubt="..."
+//	store concluded=X/R,Y/Q aborted=R,Q met=n2,n3 late=n4 nonce=x unproven=2 doubt="..."
 //	restore R led=n2 overruled=d1,d2 revision=64
 func (r *reader) ending(noun string, p map[string]string, has func(string) bool) {
 	o := &r.o
@@ -43,7 +43,7 @@ func (r *reader) ending(noun string, p map[string]string, has func(string) bool)
 			o.Store.Aborted = append(o.Store.Aborted, Abort{ID: r.id(name), Why: "slot b serves"})
 		}
 		o.Store.Unproven, o.Store.Doubt = r.number(p["unproven"]), p["doubt"]
-		o.Store.Met, o.Store.Nonce = list(p["met"]), p["nonce"]
+		o.Store.Met, o.Store.Late, o.Store.Nonce = list(p["met"]), list(p["late"]), p["nonce"]
 	}
 }
 
