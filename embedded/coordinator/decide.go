@@ -46,14 +46,14 @@ func (d *decider) stands(a plan.Action) bool {
 }
 
 // overtaken reports whether a long action with a backup is no longer the one to do. A store that does not answer for a
-// moment has not changed that.
+// moment has not changed that, nor has a node that has just started and was not found in the store yet.
 func (d *decider) overtaken(o plan.Observation, doing plan.Action) bool {
 	var a plan.Action
 	bug := d.bugs.guard(theDecision, func() { a = d.plan(o) })
 	switch {
 	case bug != "": // nothing was decided
 		return false
-	case a.Kind == plan.Wait && o.Store.Unknown != "":
+	case a.Kind == plan.Wait && (o.Store.Unknown != "" || len(o.Store.Late) > 0):
 		return false
 	case doing.Kind == plan.Prepare:
 		return a.Kind != plan.Prepare || a.Restore.ID != doing.Restore.ID

@@ -97,6 +97,26 @@ func TestErrorThatLastsIsNoNews(t *testing.T) {
 	})
 }
 
+// A backup that is being fetched is not given up because a node has just started, or the store does not answer.
+func TestFetchIsNotOvertakenByAMoment(t *testing.T) {
+	w, p := restorable(t)
+	d := w.holding().loop.decider
+	d.plan = func(plan.Observation) plan.Action { return plan.Action{Kind: plan.Wait} }
+	for name, tc := range map[string]struct {
+		s    plan.Store
+		want bool
+	}{
+		"it was aborted":           {plan.Store{ID: "S"}, true},
+		"the store is down":        {plan.Store{Unknown: "timeout"}, false},
+		"a node has just started":  {plan.Store{ID: "S", Late: []string{"n2"}}, false},
+		"nothing is open any more": {plan.Store{ID: "S", Met: []string{"n2"}}, true},
+	} {
+		if got := d.overtaken(plan.Observation{Store: tc.s}, plan.Action{Kind: plan.Prepare, Restore: &p}); got != tc.want {
+			t.Errorf("%s: overtaken %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // TestMembersStayWhileARestoreIsOpen proposes a restore between a decision and its action.
 func TestMembersStayWhileARestoreIsOpen(t *testing.T) {
 	for step, want := range map[string]struct{ removed, added int }{"": {1, 1}, "before-remove": {0, 0}, "before-add": {1, 0}} {
