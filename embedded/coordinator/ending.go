@@ -34,7 +34,8 @@ const (
 type ending struct {
 	answered bool            // the store has answered this process
 	believed bool            // and if the disk is in a generation, its answer was proven to the disk
-	read     time.Time       // when the last successful look at the store began
+	read     time.Time       // when the last successful look at the store began, for its next proposal or for all of it
+	whole    time.Time       // the same for all of it
 	open     string          // ID of the leaderless proposal that was read
 	since    time.Time       // since when that proposal has been open and there is no leader
 	led      time.Time       // since when this member has had a leader, zero if it has none
@@ -59,7 +60,10 @@ func (e *ending) looked(began time.Time, s plan.Store, nonces map[string]string)
 			e.blind[r.ID] = !guarded
 		}
 	}
-	e.answered, e.read, e.nonces = true, began, nonces
+	if e.whole = began; e.read.Before(began) {
+		e.read = began
+	}
+	e.answered, e.nonces = true, nonces
 }
 
 // tell completes an observation. The caller holds the lock.
@@ -80,7 +84,7 @@ func (e *ending) tell(o *plan.Observation, began time.Time, live map[string]stri
 			heard[nonce] = now
 			o.Store.Late = append(o.Store.Late, node)
 		default:
-			if heard[nonce] = at; !at.Before(e.read) {
+			if heard[nonce] = at; !at.Before(e.whole) {
 				o.Store.Late = append(o.Store.Late, node)
 			}
 		}

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/netip"
@@ -637,6 +638,43 @@ func TestLooksOvertakeEachOther(t *testing.T) {
 	if o := look(t, c); o.Store.Unknown != "" || o.Store.Restore != nil {
 		t.Errorf("after a newer look: got %+v", o.Store)
 	}
+}
+
+// A leader looks for the next proposal every two seconds, and a slow store takes longer to show the whole. What that
+// shows counts all the same. It is also what tells whether another node's store is ours.
+func TestLeaderOfASlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r := serving(t)
+		w.store = func(context.Context) (string, error) {
+			time.Sleep(watchProposals + time.Second)
+			return "store", nil
+		}
+		c := w.coordinator("a", "b", "c")
+		stop := live(t, c)
+		time.Sleep(storeAge)
+		state, err := json.Marshal(plan.Facts{Version: 1, Slot: "b", Disk: "disk-b", Epoch: 1, Phase: plan.PhaseData, Record: &r,
+			Member: 2, CID: 77, Running: true, Store: "store", Nonce: "new"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.set(func() {
+			w.knows.Requests = []plan.Request{{Command: "c1", Backup: "b1", By: "etcd-manager"}}
+			w.nodes = []Node{{Name: "n2", Live: true, State: state, Stamp: [2]uint64{1, 1}}}
+			w.nonces = map[string]string{"new": "n2"}
+		})
+		for range 2 * storeAge / tick {
+			time.Sleep(tick)
+			if got := c.Now().Conflicts; len(got) > 0 {
+				t.Fatalf("while the store is read again: %q", got)
+			}
+		}
+		if got := c.Now().Observation.Store.Requests; len(got) != 1 {
+			t.Errorf("after two looks: got the commands %+v", got)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestRecoverAlone(t *testing.T) {

@@ -106,7 +106,7 @@ func (g *generations) proposed() (open *plan.Restore, objecting time.Duration) {
 func (g *generations) unproposed(began time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ending.answered {
+	if g.ending.answered && g.ending.read.Before(began) {
 		g.ending.read = began
 	}
 }
@@ -116,7 +116,7 @@ func (g *generations) unproposed(began time.Time) {
 func (g *generations) objected(id string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.ending.objected == id && !g.ending.read.After(g.ending.aborted)
+	return g.ending.objected == id && !g.ending.whole.After(g.ending.aborted)
 }
 
 // object notes that this node has aborted a proposal, or could not. In the latter case, a conclusion of it could not be
@@ -179,12 +179,13 @@ func (g *generations) hear(mentioned map[string]bool) (news bool) {
 	return news
 }
 
-// stored notes the result of a look at the store that began at began. Looks of the watch and of an operator may
-// overtake each other: what a newer one has found is not forgotten for what an older one found.
+// stored notes the result of a look at the whole store that began at began. Looks of the watch and of an operator may
+// overtake each other: what a newer one has found is not forgotten for what an older one found. A look for a proposal
+// finds nothing else, and a leader's come more often than a slow store answers a whole one.
 func (g *generations) stored(s plan.Store, began time.Time) {
 	nonces := g.world.Store.Nonces()
 	g.mu.Lock()
-	if s.Unknown == "" && g.ending.answered && began.Before(g.ending.read) {
+	if s.Unknown == "" && g.ending.answered && began.Before(g.ending.whole) {
 		g.mu.Unlock()
 		return
 	}

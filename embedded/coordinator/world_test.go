@@ -63,6 +63,7 @@ type world struct {
 	deaf       bool // changes of the member list have no effect
 	knows      plan.Store
 	expected   []string // nodes to be asked for by name
+	nonces     map[string]string
 	backups    backups
 	full       error
 	unfit      error
@@ -477,8 +478,12 @@ func (s stores) Abort(_ context.Context, r plan.Restore, _ plan.Abort) (*plan.Re
 	return nil, nil
 }
 func (s stores) Meet(context.Context, string, string) error { return nil }
-func (s stores) Nonces() map[string]string                  { return nil }
-func (s stores) Shine(context.Context, Beacon) error        { s.note(&s.shone, "shone"); return nil }
+func (s stores) Nonces() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nonces
+}
+func (s stores) Shine(context.Context, Beacon) error { s.note(&s.shone, "shone"); return nil }
 func (s stores) Proposal(_ context.Context, generation uint64, attempt int) (*plan.Restore, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
