@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -233,6 +234,36 @@ func TestEBSWitnessVetoesFounding(t *testing.T) {
 	w := r.cluster.Write()
 	w.More(10)
 	w.Verify()
+}
+
+// A node has accepted a founding, and its member cannot start. The operator gives the cluster up: the volume's own tag
+// does not keep the next one from being founded.
+func TestEBSFoundNew(t *testing.T) {
+	s := site(t)
+	r := region{s, s.Cluster("main", []string{"a"}, 0, s.Launch(zones[0])), nil}
+	id := r.Volumes("main", []string{"a"}, zones[0])["a"]
+	n := r.cluster.Nodes[0]
+	n.Start("HOLDFAST_TEST_KILL_AT=before-etcd")
+	n.Exit(patience)
+	r.cluster.Set("etcd.peer-url", "http://{slot}.other.internal:2380")
+	n.Start()
+	n.Says("other.internal")
+	tag := func() string { v, _ := r.EC2.Volume(id); return v.Tags["holdfast:record"] }
+	r.cluster.Until(patience, "the volume bears the record", func() error {
+		if tag() == "" {
+			return errors.New("it bears none")
+		}
+		return nil
+	})
+	old := tag()
+	done(t, n, "found", "--new")
+	r.cluster.Until(time.Minute, "the cluster serves", r.cluster.Served)
+	r.cluster.Until(patience, "the volume bears the new record", func() error {
+		if now := tag(); now == "" || now == old {
+			return fmt.Errorf("it bears %q, and bore %q", now, old)
+		}
+		return nil
+	})
 }
 
 // A master in a warm pool claims nothing, says so, and joins as soon as its auto-scaling group puts it into service.

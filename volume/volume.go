@@ -73,7 +73,8 @@ type Claim interface {
 	// content may be foreign in a way that only the caller knows. Nothing on the volume may be open.
 	SetAside(ctx context.Context) error
 	// SetRecord records soon, outside the volume, which cluster its disk belongs to, and does not report a failure. The
-	// caller repeats the call again and again.
+	// caller repeats the call again and again. "" takes back what this claim has recorded, once an operator has given
+	// that cluster up.
 	SetRecord(token string)
 }
 

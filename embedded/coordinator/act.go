@@ -344,6 +344,7 @@ func (ac *actor) renounce(ctx context.Context, o plan.Observation, a plan.Action
 	if err := ac.holding.record(a); err != nil {
 		return err
 	}
+	ac.holding.now().volume.SetRecord("") // otherwise this volume would forbid the founding that was ordered
 	ac.generations.renounced()
 	return nil
 }

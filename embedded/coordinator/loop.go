@@ -125,11 +125,12 @@ func (l *loop) report(o plan.Observation) {
 // attend makes the volume show the record that was observed on it, and watches the volume unless it is watched already.
 // It returns the watched volume.
 func (l *loop) attend(ctx context.Context, o plan.Observation, watched Volume) Volume {
-	v := l.holding.now().volume
+	now := l.holding.now()
+	v := now.volume
 	if v == nil {
 		return watched
 	}
-	if r := o.Disk.Ledger.Record; r != nil {
+	if r := o.Disk.Ledger.Record; r != nil && now.ledger.Record != nil { // it was not given up meanwhile
 		v.SetRecord(r.Token())
 	}
 	if v != watched {

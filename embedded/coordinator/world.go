@@ -41,7 +41,9 @@ type Volume interface {
 	Watch(ctx context.Context) error       // blocks; an error means that the volume is lost
 	SetAllAside(ctx context.Context) error // sets everything on the volume aside, which makes it another, blank disk
 	Release(ctx context.Context, how Release) error
-	SetRecord(token string) // shows others which record the disk has, soon and on a best-effort basis
+	// SetRecord shows others which record the disk has, soon and on a best-effort basis; "": the cluster of the last one
+	// was given up.
+	SetRecord(token string)
 }
 
 // Release says what becomes of a volume that is given up.

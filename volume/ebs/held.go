@@ -40,8 +40,11 @@ type claim struct {
 	mu     sync.Mutex // guards what follows, never held over I/O
 	tag    claimTag
 	unsaid bool   // the tags could not be written
-	record string // token for the record tag
+	record record // for the record tag
 }
+
+// record is the token that a claim writes, "" for none, and one that it has written, of a cluster that was given up.
+type record struct{ token, undone string }
 
 func newClaim(p *Provider, vol string, want volume.Identity) *claim {
 	return &claim{Hold: volume.NewHold(want), p: p, vol: vol, news: make(chan struct{}, 1)}
@@ -220,15 +223,19 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 		tags[TagFormat] = c.formatted
 	}
 	c.mu.Lock()
-	if c.record != "" && v.Tags[TagRecord] != c.record {
-		tags[TagRecord] = c.record
+	if c.record.token != "" && v.Tags[TagRecord] != c.record.token {
+		tags[TagRecord] = c.record.token
 	}
+	undone := c.record.undone != "" && v.Tags[TagRecord] == c.record.undone
 	c.mu.Unlock()
 	if len(tags) > 0 && !c.p.claims.isDenied() {
 		err = errors.Join(err, c.p.cloud.Tag(ctx, c.vol, tags))
 	}
+	if undone {
+		err = errors.Join(err, c.p.cloud.Untag(ctx, c.vol, TagRecord, v.Tags[TagRecord]))
+	}
 	c.mu.Lock()
-	c.unsaid = err != nil
+	c.unsaid = err != nil || undone // a founding waits for the look that shows it
 	c.mu.Unlock()
 	if err != nil {
 		c.p.log.Debug("could not update the tags of the held volume", zap.String("volume", c.vol),
@@ -238,11 +245,18 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 }
 
 // SetRecord implements [volume.Claim] with the record tag. Watch writes the tag, and writes it again whenever it
-// is missing.
+// is missing. Only the tag that this claim has written is ever removed: any other is evidence of a cluster.
 func (c *claim) SetRecord(token string) {
 	c.mu.Lock()
-	news := c.record != token
-	c.record = token
+	before := c.record.token
+	news := before != token
+	switch {
+	case !news:
+	case token == "":
+		c.record = record{undone: before}
+	default:
+		c.record = record{token: token}
+	}
 	c.mu.Unlock()
 	if news {
 		select {

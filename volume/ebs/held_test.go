@@ -3,6 +3,7 @@ package ebs
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -111,5 +112,28 @@ func TestUnknownDevicesAreNoLoss(t *testing.T) {
 	}
 	if err = nil; c.look() == nil {
 		t.Error("its device is gone, and that is not seen")
+	}
+}
+
+// The record tag is written again whenever it is missing, until an operator gives the cluster up: then the claim
+// removes what it has written, and nothing else, because any other tag is evidence of a cluster.
+func TestRecordTag(t *testing.T) {
+	const theirs, ours, next = "main@1-theirs", "main@1-ours", "main@1-next"
+	cloud := tagged{tags: map[string]string{TagRecord: theirs}}
+	p := New(Config{}, Node{}, cloud, Host{}, service{}, nil, zap.NewNop())
+	c := newClaim(p, "vol-1", volume.Identity{Slot: "a", Volume: "vol-1"})
+	for i, s := range []struct {
+		record, now string
+		want        string
+	}{
+		{"", theirs, theirs}, {ours, theirs, ours}, {ours, "", ours}, {"", ours, ""}, {"", "", ""}, {"", theirs, theirs},
+		{"", ours, ""}, {next, "", next}, {next, ours, next}, {"", ours, ours}, {"", next, ""},
+	} {
+		cloud.tags[TagRecord] = s.now
+		c.SetRecord(s.record)
+		c.reviewOwn(t.Context(), Volume{ID: "vol-1", Tags: maps.Clone(cloud.tags)})
+		if got := cloud.tags[TagRecord]; got != s.want {
+			t.Errorf("step %d: record %q, tag %q: got the tag %q, want %q", i, s.record, s.now, got, s.want)
+		}
 	}
 }

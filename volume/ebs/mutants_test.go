@@ -28,6 +28,7 @@ var (
 	byWarm       = caught{"TestWarmInstanceClaimsNothing", `stands by in [^\n]*`}
 	byDrop       = caught{"TestDropContinues", `dropped [^\n]*`}
 	byClock      = caught{"TestClockWasSetSinceTheRequest", `want [^\n]*`}
+	byRecord     = caught{"TestRecordTag", `got the tag [^\n]*`}
 	// Without these guards only the number of requests changes: the simulation stays green.
 	harmless = caught{"TestSimulation", ``}
 )
@@ -83,6 +84,8 @@ var mutants = []mutant{
 			a.requests.shed`, harmless},
 	{"shed nothing while held", "held.go", `case c.rules.unfit(c.rules.here(v)) == "":`, `case false:`, bySimulation},
 	{"adopt any of two", "present.go", `		if rules.closer(v, best, j.Held) {`, `		if !rules.closer(v, best, j.Held) {`, harmless},
+	{"remove any record", "held.go", `undone := c.record.undone != "" && v.Tags[TagRecord] == c.record.undone`, `undone := c.record.token == "" && v.Tags[TagRecord] != ""`, byRecord},
+	{"never take a record back", "held.go", `c.record = record{undone: before}`, `c.record = record{}`, byRecord},
 	{"leave strays", "requests.go", `		if !r.seen.since("stray "+v.ID, stray, stuck) {`, `		if stray || !stray {`, bySimulation},
 	{"believe the list", "present.go", `		_, used := j.Attaching[id]
 `, `		if id != "" {
