@@ -46,6 +46,7 @@ type prewriter struct {
 // prewrite does this for a data directory until ctx ends. Where it cannot, etcd is only slower.
 func prewrite(ctx context.Context, dataDir string, lg *zap.Logger) {
 	p := prewriter{datadir.ToWALDir(dataDir), prewriteRoom, wal.SegmentSizeBytes}
+	os.Remove(p.ours()) // of a process that was killed; etcd may not lack a file for long, and the disk may be full by then
 	var disk unix.Statfs_t
 	err := unix.Statfs(p.dir, &disk)
 	if err != nil || disk.Type != unix.EXT4_SUPER_MAGIC && disk.Type != unix.XFS_SUPER_MAGIC {
@@ -72,7 +73,7 @@ func (p prewriter) look(ctx context.Context) error {
 	if free, err := freeSpace(p.dir); err != nil || free < p.room {
 		return err
 	}
-	ours := filepath.Join(p.dir, "prewritten.tmp") // etcd passes over this ending
+	ours := p.ours()
 	if err = p.fill(ctx, ours); err == nil {
 		err = unix.Renameat2(unix.AT_FDCWD, ours, unix.AT_FDCWD, missing, unix.RENAME_NOREPLACE)
 	}
@@ -82,6 +83,9 @@ func (p prewriter) look(ctx context.Context) error {
 	}
 	return nil
 }
+
+// ours is the path of a file that is not finished. etcd passes over its ending.
+func (p prewriter) ours() string { return filepath.Join(p.dir, "prewritten.tmp") }
 
 // missing returns the name for the file that etcd will make after its next one, and "" if that is there already, or if
 // etcd has no next one at the moment.

@@ -114,7 +114,11 @@ func TestPrewriteElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.has(t, "0.tmp")
+	p.has(t, "prewritten.tmp") // of a process that was killed, where it helped
 	prewrite(soon(t), memory, zap.NewNop())
+	if _, err := os.Stat(p.ours()); err == nil {
+		t.Error("a file that is not finished was left")
+	}
 	if missing, err := p.missing(); filepath.Base(missing) != "1.tmp" || t.Context().Err() != nil {
 		t.Errorf("missing: %q, %v", missing, err)
 	}
