@@ -1,6 +1,7 @@
 package health
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -939,5 +940,13 @@ func TestWantedSlotsOfNow(t *testing.T) {
 	}
 	if !slices.Equal(down, []string{"slot a", "slot d"}) {
 		t.Errorf("down: got %q, want slots a and d", down)
+	}
+}
+
+// Programs go through the list of findings, so it is never null.
+func TestReportOfASoundCluster(t *testing.T) {
+	text, err := json.Marshal(sound().Report(nil))
+	if err != nil || !strings.Contains(string(text), `"findings":[]`) {
+		t.Errorf("got %s, %v, want an empty list of findings", text, err)
 	}
 }
