@@ -234,10 +234,11 @@ func (t TLS) whyNot(err error) error {
 	return err
 }
 
-// hungUp reports whether the other side only went away, as a node that stops or a port check does.
+// hungUp reports whether the other side only went away, as a node that stops or a port check does, or one that has
+// waited long enough for an answer from this process, which was suspended.
 func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, syscall.ECONNRESET)
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // await returns true when there is a certificate, and false when ctx ends. A certificate whose authority is not known

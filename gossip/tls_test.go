@@ -219,3 +219,31 @@ func TestNodesMeetOverTLS(t *testing.T) {
 	await(t, "a sees b leave", 2*time.Second, func() bool { return !sees(a, "b")() })
 	t.Logf("a clean end was known after %v", time.Since(began))
 }
+
+// While a process is suspended, nodes connect to it and give up. What it then writes meets a connection that is gone:
+// they are no strangers.
+func TestWritingToWhoGaveUp(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	gone, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = conn.Write([]byte("hello"))
+	}
+	if !hungUp(err) {
+		t.Errorf("%v counts as something that is not of this mesh", err)
+	}
+}

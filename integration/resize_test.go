@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"holdfast/embedded/health"
 	"holdfast/integration"
 	"holdfast/integration/tier"
@@ -148,6 +150,9 @@ func TestResize(t *testing.T) {
 
 	want(c.Nodes, three[0])
 	members(c, three[0])
+	// A client that empties the database deletes our keys as well.
+	_, err = dialed(t, c.Leader().ClientURL()).Delete(t.Context(), "holdfast.internal/", clientv3.WithPrefix())
+	must(t, err)
 	want(c.Nodes, five[:3]...)
 	members(c, five[:3]...)
 	c.Healthy()

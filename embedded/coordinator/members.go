@@ -99,8 +99,9 @@ func (m *members) promote(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-// resize makes the cluster agree on a set of slots, if it directly follows the current one. So a leader that was
-// deposed meanwhile, or decided on an old set, changes nothing.
+// resize makes the cluster agree on a set of slots, if it follows the current one. So a leader that was deposed
+// meanwhile, or decided on an old set, changes nothing. A serial is left out where the key was lost, and its last
+// content is known from the disks.
 func (m *members) resize(ctx context.Context, a plan.Action) error {
 	data, version, err := m.world.Etcd.Key(plan.KeySlots)
 	if err != nil {
@@ -115,7 +116,7 @@ func (m *members) resize(ctx context.Context, a plan.Action) error {
 	if now.Record != a.Set.Record {
 		now.Serial = 0 // it came with a restored database, and is of an earlier generation
 	}
-	if a.Set.Serial != now.Serial+1 {
+	if a.Set.Serial <= now.Serial {
 		return errNotYet
 	}
 	if data, err = json.Marshal(a.Set); err != nil {

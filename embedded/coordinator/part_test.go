@@ -282,6 +282,9 @@ func TestDrainAndUndrain(t *testing.T) {
 		if _, err := drain(DrainOptions{}); err == nil {
 			t.Error("drained twice")
 		}
+		if err := c.SetVolumeAside(t.Context()); err == nil || !strings.Contains(err.Error(), "is drained") {
+			t.Errorf("to set aside data with which nothing is wrong: got %v", err)
+		}
 		if err := c.Undrain(false); err != nil {
 			t.Error(err)
 		}

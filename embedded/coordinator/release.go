@@ -22,6 +22,7 @@ func (c *Coordinator) GiveUp(ctx context.Context) (plan.Volume, error) {
 	}
 	id, dropped, err := c.letGo(ctx, v, "as an operator has ordered")
 	if dropped {
+		c.holding.setDrained(drained{}) // there is no member to start again, and nobody keeps its lock
 		c.holding.open()
 		c.look()
 	}
@@ -191,6 +192,9 @@ func (h held) keepsContent(now Situation) error {
 		return errors.New("this node holds no volume; run the command on the node that holds the slot")
 	case o.Member.Running:
 		return fmt.Errorf("etcd runs on slot %s: its data is in use and is not set aside", o.Claim.Slot)
+	case h.drained.on:
+		return fmt.Errorf("slot %s is drained, and nothing is known to be wrong with its content: run `holdfast undrain` "+
+			"first, and `holdfast status` says what is wrong", o.Claim.Slot)
 	case unfit && now.Outside:
 		return fmt.Errorf("nothing is wrong with the content of slot %s: %s", o.Claim.Slot, now.Err)
 	case now.Action.Kind != plan.Wait && !unfit || h.gate.busy || h.gate.closed:

@@ -37,6 +37,38 @@ func TestReleasedVolumeIsNotClaimedAgain(t *testing.T) {
 	})
 }
 
+// A drained node that gives its volume up has nothing to start again, and lets its lock expire.
+func TestReleaseEndsADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(5 * time.Second)
+		w.company(t, nil)
+		w.heirLeads(t, 1, 3)
+		synctest.Wait()
+		if r, err := c.Drain(t.Context(), DrainOptions{}); err != nil || !r.Drained {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		if _, err := c.GiveUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		asked := len(w.asked)
+		time.Sleep(3 * time.Minute)
+		for _, q := range w.asked[asked:] {
+			if strings.Contains(q, askToRefresh) {
+				t.Fatalf("the lock is still refreshed: %s", q)
+			}
+		}
+		if err := c.Undrain(false); err == nil {
+			t.Error("undrained a node without a volume")
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // An observation made in the middle of a release shows a stopped member on a held volume. It is not started after the
 // release.
 func TestNothingIsBegunOnWhatAReleaseShows(t *testing.T) {

@@ -60,8 +60,12 @@ func (s judged) judgeMember(out *findings, leader NodeStatus, m plan.MemberInfo)
 	case !m.Connected && h == nil && !m.Started:
 		out.add(MemberCutOff, subject, "this member was added and has never started")
 	case !m.Connected && h != nil && h.serves():
-		out.add(MemberCutOff, subject, "this member is not connected to the leader, though %s serves its slot", h.Node).
-			then("`holdfast status --why`, and the log of %s.", h.Node)
+		at := ""
+		if m.PeerURL != "" { // a client may have changed it
+			at = ", and the others dial it at " + m.PeerURL
+		}
+		out.add(MemberCutOff, subject, "this member is not connected to the leader, though %s serves its slot%s", h.Node, at).
+			then("See the log of %s, and whether that peer URL is its own: `holdfast etcdctl member update` changes it.", h.Node)
 	}
 }
 

@@ -124,7 +124,8 @@ type Report struct {
 
 // Report judges the facts, and lists the areas without findings. wanted are the configured slots of the asked node.
 func (f Facts) Report(wanted []string) Report {
-	r := Report{Cluster: f.Status.Cluster, Asked: f.Status.Asked, Time: f.Now, Findings: f.Judge(wanted)}
+	r := Report{Cluster: f.Status.Cluster, Asked: f.Status.Asked, Time: f.Now,
+		Findings: append([]Finding{}, f.Judge(wanted)...), Well: []string{}} // so that JSON has [] and not null
 	for _, area := range areas {
 		looked := f.Offline == "" || slices.Contains(alone, area)
 		if looked && !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Area == area }) {

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -311,6 +312,7 @@ func TestSituations(t *testing.T) {
 			n.State, n.Etcd.Confirmed, n.Stall = "stalled", false, &StallStatus{Unwritten: 0.2}
 		}, Stalled, Degrading, "although committed entries reach it: it is catching up", Degraded},
 		{"a follower that is cut off from the leader alone", func(f *Facts) { f.disconnect(2) }, MemberCutOff, Degrading, "not connected to the leader, though n3 serves its slot", Degraded},
+		{"the others have a wrong peer URL of a follower", func(f *Facts) { f.disconnect(2); f.node(0).Checkup.Members[2].PeerURL = "http://x:2380" }, MemberCutOff, Degrading, "though n3 serves its slot, and the others dial it at http://x:2380", Degraded},
 
 		// Member list and alarms.
 		{"a zombie", func(f *Facts) {
@@ -939,5 +941,13 @@ func TestWantedSlotsOfNow(t *testing.T) {
 	}
 	if !slices.Equal(down, []string{"slot a", "slot d"}) {
 		t.Errorf("down: got %q, want slots a and d", down)
+	}
+}
+
+// Programs go through the list of findings, so it is never null.
+func TestReportOfASoundCluster(t *testing.T) {
+	text, err := json.Marshal(sound().Report(nil))
+	if err != nil || !strings.Contains(string(text), `"findings":[]`) {
+		t.Errorf("got %s, %v, want an empty list of findings", text, err)
 	}
 }

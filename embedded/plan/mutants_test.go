@@ -474,6 +474,8 @@ var mutants = []mutant{
 	{"the set of another generation", "knowledge.go", `if s != nil && s.Record == r.ID && (newest == nil`, `if s != nil && (newest == nil`, byStories},
 	{"the lower serial wins", "knowledge.go", `s.Serial > newest.Serial) {`, `s.Serial < newest.Serial) {`, byResizes},
 	{"agree before the last set is applied", "resize.go", `if now != nil && now.Serial > serial {`, `if now != nil && now.Serial > serial+1 {`, byStories},
+	{"a lost set stays lost", "resize.go", `if o.Member.Led() {`, `if false {`, byStories},
+	{"write an unread set again", "resize.go", `if o.Member.Led() {`, `if true {`, byStories},
 	{"note what is older", "steady.go", ` && l.Set.Serial >= s.Serial {`, ` && l.Set.Serial == s.Serial {`, byStories},
 	{"two joins at once", "steady.go", `case q.learner != nil && q.learner.Slot != slot:`, `case q.learner != nil && q.learner.Slot == "-":`, byResizes},
 	{"grow while a voter is away", "steady.go", `case m.ID == 0 && len(q.away) > 0:`, `case m.ID == 0 && len(q.away) > 9:`, byResizes},

@@ -117,14 +117,20 @@ func (o resizing) agree() Action {
 	if s := o.Member.Set; s != nil && s.Record == r.ID {
 		serial = s.Serial
 	}
-	if now != nil && now.Serial > serial {
-		return wait("the slots %s are agreed on, and this leader has yet to read them", strings.Join(now.Slots, ","))
-	}
 	var notes, from []string
 	for _, m := range o.Member.Members {
 		from = append(from, m.Slot)
 	}
 	slices.Sort(from)
+	if now != nil && now.Serial > serial {
+		if o.Member.Led() { // it has applied what was committed: a client has deleted or overwritten the key
+			return Action{Kind: Resize,
+				Set: &SlotSet{Record: r.ID, Serial: now.Serial + 1, Slots: now.Slots, From: from},
+				Why: fmt.Sprintf("the slots %s are agreed on, and etcd has lost the key that says so: writing it again",
+					strings.Join(now.Slots, ","))}
+		}
+		return wait("the slots %s are agreed on, and this leader has yet to read them", strings.Join(now.Slots, ","))
+	}
 	all, voters := o.wishes(r)
 	for _, w := range all {
 		switch {
