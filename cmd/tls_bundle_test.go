@@ -2,18 +2,12 @@ package cmd
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -21,6 +15,7 @@ import (
 	"holdfast/cmd/node"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
+	"holdfast/embedded/pki/pkitest"
 	"holdfast/snapshot"
 )
 
@@ -128,30 +123,8 @@ func serverPair(t *testing.T, caFile, caKeyFile string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, flags := t.TempDir(), []string{}
-	for _, f := range []struct {
-		flag, kind string
-		der        []byte
-	}{{"cert", "CERTIFICATE", der}, {"key", "PRIVATE KEY", private}} {
-		path := filepath.Join(dir, f.flag)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		flags = append(flags, "--etcd."+f.flag+"-file", path)
-	}
-	return flags
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	pkitest.Write(t, pkitest.Sign(t, &ca, x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}), cert, key)
+	return []string{"--etcd.cert-file", cert, "--etcd.key-file", key}
 }

@@ -3,17 +3,12 @@ package control
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -27,21 +22,29 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/embedded/pki/pkitest"
 )
 
 // authority signs certificates for a test.
 type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	*tls.Certificate
+	t   *testing.T
+	dir string
 }
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{t: t, dir: t.TempDir()}
-	a.cert, a.key = a.sign("ca", "")
+	a.replace()
 	return a
+}
+
+// replace makes another authority in place of this one.
+func (a *authority) replace() {
+	a.t.Helper()
+	a.Certificate = pkitest.Authority(a.t, "")
+	_, key := a.pair("ca")
+	pkitest.Write(a.t, a.Certificate, a.ca(), key)
 }
 
 // ca is the file of the authority's certificate.
@@ -53,44 +56,14 @@ func (a *authority) pair(name string) (cert, key string) {
 }
 
 // sign makes a certificate for 127.0.0.1 and a common name, and writes it under a name.
-func (a *authority) sign(name, commonName string, change ...func(*x509.Certificate)) (*x509.Certificate, *ecdsa.PrivateKey) {
+func (a *authority) sign(name, commonName string, change ...func(*x509.Certificate)) {
 	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: commonName}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}
+	c := x509.Certificate{Subject: pkix.Name{CommonName: commonName}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	for _, f := range change {
-		f(c)
-	}
-	issuer, signer := a.cert, a.key
-	if issuer == nil {
-		c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
-		issuer, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, issuer, key.Public(), signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
+		f(&c)
 	}
 	certFile, keyFile := a.pair(name)
-	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			a.t.Fatal(err)
-		}
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return parsed, key
+	pkitest.Write(a.t, pkitest.Sign(a.t, a.Certificate, c), certFile, keyFile)
 }
 
 // serveTest answers every permitted request with the caller's name until the test ends.
@@ -139,7 +112,7 @@ func TestRemoteControlOfTheMesh(t *testing.T) {
 			return &pair, err
 		}, Authorities: func() (*x509.CertPool, error) {
 			pool := x509.NewCertPool()
-			pool.AddCert(peers.cert)
+			pool.AddCert(peers.Leaf)
 			return pool, nil
 		}}}
 	l, err := s.listenRemote()
@@ -173,7 +146,7 @@ func TestRemoteControlOfTheMesh(t *testing.T) {
 				t.Fatal(err)
 			}
 			pool := x509.NewCertPool()
-			pool.AddCert(c.of.cert)
+			pool.AddCert(c.of.Leaf)
 			node := OpenAs(l.Addr().String(), c.name, pair, pool)
 			node.HTTP.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = sessions // of another name, and authority
 			req, err := http.NewRequestWithContext(t.Context(), c.method, node.URL+c.path, nil)
@@ -272,7 +245,7 @@ func TestRemoteControl(t *testing.T) {
 	}
 	t.Run("no certificate", func(t *testing.T) {
 		pool := x509.NewCertPool()
-		pool.AddCert(ours.cert)
+		pool.AddCert(ours.Leaf)
 		h := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 		if resp, err := h.Get("https://" + l.Addr().String() + "/status"); err == nil {
 			resp.Body.Close()
@@ -296,7 +269,7 @@ func TestRemoteControl(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := x509.NewCertPool()
-		pool.AddCert(ours.cert)
+		pool.AddCert(ours.Leaf)
 		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool,
 			NextProtos: []string{"h2", "http/1.1"}})
 		if err != nil {
@@ -326,7 +299,7 @@ func TestRemoteControl(t *testing.T) {
 				t.Fatal(err)
 			}
 			pool := x509.NewCertPool()
-			pool.AddCert(ours.cert)
+			pool.AddCert(ours.Leaf)
 			conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool})
 			if err != nil {
 				t.Fatal(err)
@@ -345,14 +318,9 @@ func TestRemoteControl(t *testing.T) {
 		})
 	}
 	t.Run("the certificate is replaced", func(t *testing.T) {
-		before := ours.cert
-		ours.cert, ours.key = nil, nil
-		ours.cert, ours.key = ours.sign("ca", "")
+		ours.replace()
 		ours.sign("server", "")
 		ours.sign("ops", "ops")
-		if ours.cert.Equal(before) {
-			t.Fatal("the authority is the same")
-		}
 		cert, key := ours.pair("ops")
 		node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
 		if err != nil {
