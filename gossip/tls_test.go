@@ -107,9 +107,7 @@ func writePapers(t testing.TB, a *authority, name string) string {
 	cert, key := pkitest.Encode(t, pair)
 	ca, _ := pkitest.Encode(t, a.Certificate)
 	path := filepath.Join(t.TempDir(), "papers.pem")
-	if err := os.WriteFile(path, slices.Concat(cert, key, ca), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, slices.Concat(cert, key, ca), 0o600))
 	return path
 }
 
@@ -138,13 +136,9 @@ func startTLS(t *testing.T, self Meta, p *papers, seeds ...*member) *member {
 func TestRefusedConnectionIsTold(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gone := l.Addr().(*net.TCPAddr).AddrPort()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	for name, m := range map[string]*member{
 		"plain": start(t, "main", node("a"), nil), "TLS": startTLS(t, node("a"), papersOf(t, newAuthority(t), bound("a"))),
 	} {
