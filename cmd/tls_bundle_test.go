@@ -26,16 +26,12 @@ func TestBundle(t *testing.T) {
 	store := t.TempDir()
 	text := "cluster: {name: main}\nnode: {data-dir: " + t.TempDir() + "/data, name: n1}\ntls: {mode: auto}\n" +
 		"snapshot: {store: " + store + "}\n"
-	if err := os.WriteFile(auto, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(auto, []byte(text), 0o600))
 	if out, err := execute("tls", "bundle", "--config", auto); err == nil {
 		t.Errorf("before there are any: %s", out)
 	}
 	l, err := config.Load(auto, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := authorities.New(node.EditionOptions(l.Config), snapshot.NewDir(store), zap.NewNop())
 	if _, err := a.Authorities(t.Context()); err != nil {
 		t.Fatal(err)
@@ -45,15 +41,11 @@ func TestBundle(t *testing.T) {
 	}
 	given := func(path string) string {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	known, err := a.Authorities(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tt := range []struct{ configPath, clients, peers string }{
 		{configPath, given(cfg.TLS.ClientCAFile), given(cfg.TLS.PeerCAFile)},
 		{auto, string(pki.EncodeCertificates(known.Clients.Bundle...)),
@@ -120,9 +112,7 @@ func TestBundle(t *testing.T) {
 func serverPair(t *testing.T, caFile, caKeyFile string) []string {
 	t.Helper()
 	ca, err := tls.LoadX509KeyPair(caFile, caKeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
 	pkitest.Write(t, pkitest.Sign(t, &ca, x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}), cert, key)
