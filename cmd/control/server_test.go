@@ -116,9 +116,7 @@ func TestRemoteControlOfTheMesh(t *testing.T) {
 			return pool, nil
 		}}}
 	l, err := s.listenRemote()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	serveTest(t, s, l)
 	sessions := tls.NewLRUClientSessionCache(1)
 	for _, c := range []struct {
@@ -142,17 +140,13 @@ func TestRemoteControlOfTheMesh(t *testing.T) {
 	} {
 		t.Run(c.cert+" "+c.name+" "+c.method+" "+c.path, func(t *testing.T) {
 			pair, err := tls.LoadX509KeyPair(c.by.pair(c.cert))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			pool := x509.NewCertPool()
 			pool.AddCert(c.of.Leaf)
 			node := OpenAs(l.Addr().String(), c.name, pair, pool)
 			node.HTTP.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = sessions // of another name, and authority
 			req, err := http.NewRequestWithContext(t.Context(), c.method, node.URL+c.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			resp, err := node.HTTP.Do(req)
 			said := ""
 			if err != nil {
@@ -190,9 +184,7 @@ func TestRemoteControl(t *testing.T) {
 	s := &Server{CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca(),
 		Config: config.Control{Listen: "127.0.0.1:0", Readers: []string{"eyes"}, Operators: []string{"ops"}}}
 	l, err := s.listenRemote()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	serveTest(t, s, l)
 	for _, c := range []struct {
 		by           *authority
@@ -230,9 +222,7 @@ func TestRemoteControl(t *testing.T) {
 		t.Run(c.name+" "+c.method+" "+c.path, func(t *testing.T) {
 			cert, key := c.by.pair(c.name)
 			node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got string
 			err = node.Get(t.Context(), c.method+" "+c.path, &got)
 			if c.want == "" && (err != nil || got != c.name+" from 127.0.0.1") {
@@ -255,9 +245,7 @@ func TestRemoteControl(t *testing.T) {
 	t.Run("a node that is not ours", func(t *testing.T) {
 		cert, key := ours.pair("ops")
 		node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: theirs.ca()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := node.Get(t.Context(), "GET /status", new(string)); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("got %v", err)
 		}
@@ -265,27 +253,19 @@ func TestRemoteControl(t *testing.T) {
 	// A certificate may expire meanwhile, or its authority be dropped.
 	t.Run("a connection that stays open", func(t *testing.T) {
 		pair, err := tls.LoadX509KeyPair(ours.pair("ops"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		pool := x509.NewCertPool()
 		pool.AddCert(ours.Leaf)
 		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool,
 			NextProtos: []string{"h2", "http/1.1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		if p := conn.ConnectionState().NegotiatedProtocol; p == "h2" {
 			t.Fatal("HTTP/2 serves many requests on one connection")
 		}
 		_, err = io.WriteString(conn, strings.Repeat("GET /status HTTP/1.1\r\nHost: n1\r\n\r\n", 2))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
 		answers, _ := io.ReadAll(conn)
 		if n := strings.Count(string(answers), "200 OK"); n != 1 {
 			t.Errorf("%d requests were answered, want 1", n)
@@ -295,22 +275,16 @@ func TestRemoteControl(t *testing.T) {
 	for _, name := range []string{"ops", "stranger"} {
 		t.Run("a body that does not come, from "+name, func(t *testing.T) {
 			pair, err := tls.LoadX509KeyPair(ours.pair(name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			pool := x509.NewCertPool()
 			pool.AddCert(ours.Leaf)
 			conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer conn.Close()
 			if _, err := io.WriteString(conn, "POST /own HTTP/1.1\r\nHost: n1\r\nContent-Length: 9\r\n\r\nx"); err != nil {
 				t.Fatal(err)
 			}
-			if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
 			answer, err := io.ReadAll(conn)
 			if err != nil || !strings.Contains(string(answer), "the request has a body") {
 				t.Errorf("got %q, %v", answer, err)
@@ -323,9 +297,7 @@ func TestRemoteControl(t *testing.T) {
 		ours.sign("ops", "ops")
 		cert, key := ours.pair("ops")
 		node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := node.Get(t.Context(), "GET /status", new(string)); err != nil {
 			t.Error(err)
 		}
@@ -333,14 +305,10 @@ func TestRemoteControl(t *testing.T) {
 	t.Run("a body without end", func(t *testing.T) {
 		cert, key := ours.pair("ops")
 		node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body := io.LimitReader(zeros{}, 1<<30)
 		req, err := http.NewRequestWithContext(t.Context(), "POST", node.URL+"/found", body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := node.HTTP.Do(req)
 		if err != nil {
 			return // it was cut off
@@ -366,21 +334,15 @@ func TestRemoteControlOfTheSlow(t *testing.T) {
 	certFile, keyFile := ours.pair("ops")
 	s := &Server{CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca(), Config: config.Control{Listen: "127.0.0.1:0", Operators: []string{"ops"}}}
 	l, err := s.listenRemote()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	serveTest(t, s, l)
 	for range 2 * maxConnections {
 		slow, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer slow.Close()
 	}
 	node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	node.HTTP.Transport.(*http.Transport).TLSHandshakeTimeout = time.Minute
 	if err := node.Get(t.Context(), "GET /status", new(string)); err != nil {
 		t.Error(err)
@@ -399,15 +361,11 @@ func TestSocketOfAnotherUser(t *testing.T) {
 		t.Skip("needs root, to be another user, and Linux, which tells of it")
 	}
 	dir, err := os.MkdirTemp("", "holdfast") // unlike t.TempDir's, all of its parents are open
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
 	l, err := listenAt(socket, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v", info.Mode(), err)
 	}
@@ -421,9 +379,7 @@ func TestSocketOfAnotherUser(t *testing.T) {
 		func() error { return os.Chmod(dir, 0o755) }, func() error { return os.Chmod(socket, 0o666) },
 		func() error { return copyFile(os.Args[0], binary) },
 	} {
-		if err := open(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, open())
 	}
 	child := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSocketOfAnotherUser$", "-test.v")
 	child.Env, child.Dir = append(os.Environ(), dialVariable+"="+socket), dir
@@ -471,25 +427,17 @@ func TestLocalCaller(t *testing.T) {
 // What lies where the socket is to be is removed only if it is a socket that a process that is gone has left.
 func TestSocketInThePlaceOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control.sock")
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("precious"), 0o600))
 	if l, err := listenAt(path, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("got %v, %v", l, err)
 	}
 	if text, err := os.ReadFile(path); string(text) != "precious" {
 		t.Fatalf("the file: %q, %v", text, err)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := listenElse(t, path).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
+	must(t, listenElse(t, path).Close())
 	l, err := listenAt(path, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.Close()
 }
 
@@ -498,9 +446,7 @@ func listening(t *testing.T) (socket string, l net.Listener) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return socket, l
 }
@@ -565,5 +511,12 @@ func TestSuspended(t *testing.T) {
 	if err := c.Get(t.Context(), "GET /status", new(string)); !errors.Is(err, ErrUnreachable) ||
 		!strings.Contains(err.Error(), "suspended") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
