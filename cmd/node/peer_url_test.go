@@ -94,9 +94,7 @@ func TestNewSlotNeedsRestart(t *testing.T) {
 	} {
 		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
 		cert, key := pkitest.Encode(t, pkitest.Sign(t, nil, x509.Certificate{DNSNames: c.names}))
-		if err := os.WriteFile(file, append(cert, key...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, append(cert, key...), 0o600))
 		with := func(slots string) config.Config {
 			return loaded(t, fmt.Sprintf("{cluster: {name: main, slots: %s}, node: {address: 127.0.0.1}, tls: {mode: files}, "+
 				"etcd: {peer-url: 'https://etcd-{slot}.x:2380', peer-cert-file: %s, peer-key-file: %s, "+
