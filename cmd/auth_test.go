@@ -21,9 +21,7 @@ func TestAuthApplyWithAProblem(t *testing.T) {
 	} {
 		socket := filepath.Join(t.TempDir(), "s")
 		l, err := net.Listen("unix", socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		mux := http.NewServeMux()
 		mux.HandleFunc("/auth", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.report) })
 		node := &http.Server{Handler: mux}

@@ -30,9 +30,7 @@ func TestConfigShow(t *testing.T) {
 	args := []string{"show", "-c", file, "--stop.wait=90s", "--etcd.feature-gates=LeaseCheckpoint=true", "-o"}
 
 	out, err := configCommand(t, append(args, "table")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows := map[string]string{}
 	for line := range strings.Lines(out) {
 		if fields := strings.Fields(line); len(fields) > 1 {
@@ -50,16 +48,12 @@ func TestConfigShow(t *testing.T) {
 
 	// What is shown as YAML must load to the same configuration.
 	out, err = configCommand(t, append(args, "yaml")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !strings.Contains(out, "level: warn # file "+file+":1\n") {
 		t.Errorf("yaml: no origins in\n%s", out)
 	}
 	want, err := config.Load(file, configFlags(t, "--stop.wait=90s", "--etcd.feature-gates=LeaseCheckpoint=true", "--node.name=n1"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := config.Load(configFile(t, out), nil, nil)
 	if err != nil {
 		t.Fatalf("yaml: %v\n%s", err, out)
@@ -69,17 +63,13 @@ func TestConfigShow(t *testing.T) {
 	}
 
 	out, err = configCommand(t, append(args, "json")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var list []struct {
 		Key    string
 		Value  any
 		Origin string
 	}
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(out), &list))
 	if len(list) != len(config.Keys()) {
 		t.Errorf("json: got %d keys, want %d", len(list), len(config.Keys()))
 	}
@@ -95,9 +85,7 @@ func TestConfigShow(t *testing.T) {
 
 func TestHelpShowsEveryKey(t *testing.T) {
 	out, err := configCommand(t, "show", "--help")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{
 		"--gossip.seeds list ", "--snapshot.every duration ", "(default 15m)", "--etcd.client-cert-auth ", "-c, --config file ", "--etcd.feature-gates map ",
 		"Domain of the members' host names (SLOT.CLUSTER.DOMAIN)",

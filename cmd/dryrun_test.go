@@ -87,12 +87,8 @@ func TestDryRunOfADemo(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s was made: %v", dir, err)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600))
 	if _, err := demo.Would(demo.Options{Dir: dir, Clean: true}); err == nil || !strings.Contains(err.Error(), "no demo made it") {
 		t.Errorf("another's directory: got %v", err)
 	}

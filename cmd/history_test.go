@@ -17,22 +17,16 @@ func historyOf(t *testing.T, entries []coordinator.Entry, args ...string) (out, 
 	t.Helper()
 	var file bytes.Buffer
 	for _, e := range entries {
-		if err := json.NewEncoder(&file).Encode(e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.NewEncoder(&file).Encode(e))
 	}
 	path := filepath.Join(t.TempDir(), "history.jsonl")
-	if err := os.WriteFile(path, append(file.Bytes(), `{"time":`...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, append(file.Bytes(), `{"time":`...), 0o600))
 	root := newRoot()
 	var o, e bytes.Buffer
 	root.SetOut(&o)
 	root.SetErr(&e)
 	root.SetArgs(append([]string{"history", "--file", path}, args...))
-	if err := root.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, root.ExecuteContext(t.Context()))
 	return o.String(), e.String()
 }
 

@@ -28,9 +28,7 @@ func TestIssuedCertificatesAreTracked(t *testing.T) {
 	if out := issue("early", "1h"); !strings.Contains(out, "is not tracked") {
 		t.Errorf("without a store: %s", out)
 	}
-	if err := os.MkdirAll(cfg.Snapshot.Store, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(cfg.Snapshot.Store, 0o700))
 	for _, c := range [][2]string{{"kube", "90d"}, {"kube", "1h"}, {"cron", "1h"}} {
 		if out := issue(c[0], c[1]); strings.Contains(out, "warning") {
 			t.Error(out)
@@ -80,9 +78,7 @@ func TestIssuedCertificatesAreTracked(t *testing.T) {
 		t.Errorf("got %+v, %v", all, err)
 	}
 	damaged := filepath.Join(cfg.Snapshot.Store, "holdfast", cfg.Cluster.Name, "client-x.json")
-	if err := os.WriteFile(damaged, []byte(`{"version": 1, "cluster": "other", "name": "x"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(damaged, []byte(`{"version": 1, "cluster": "other", "name": "x"}`), 0o600))
 	if all, err := node.Look(t.Context()); err == nil || len(all) != 1 {
 		t.Errorf("a damaged record: got %+v, %v", all, err)
 	}
@@ -105,9 +101,7 @@ func TestIssuedCertificatesAreTracked(t *testing.T) {
 func TestClientCertificateIsRenewed(t *testing.T) {
 	config, cfg := tlsCA(t)
 	dir := t.TempDir()
-	if err := os.MkdirAll(cfg.Snapshot.Store, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(cfg.Snapshot.Store, 0o700))
 	file := func(name string) string { return filepath.Join(dir, name) }
 	client := func(args ...string) (string, error) {
 		return execute(append([]string{"tls", "client", "kube", "--to", dir, "--config", config}, args...)...)
@@ -131,9 +125,7 @@ func TestClientCertificateIsRenewed(t *testing.T) {
 		t.Fatal(err, out)
 	}
 	for _, name := range []string{"etcd-clients-ca.crt", "etcd-clients-ca.key"} {
-		if err := os.WriteFile(filepath.Join(cfg.TLS.CADir, name), []byte(read(t, filepath.Join(other, name))), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(cfg.TLS.CADir, name), []byte(read(t, filepath.Join(other, name))), 0o600))
 	}
 	if out, err := client("--renew", "--dry-run"); err != nil || !strings.Contains(out, "it would be renewed") {
 		t.Errorf("dry run: got %v, %s", err, out)
@@ -157,12 +149,8 @@ func TestClientCertificateIsRenewed(t *testing.T) {
 	if err != nil || len(all) != 1 || time.Until(all[0].NotAfter) < 89*24*time.Hour {
 		t.Errorf("tracked: got %+v, %v", all, err)
 	}
-	if err := os.Rename(file("kube.crt"), file("cron.crt")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file("kube.key"), file("cron.key")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(file("kube.crt"), file("cron.crt")))
+	must(t, os.Rename(file("kube.key"), file("cron.key")))
 	if out, err := execute("tls", "client", "cron", "--to", dir, "--renew", "--config", config); err == nil ||
 		!strings.Contains(err.Error(), `a certificate of "kube", not of cron`) {
 		t.Errorf("of another: got %v, %s", err, out)
@@ -173,9 +161,7 @@ func TestClientCertificateIsRenewed(t *testing.T) {
 func TestObserverCertificatesAreTracked(t *testing.T) {
 	config, cfg := tlsCA(t)
 	dir := t.TempDir()
-	if err := os.MkdirAll(cfg.Snapshot.Store, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(cfg.Snapshot.Store, 0o700))
 	for _, args := range [][]string{{"client", "etl", "--to", dir}, {"observer", "etl", "--life", "90d", "--to", filepath.Join(dir, "observer.pem")}} {
 		if out, err := execute(append([]string{"tls", "--config", config}, args...)...); err != nil || strings.Contains(out, "warning") {
 			t.Fatalf("%v: %v, %s", args, err, out)
@@ -195,8 +181,6 @@ func TestObserverCertificatesAreTracked(t *testing.T) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }

@@ -15,3 +15,10 @@ func TestMain(m *testing.M) {
 	execute := func() { os.Exit(Execute()) }
 	testscript.Main(m, map[string]func(){"holdfast": execute, "etcd-manager": execute, "go-runner": execute})
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

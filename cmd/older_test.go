@@ -14,9 +14,7 @@ import (
 func TestNodeOfAnotherVersion(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"health": "resting", "nodes": []}`)

@@ -13,9 +13,7 @@ import (
 // What it shows as the default of a single key, as code, must be it.
 func TestREADMEKnowsEveryKey(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, table, found := strings.Cut(string(text), "| key | default | meaning |\n|---|---|---|\n")
 	if !found {
 		t.Fatal("README.md has no table of keys")

@@ -22,9 +22,7 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 	path := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name, text string, mode os.FileMode) {
 		t.Helper()
-		if err := os.WriteFile(path(name), []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path(name), []byte(text), mode))
 		if err := os.Chmod(path(name), mode); err != nil { // whatever the umask is
 			t.Fatal(err)
 		}
@@ -32,15 +30,9 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 	write("auth.yaml", "users: []\n", 0o644)
 	write("file", "", 0o600)
 	write("short.key", "AAAA\n", 0o600)
-	if err := os.Symlink("not-mounted", path("link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(path("data/volumes/a"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path("data"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("not-mounted", path("link")))
+	must(t, os.MkdirAll(path("data/volumes/a"), 0o755))
+	must(t, os.Chmod(path("data"), 0o755))
 	for name, c := range map[string]struct{ config, want string }{
 		"a mode that is too open":    {"auth: {file: DIR/auth.yaml}", "auth.file: DIR/auth.yaml (mode 0644"},
 		"a key that is not there":    {"gossip: {key-file: DIR/none}", "DIR/none: no such file or directory; `holdfast gossip keygen`"},
@@ -89,9 +81,7 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 		})
 	}
 	write("data/secret", "", 0o600)
-	if err := os.Chmod(path("data"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path("data"), 0o755))
 	write("config.yaml", "node: {data-dir: "+path("data")+"}\n", 0o600)
 	if l, err := config.Load(path("config.yaml"), nil, nil); err != nil || config.Refused(l) == nil {
 		t.Errorf("a directory that was open with something in it: %v", err)
@@ -104,9 +94,7 @@ func TestHelp(t *testing.T) {
 	all = func(c *cobra.Command) {
 		var out strings.Builder
 		c.SetOut(&out)
-		if err := c.Usage(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Usage())
 		for line := range strings.Lines(out.String()) {
 			if utf8.RuneCountInString(line) > 121 {
 				t.Errorf("%s: %d columns: %s", c.CommandPath(), utf8.RuneCountInString(line), line)
@@ -134,9 +122,7 @@ func TestCommandsThatAreTold(t *testing.T) {
 	}
 	for _, file := range append(files, "../README.md", "../deploy/kops/README.md") {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		texts[file] = string(text)
 	}
 	root, told := newRoot(), 0

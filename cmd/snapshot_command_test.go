@@ -88,12 +88,8 @@ func (a *atStore) fails(args []string, text string) {
 
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(path, data, 0o600))
 }
 
 // Each command answers programs with JSON alone.
@@ -154,9 +150,7 @@ func TestListWithoutTheStore(t *testing.T) {
 func TestCommandsOnAStoreThatHangs(t *testing.T) {
 	a := newAtStore(t)
 	a.dir = filepath.Join(a.dir, "pipe") // to open it hangs until somebody writes
-	if err := syscall.Mkfifo(a.dir, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(a.dir, 0o600))
 	for _, args := range [][]string{{"list"}, {"verify"}, {"drill"}, {"prune"}, {"pin", "x", "--why", "y"}} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		a.ctx = ctx

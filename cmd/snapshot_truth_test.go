@@ -14,9 +14,7 @@ func TestVerifyTellsBadFromUnknown(t *testing.T) {
 	good, bad := a.save("ours"), a.save("ours")
 	open := filepath.Join(t.TempDir(), "key")
 	write(t, open, []byte("AGE-SECRET-KEY-1"))
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(open, 0o644))
 	if out, err := a.run("verify", "--snapshot.identity-file", open); err == nil || !strings.Contains(err.Error(), "chmod 600") || out != "" {
 		t.Errorf("with a key file that everyone may read: got %q, %v, want that error alone", out, err)
 	}
@@ -27,9 +25,7 @@ func TestVerifyTellsBadFromUnknown(t *testing.T) {
 	}
 	a.fails([]string{"drill", "nope"}, "there is no backup nope (`holdfast snapshot list`")
 	a.fails([]string{"copy", "nope", "--to", t.TempDir()}, "there is no backup nope (`holdfast snapshot list`")
-	if err := os.Remove(filepath.Join(a.dir, bad, "etcd.backup.zst")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(a.dir, bad, "etcd.backup.zst")))
 	out, err = a.run("verify")
 	if err == nil || !strings.Contains(err.Error(), "1 of 2 backups in "+a.dir+" are bad") || !strings.Contains(out, bad+"  BAD: ") {
 		t.Errorf("without its data: got %q, %v", out, err)

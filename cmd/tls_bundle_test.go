@@ -2,18 +2,12 @@ package cmd
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -21,6 +15,7 @@ import (
 	"holdfast/cmd/node"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
+	"holdfast/embedded/pki/pkitest"
 	"holdfast/snapshot"
 )
 
@@ -31,16 +26,12 @@ func TestBundle(t *testing.T) {
 	store := t.TempDir()
 	text := "cluster: {name: main}\nnode: {data-dir: " + t.TempDir() + "/data, name: n1}\ntls: {mode: auto}\n" +
 		"snapshot: {store: " + store + "}\n"
-	if err := os.WriteFile(auto, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(auto, []byte(text), 0o600))
 	if out, err := execute("tls", "bundle", "--config", auto); err == nil {
 		t.Errorf("before there are any: %s", out)
 	}
 	l, err := config.Load(auto, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := authorities.New(node.EditionOptions(l.Config), snapshot.NewDir(store), zap.NewNop())
 	if _, err := a.Authorities(t.Context()); err != nil {
 		t.Fatal(err)
@@ -50,15 +41,11 @@ func TestBundle(t *testing.T) {
 	}
 	given := func(path string) string {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	known, err := a.Authorities(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tt := range []struct{ configPath, clients, peers string }{
 		{configPath, given(cfg.TLS.ClientCAFile), given(cfg.TLS.PeerCAFile)},
 		{auto, string(pki.EncodeCertificates(known.Clients.Bundle...)),
@@ -125,33 +112,9 @@ func TestBundle(t *testing.T) {
 func serverPair(t *testing.T, caFile, caKeyFile string) []string {
 	t.Helper()
 	ca, err := tls.LoadX509KeyPair(caFile, caKeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, flags := t.TempDir(), []string{}
-	for _, f := range []struct {
-		flag, kind string
-		der        []byte
-	}{{"cert", "CERTIFICATE", der}, {"key", "PRIVATE KEY", private}} {
-		path := filepath.Join(dir, f.flag)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		flags = append(flags, "--etcd."+f.flag+"-file", path)
-	}
-	return flags
+	must(t, err)
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	pkitest.Write(t, pkitest.Sign(t, &ca, x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}), cert, key)
+	return []string{"--etcd.cert-file", cert, "--etcd.key-file", key}
 }

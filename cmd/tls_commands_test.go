@@ -31,13 +31,9 @@ func tlsCA(t *testing.T) (configPath string, cfg config.Config) {
 	}
 	configPath = filepath.Join(dir, "holdfast.yaml")
 	text := "node: {data-dir: " + dir + "/data, name: n1}\ntls: {ca-dir: " + dir + "/ca}\n"
-	if err := os.WriteFile(configPath, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(configPath, []byte(text), 0o600))
 	l, err := config.Load(configPath, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return configPath, l.Config
 }
 
@@ -63,9 +59,7 @@ func TestTLSCommands(t *testing.T) {
 	_, first := tlsCA(t)
 	key := first.TLS.PeerCAKeyFile
 	before, _ := os.ReadFile(key)
-	if err := os.Remove(first.TLS.ClientCAFile); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(first.TLS.ClientCAFile))
 	if _, err := execute("tls", "init", filepath.Dir(key)); err == nil || !strings.Contains(err.Error(), "exists") {
 		t.Errorf("init over a part of what it makes: %v", err)
 	}
@@ -92,9 +86,7 @@ func TestTLSCommands(t *testing.T) {
 		t.Fatal(err, out)
 	}
 	pair, err := tls.LoadX509KeyPair(filepath.Join(to, "kube.crt"), filepath.Join(to, "kube.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pool := x509.NewCertPool()
 	ca, err := os.ReadFile(filepath.Join(to, "ca.crt"))
 	if err != nil || !pool.AppendCertsFromPEM(ca) {
@@ -109,9 +101,7 @@ func TestTLSCommands(t *testing.T) {
 	// The authorities' file of another is no less worth than a key.
 	_, other := tlsCA(t)
 	foreign, err := os.ReadFile(other.TLS.ClientCAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, text := range [][]byte{foreign, append(slices.Clone(ca), foreign...), []byte("x")} {
 		write(t, filepath.Join(to, "ca.crt"), text)
 		for _, more := range []string{"--dry-run", "--dry-run=false"} {
@@ -153,12 +143,8 @@ func TestRotationWithoutANode(t *testing.T) {
 	configPath := filepath.Join(dir, "holdfast.yaml")
 	text := "cluster: {name: main}\nnode: {data-dir: " + dir + "/data, name: n1}\ntls: {mode: auto}\n" +
 		"snapshot: {store: " + dir + "/store}\n"
-	if err := os.WriteFile(configPath, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "store"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(configPath, []byte(text), 0o600))
+	must(t, os.Mkdir(filepath.Join(dir, "store"), 0o700))
 	tlsShow := func(format string) string {
 		t.Helper()
 		out, err := execute("tls", "show", "--config", configPath, "-o", format)
@@ -171,9 +157,7 @@ func TestRotationWithoutANode(t *testing.T) {
 		t.Errorf("before the node has run: %s", out)
 	}
 	l, err := config.Load(configPath, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := authorities.New(node.EditionOptions(l.Config), snapshot.NewDir(filepath.Join(dir, "store")), zap.NewNop())
 	if _, err := a.Authorities(t.Context()); err != nil {
 		t.Fatal(err)

@@ -31,9 +31,7 @@ func TestVolumeCreateReplacesDeadVolumes(t *testing.T) {
 	cfg.Volume.EBS.Instance, cfg.Volume.EBS.Zone = "i-1", "eu-test-1a"
 	var out strings.Builder
 	o := createOptions{zones: []string{"eu-test-1a"}, like: ebs.NewVolume{SizeGiB: 1, Type: "gp3"}}
-	if err := createVolumes(t.Context(), cfg, o, &out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, createVolumes(t.Context(), cfg, o, &out))
 	if got := out.String(); !strings.HasPrefix(got, "slot a: made vol-") || !strings.Contains(got, "slot b: has vol-") {
 		t.Errorf("got %s", got)
 	}

@@ -1,27 +1,22 @@
 package embedded
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"holdfast/embedded/pki/pkitest"
 	"holdfast/embedded/settings"
 	"holdfast/invalid"
 )
@@ -30,30 +25,14 @@ const peerName = "peer.test.holdfast.internal"
 
 // authority signs certificates for a test.
 type authority struct {
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	*tls.Certificate
+	dir string
 }
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test ca"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	var err error
-	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	writePEM(t, a.ca(), "CERTIFICATE", der)
+	a := &authority{pkitest.Authority(t, "test ca"), t.TempDir()}
+	pkitest.Write(t, a.Certificate, a.ca(), filepath.Join(a.dir, "ca.key"))
 	return a
 }
 
@@ -67,14 +46,7 @@ func (a *authority) issue(t *testing.T, file string, sans ...string) (cert, key 
 
 func (a *authority) issueAs(t *testing.T, file string, change func(*x509.Certificate), sans ...string) (cert, key string) {
 	t.Helper()
-	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: file}, DNSNames: slices.Clone(sans), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
+	tmpl := x509.Certificate{Subject: pkix.Name{CommonName: file}, DNSNames: slices.Clone(sans)}
 	tmpl.DNSNames = slices.DeleteFunc(tmpl.DNSNames, func(san string) bool {
 		ip := net.ParseIP(san)
 		if ip != nil {
@@ -82,26 +54,10 @@ func (a *authority) issueAs(t *testing.T, file string, change func(*x509.Certifi
 		}
 		return ip != nil
 	})
-	change(tmpl)
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &priv.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(priv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	change(&tmpl)
 	cert, key = filepath.Join(a.dir, file+".pem"), filepath.Join(a.dir, file+".key")
-	writePEM(t, cert, "CERTIFICATE", der)
-	writePEM(t, key, "PRIVATE KEY", pkcs8)
+	pkitest.Write(t, pkitest.Sign(t, a.Certificate, tmpl), cert, key)
 	return cert, key
-}
-
-func writePEM(t *testing.T, file, kind string, der []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // secure gives a node a peer certificate for san.

@@ -74,8 +74,8 @@ func TestStale(t *testing.T) {
 	n.cfg.TrustedCAFile, n.cfg.PeerTrustedCAFile, n.cfg.ClientCertAuth = clients, peers, true
 	n.run(t).awaitReady(t)
 
-	only, both := []string{pki.Fingerprint(before.cert)}, []string{pki.Fingerprint(before.cert),
-		pki.Fingerprint(after.cert)}
+	only, both := []string{pki.Fingerprint(before.Leaf)}, []string{pki.Fingerprint(before.Leaf),
+		pki.Fingerprint(after.Leaf)}
 	slices.Sort(both)
 	if s := n.Status(); s.Stale || !slices.Equal(s.Trusts, only) {
 		t.Errorf("at first: stale %t, trusts %v, want %v", s.Stale, s.Trusts, only)

@@ -16,9 +16,7 @@ import (
 func newMesh(t *testing.T) *Mesh {
 	t.Helper()
 	m, err := New(Config{Listen: "127.0.0.1:0"}, "main", node("a"), echo, zap.NewNop(), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m
 }
 
@@ -78,14 +76,10 @@ func TestLines(t *testing.T) {
 // A node whose port is taken says which program may have it: etcd-manager still runs where it is taken over.
 func TestPortInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	m, err := New(Config{Listen: taken.Addr().String()}, "main", node("a"), echo, zap.NewNop(), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "stop the program that uses this port") {
 		t.Errorf("got %v", err)
 	}

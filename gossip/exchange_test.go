@@ -28,9 +28,7 @@ func serve(t *testing.T, handle func(network string, query []byte) []byte) *name
 	t.Helper()
 	s := &nameserver{handle: handle}
 	stream, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.address = stream.Addr().String()
 	packets, err := net.ListenPacket("udp", s.address)
 	if err != nil {
@@ -166,9 +164,7 @@ func TestDeadNameserver(t *testing.T) {
 	}
 	mute := serve(t, func(string, []byte) []byte { return nil })
 	conn, err := testResolver().dial(t.Context(), "udp", mute.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(50 * time.Millisecond))
 	if _, err := conn.Write(pack(t, "example.com.", dnsmessage.TypeA)); err != nil {

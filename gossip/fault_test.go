@@ -37,23 +37,17 @@ func child(seed string) {
 func spawn(t *testing.T, seed *member, papers ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), childSeed+"="+seed.Address().String(), childPapers+"="+strings.Join(papers, ""))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 	return cmd
 }
 
 func signal(t *testing.T, cmd *exec.Cmd, sig syscall.Signal) {
 	t.Helper()
-	if err := cmd.Process.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(sig))
 }
 
 func TestKilledAndPausedProcesses(t *testing.T) {

@@ -28,9 +28,7 @@ func tell(t *testing.T, from, to *view, now time.Time) {
 	t.Helper()
 	from.fade(now)
 	all, err := decodeWords(from.words(now).encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	to.merge(all, all.entries, now)
 }
 

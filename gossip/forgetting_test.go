@@ -44,9 +44,7 @@ func TestForgetAll(t *testing.T) {
 			var asked []forgetOrder
 			ask := func(_ context.Context, node string, question []byte) ([]byte, error) {
 				var order forgetOrder
-				if err := json.Unmarshal(bytes.TrimPrefix(question, []byte(askToForget)), &order); err != nil {
-					t.Fatal(err)
-				}
+				must(t, json.Unmarshal(bytes.TrimPrefix(question, []byte(askToForget)), &order))
 				asked = append(asked, order)
 				if node == c.broken {
 					return nil, errors.New("no answer to the question")

@@ -116,9 +116,7 @@ func FuzzKeyFile(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text string) {
 		path := filepath.Join(dir, "keys")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		keys, err := readKeys(path)
 		if err == nil && (len(keys) == 0 || len(keys) > maxKeys) {
 			t.Errorf("%q: got %d keys", text, len(keys))

@@ -23,9 +23,7 @@ import (
 func say(t *testing.T, a *member, words []byte) {
 	t.Helper()
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}).Dial("tcp", a.Address().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	_, _ = conn.Write(words) // it may have hung up already
 	_ = conn.(*net.TCPConn).CloseWrite()
@@ -37,9 +35,7 @@ func say(t *testing.T, a *member, words []byte) {
 func recorded(t *testing.T, a *member) (b *member, recordings func() [][]byte) {
 	t.Helper()
 	tap, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var mu sync.Mutex
 	var all []*bytes.Buffer
 	var wires sync.WaitGroup
@@ -125,9 +121,7 @@ func keyless() TLS {
 func anyone(t *testing.T) *papers {
 	t.Helper()
 	own, err := keyless().Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &papers{cert: own}
 }
 
@@ -139,9 +133,7 @@ func bomb(t *testing.T, size int) []byte {
 	if _, err := w.Write(make([]byte, size)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	msg := append([]byte{typeCompress, 0x82, 0xa4}, "Algo\x00\xa3Buf\xda"...)
 	return append(binary.BigEndian.AppendUint16(msg, uint16(b.Len())), b.Bytes()...)
 }
@@ -279,9 +271,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		return open(&a.streams.strangers) == 0
 	})
 	conn, err := net.Dial("tcp", a.Address().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTime * 7 / 4))
 	if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
@@ -367,18 +357,14 @@ func TestStreamsComeFromWhereWeListen(t *testing.T) {
 	open := func(at string, known func(netip.Addr) bool) *transport {
 		r := rules{papers: keyless(), known: known, refused: func(string, error) {}}
 		tr, err := listen(t.Context(), netip.MustParseAddrPort(at), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = tr.Shutdown() })
 		return tr
 	}
 	server := open("127.31.7.1:0", func(ip netip.Addr) bool { came <- &net.IPAddr{IP: ip.AsSlice()}; return true })
 	client := open("127.31.7.2:0", nil)
 	conn, err := client.DialTimeout(fmt.Sprintf("127.31.7.1:%d", server.GetAutoBindPort()), time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if got := (<-came).String(); got != "127.31.7.2" {
 		t.Errorf("the stream came from %s, want the address where the node listens", got)

@@ -29,9 +29,7 @@ func adoptedResolver(t *testing.T, hosts string) *Resolver {
 	t.Helper()
 	r := NewResolver("main.internal.example.com", "etcd-{slot}.internal.example.com", zap.NewNop())
 	r.hostsFile, r.nsswitch = filepath.Join(t.TempDir(), "hosts"), filepath.Join(t.TempDir(), "nsswitch.conf")
-	if err := os.WriteFile(r.hostsFile, []byte(hosts), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(r.hostsFile, []byte(hosts), 0o600))
 	r.Set(map[string][]netip.Addr{"a": addrs("10.0.0.1"), "b": addrs("10.0.0.2"), "d": nil})
 	return r
 }
@@ -72,9 +70,7 @@ func TestStaleLines(t *testing.T) {
 		}
 	}
 	for sources, want := range map[string]int{"files dns": 2, "dns files": 0, "myhostname dns [!UNAVAIL=return] files": 0, "files": 2} {
-		if err := os.WriteFile(r.nsswitch, []byte("passwd: dns files\nhosts: "+sources+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(r.nsswitch, []byte("passwd: dns files\nhosts: "+sources+"\n"), 0o600))
 		if got, err := r.Stale(); err != nil || len(got) != want {
 			t.Errorf("hosts: %s: got %v, %v, want %d", sources, got, err, want)
 		}

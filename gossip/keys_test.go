@@ -28,9 +28,7 @@ func TestKeyFileIsFollowed(t *testing.T) {
 		if err == nil {
 			err = durable.WriteFile(path, text)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	follows := func(m *member) func() bool {
 		logged := m.logs.FilterMessage("gossip keys changed").Len()
@@ -52,15 +50,11 @@ func TestKeyFileIsFollowed(t *testing.T) {
 	if problems := o.Problems(); len(problems) > 0 {
 		t.Errorf("the observer complains: %v", problems)
 	}
-	if err := os.Chmod(pa, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(pa, 0o644))
 	await(t, "a complains", 10*time.Second, complains(a, "chmod 600"))
 	b.Publish([]byte("still under y"))
 	await(t, "a hears b with the earlier keys", patience, says(a, "b", "still under y"))
-	if err := os.Chmod(pa, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(pa, 0o600))
 	await(t, "a is content", 10*time.Second, func() bool { return !complains(a, "chmod 600")() })
 	if n := a.logs.FilterMessage("lost node").Len() + b.logs.FilterMessage("lost node").Len() + o.logs.FilterMessage("lost node").Len(); n != 0 {
 		t.Errorf("nodes were lost %d times", n)

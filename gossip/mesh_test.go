@@ -161,9 +161,7 @@ func await(t testing.TB, what string, limit time.Duration, cond func() bool) {
 func count(t *testing.T, c prometheus.Metric) float64 {
 	t.Helper()
 	var m dto.Metric
-	if err := c.Write(&m); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Write(&m))
 	return m.GetCounter().GetValue()
 }
 
@@ -433,9 +431,7 @@ func TestAskEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 	}
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer mute.Close()
 	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -452,9 +448,7 @@ func TestSeedsFile(t *testing.T) {
 	b := start(t, "main", node("b"), func(c *Config) { c.SeedsFile = file })
 	await(t, "a complaint about the missing file", patience, complains(b, "no such file"))
 	text := "# the first\n\n" + a.Address().String() + " # a\n"
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o644))
 	await(t, "b sees a", 10*time.Second, sees(b, "a"))
 	await(t, "the complaint's end", 10*time.Second, func() bool { return !complains(b, "no such file")() })
 }
@@ -491,9 +485,7 @@ func TestUnusableBeginnings(t *testing.T) {
 	a := start(t, "main", node("a"), nil)
 	cfg := Config{Listen: a.Address().String()}
 	m, err := New(cfg, "main", node("b"), echo, zap.NewNop(), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.Listen) {
 		t.Errorf("Run on a taken address: got %v", err)
 	}
@@ -523,5 +515,12 @@ func TestTooLargeAStateIsRefusedLoudly(t *testing.T) {
 	}
 	if !complains(a, "not published")() {
 		t.Errorf("problems: got %q", a.Problems())
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

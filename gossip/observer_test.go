@@ -40,9 +40,7 @@ func observe(t testing.TB, cluster, name string, p *papers, change func(*Config)
 	}
 	core, logs := observer.New(zapcore.InfoLevel)
 	o, err := NewObserver(cfg, cluster, watcher(name), zap.New(core), prometheus.NewPedanticRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if p != nil {
 		o.UseTLS(p.tls())
 	}
@@ -146,13 +144,9 @@ func TestObserverFollowsProcesses(t *testing.T) {
 		m.frame = nil // what is below changes the view itself
 		frame, _ := m.edition()
 		body, err := readAnswer(bytes.NewReader(frame), maxStream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all, err := decodeWords(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		o.follow(all, all.entries)
 	}
 	expect := func(what string, boot uint64, live bool, state string) {
@@ -202,9 +196,7 @@ func TestObserversAreBounded(t *testing.T) {
 	ask := func(last byte) (net.Conn, error) {
 		by := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 2, last)}}
 		conn, err := p.dial(t.Context(), by, a.Address().String(), forObserver, 5*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(conn.cut)
 		_ = write(conn, framed(encode(watcher("o"))), time.Second) // it may be refused already
 		return conn, (&line{peerConn: conn}).next()
@@ -293,9 +285,7 @@ func TestDerivedCertificates(t *testing.T) {
 			r.path = keyFile(t, []byte(keys)...)
 		}
 		d, err := r.now()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		again, _ := derive(d.keys)
 		if fmt.Sprint(d.own.Certificate) != fmt.Sprint(again.own.Certificate) {
 			t.Errorf("%d: the same keys make two certificates", i)
@@ -322,9 +312,7 @@ func TestObserverGivesUpOnASilentNode(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	l, err := tls.Listen("tcp", "127.0.0.1:0", keyless().config(x509.ExtKeyUsageClientAuth, forObserver))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	go func() {
 		for {
@@ -349,14 +337,10 @@ func TestAcceptedConnectionsAreImpatient(t *testing.T) {
 	papers := keyless()
 	r := rules{papers: papers, known: func(netip.Addr) bool { return true }}
 	tr, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = tr.Shutdown() }()
 	conn, err := papers.dial(t.Context(), net.Dialer{}, tr.listener.Addr().String(), forStream, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.cut()
 	accepted := (<-tr.StreamCh()).(*stream)
 	defer accepted.Close()

@@ -45,9 +45,7 @@ func proven(t *testing.T, p *papers, e entry) entry {
 	if err == nil {
 		e.Proof, err = papers.prove(e, pair)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -84,9 +82,7 @@ func TestStolenNodeCertificate(t *testing.T) {
 	// It says that a process of each lives at its own address, too, which is what a probe would find there.
 	vsn := []uint8{1, 5, 2, 2, 5, 4}
 	port, err := net.Listen("tcp", "127.0.0.66:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer port.Close()
 	var packets [][]byte
 	for _, m := range []Meta{later(b.self), later(c.self), lies[4].Meta} {

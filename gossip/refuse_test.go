@@ -27,9 +27,7 @@ func keyFile(t *testing.T, keys ...byte) string {
 		text += base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(rune(k)), 32))) + "\n"
 	}
 	path := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -134,18 +132,14 @@ func stranger(t *testing.T, a *member, name string, meta, state []byte) *memberl
 	t.Helper()
 	quiet := rules{papers: a.papers, known: func(netip.Addr) bool { return true }, refused: func(string, error) {}}
 	over, err := listen(context.Background(), netip.MustParseAddrPort("127.0.0.1:0"), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conf := memberlist.DefaultLocalConfig()
 	conf.Name, conf.Transport, conf.EnableCompression = name, over, false
 	conf.AdvertiseAddr, conf.AdvertisePort = "127.0.0.1", over.GetAutoBindPort()
 	conf.Delegate = foreign{meta: meta, state: state}
 	conf.Logger = log.New(io.Discard, "", 0)
 	list, err := memberlist.Create(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := list.Shutdown(); err != nil {
 			t.Error(err)
@@ -219,9 +213,7 @@ func TestUnknownMessagesHaveNoEffect(t *testing.T) {
 	to := destination(a.self, a.Address())
 	forged := words{entries: []entry{{Meta: a.self, Seq: 99, State: []byte("forged")}}}.encode()
 	for _, msg := range [][]byte{{99}, {9, 1}, {0x80}, []byte("hello"), forged} {
-		if err := list.SendReliable(to, msg); err != nil {
-			t.Fatal(err)
-		}
+		must(t, list.SendReliable(to, msg))
 	}
 	await(t, "the unknown ones counted", patience, func() bool {
 		return rejected(t, a, reasonUnreadable) == 3
@@ -249,13 +241,9 @@ func TestKeyFileIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "keys")
-			if err := os.WriteFile(path, []byte(c.text), c.mode); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, []byte(c.text), c.mode))
 			m, err := New(Config{Listen: "127.0.0.1:0", KeyFile: path}, "main", node("a"), echo, zap.NewNop(), prometheus.NewRegistry())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			err = m.Run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
 				t.Errorf("got %v, want an error with %q and the path", err, c.want)

@@ -49,13 +49,9 @@ func pack(t testing.TB, name string, kind dnsmessage.Type) []byte {
 		b.StartQuestions(),
 		b.Question(dnsmessage.Question{Name: dnsmessage.MustNewName(name), Type: kind, Class: dnsmessage.ClassINET}),
 		b.StartAdditionals(), opt.SetEDNS0(1232, dnsmessage.RCodeSuccess, false), b.OPTResource(opt, dnsmessage.OPTResource{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	msg, err := b.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return msg
 }
 
@@ -225,9 +221,7 @@ func TestExchange(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(_ string, query []byte) []byte { return replyTo(query, 1, false) })
 	conn, err := testResolver().dial(t.Context(), "udp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	buf := make([]byte, 512)
 	if n, err := conn.Read(buf); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("without a query: got %x, %v", buf[:n], err)
@@ -238,9 +232,7 @@ func TestExchange(t *testing.T) {
 			t.Fatal(err)
 		}
 		n, err := conn.Read(buf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		replies = append(replies, bytes.Clone(buf[:n]))
 	}
 	if !bytes.Equal(replies[0], replies[2]) || bytes.Equal(replies[0], replies[1]) {
@@ -258,9 +250,7 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	write := func(text string) string {
 		path := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 	r := testResolver()
@@ -338,9 +328,7 @@ func TestResolverOfPattern(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "hosts")
 		r.hostsFile = path
 		for line, want := range map[string]bool{"10.0.0.9 " + at("a"): false, "10.0.0.9 " + at("unknown"): true} {
-			if err := os.WriteFile(path, []byte(line+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, []byte(line+"\n"), 0o600))
 			if err := r.Check(t.Context()); (err == nil) != want {
 				t.Errorf("%s: line %q: got %v", hosts, line, err)
 			}

@@ -24,9 +24,7 @@ import (
 func attack(t *testing.T, a *member, p *papers, purpose string, words ...[]byte) error {
 	t.Helper()
 	raw, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}).Dial("tcp", a.Address().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conf := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{a.papers.protocol(purpose)},
 		MinVersion: tls.VersionTLS12}
 	if p != nil {
@@ -105,9 +103,7 @@ func TestHalfOpenConnectionsAreBounded(t *testing.T) {
 	const from, tried = 5, 300
 	for i := range tried {
 		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i%from+1))}}).Dial("tcp", a.Address().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		if i%2 == 0 {
 			_, _ = conn.Write([]byte{0x16, 0x03, 0x01, 0x02}) // the beginning of a ClientHello
@@ -148,9 +144,7 @@ func TestFramesAreBounded(t *testing.T) {
 	for _, cut := range [][]byte{{0}, {0, 0, 0, 9, 1}} { // it hangs up in the middle
 		raw, err := tls.Dial("tcp", a.Address().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{a.papers.protocol(forPackets)},
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.tls().Certificate() }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := raw.Write(cut); err != nil {
 			t.Fatal(err)
 		}
@@ -168,9 +162,7 @@ func message(t *testing.T, kind byte, what any) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	b.WriteByte(kind)
-	if err := codec.NewEncoder(&b, &codec.MsgpackHandle{}).Encode(what); err != nil {
-		t.Fatal(err)
-	}
+	must(t, codec.NewEncoder(&b, &codec.MsgpackHandle{}).Encode(what))
 	return b.Bytes()
 }
 
@@ -268,9 +260,7 @@ func TestOneCertificateTakesItsOwnRoom(t *testing.T) {
 	for i := range maxOfOne + 10 {
 		by := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 7, byte(1+i%8))}}
 		conn, err := thief.dial(t.Context(), by, a.Address().String(), forPackets, 5*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(conn.cut)
 	}
 	await(t, "one more has to yield", patience, func() bool { return rejected(t, a, reasonFull) >= 10 })
@@ -373,15 +363,11 @@ func TestOwnCertificateCannotBeUsed(t *testing.T) {
 func TestPacketsNeverWait(t *testing.T) {
 	t.Parallel()
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer mute.Close()
 	papers := papersOf(t, newAuthority(t), nodeName).tls()
 	streams, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), rules{papers: papers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	began := time.Now()
 	for i := range 4 * maxLinks {
 		to := mute.Addr().String()
@@ -419,13 +405,9 @@ func TestSecureStreamsEnd(t *testing.T) {
 		papers: papersOf(t, newAuthority(t), nodeName).tls()}
 	ctx, cancel := context.WithCancel(t.Context())
 	client, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = client.Shutdown(); _ = server.Shutdown() }()
 	var taken sync.WaitGroup
 	taken.Go(func() { // and never reads

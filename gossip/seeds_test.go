@@ -44,9 +44,7 @@ func seeking(t *testing.T, seed string) *seeker {
 	t.Helper()
 	cfg, known := Config{Listen: "10.0.0.9:7946", Seeds: []string{seed}}, newKnowledge(node("a"), 0, zap.NewNop())
 	p, err := newParts(cfg, "main", node("a"), known, zap.NewNop(), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return newSeeker(p, cfg, DefaultPort)
 }
 

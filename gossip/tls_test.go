@@ -2,14 +2,11 @@ package gossip
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -23,13 +20,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"holdfast/embedded/pki/pkitest"
 )
 
 // authority is a test's authority of peers.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
+type authority struct{ *tls.Certificate }
 
 // The names in the certificates of the tests.
 const (
@@ -37,24 +33,7 @@ const (
 	watcherName = "observer.test"
 )
 
-func newAuthority(t testing.TB) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: "peers"}, NotBefore: time.Now().Add(-3 * time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &authority{cert, key}
-}
+func newAuthority(t testing.TB) *authority { return &authority{pkitest.Authority(t, "peers")} }
 
 // issue makes a certificate with a name that is valid until then. "NODE NAME" is one for that node.
 func (a *authority) issue(t testing.TB, name string, until time.Time, usages ...x509.ExtKeyUsage) *tls.Certificate {
@@ -63,19 +42,8 @@ func (a *authority) issue(t testing.TB, name string, until time.Time, usages ...
 	if !bound {
 		node, name = "", node
 	}
-	if len(usages) == 0 {
-		usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: node}, DNSNames: []string{name}, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until, ExtKeyUsage: usages}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return pkitest.Sign(t, a.Certificate, x509.Certificate{Subject: pkix.Name{CommonName: node}, DNSNames: []string{name},
+		NotAfter: until, ExtKeyUsage: usages})
 }
 
 // papers are what a process presents and trusts, which a test may change.
@@ -90,7 +58,7 @@ func (p *papers) set(cert *tls.Certificate, trusted ...*authority) {
 	defer p.mu.Unlock()
 	p.cert, p.pool = cert, x509.NewCertPool()
 	for _, a := range trusted {
-		p.pool.AddCert(a.cert)
+		p.pool.AddCert(a.Leaf)
 	}
 }
 
@@ -136,19 +104,10 @@ func papersOf(t testing.TB, a *authority, name string) *papers {
 func writePapers(t testing.TB, a *authority, name string) string {
 	t.Helper()
 	pair := a.issue(t, name, time.Now().Add(time.Hour))
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text []byte
-	for _, b := range []*pem.Block{{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, {Type: "PRIVATE KEY", Bytes: key},
-		{Type: "CERTIFICATE", Bytes: a.cert.Raw}} {
-		text = append(text, pem.EncodeToMemory(b)...)
-	}
+	cert, key := pkitest.Encode(t, pair)
+	ca, _ := pkitest.Encode(t, a.Certificate)
 	path := filepath.Join(t.TempDir(), "papers.pem")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, slices.Concat(cert, key, ca), 0o600))
 	return path
 }
 
@@ -163,7 +122,7 @@ func readPapers(path string) *papers {
 	}
 	pair.Certificate = pair.Certificate[:1]
 	p := &papers{}
-	p.set(&pair, &authority{cert: ca})
+	p.set(&pair, &authority{&tls.Certificate{Leaf: ca}})
 	return p
 }
 
@@ -177,13 +136,9 @@ func startTLS(t *testing.T, self Meta, p *papers, seeds ...*member) *member {
 func TestRefusedConnectionIsTold(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gone := l.Addr().(*net.TCPAddr).AddrPort()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	for name, m := range map[string]*member{
 		"plain": start(t, "main", node("a"), nil), "TLS": startTLS(t, node("a"), papersOf(t, newAuthority(t), bound("a"))),
 	} {

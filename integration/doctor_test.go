@@ -2,16 +2,11 @@ package integration_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/url"
@@ -25,6 +20,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"holdfast/embedded/health"
+	"holdfast/embedded/pki/pkitest"
 	"holdfast/integration"
 )
 
@@ -129,18 +125,10 @@ func (d diagnosis) has(code, severity, text string) bool {
 // expired makes a certificate that expired a day ago, and its key, with private modes.
 func expired(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	now := time.Now()
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "old"}, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-24 * time.Hour)}
-	cert, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
-	must(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	dir := t.TempDir()
+	now, dir := time.Now(), t.TempDir()
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	must(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
-	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	of := x509.Certificate{Subject: pkix.Name{CommonName: "old"}, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-24 * time.Hour)}
+	pkitest.Write(t, pkitest.Sign(t, nil, of), certFile, keyFile)
 	return certFile, keyFile
 }
 

@@ -41,6 +41,7 @@ var arrows = map[string][]string{
 	"embedded/plan":            {},
 	"embedded/plan/model":      {},                                                                                           // a test, and no code
 	"embedded/pki":             {"durable"},                                                                                  // certificates; etcd is told of files
+	"embedded/pki/pkitest":     {},                                                                                           // tests of any package use it
 	"embedded/pki/authorities": {"durable", "embedded/health", "embedded/pki", "embedded/plan", "snapshot"},                  // which are kept in the store
 	"embedded/auth":            {"durable"},                                                                                  // the decision about users and roles, and their names, which the next one speaks
 	"embedded/settings":        {},                                                                                           // read and judged without a server

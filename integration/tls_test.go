@@ -1,16 +1,11 @@
 package integration_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/embedded/pki/pkitest"
 	"holdfast/integration"
 )
 
@@ -192,13 +188,7 @@ func signed(t testing.TB, dir, authority, name string, more ...string) *tls.Cert
 	t.Helper()
 	ca, err := tls.LoadX509KeyPair(filepath.Join(dir, authority+".crt"), filepath.Join(dir, authority+".key"))
 	must(t, err)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}
+	template := x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}}
 	for _, other := range more {
 		if ip := net.ParseIP(other); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
@@ -206,11 +196,5 @@ func signed(t testing.TB, dir, authority, name string, more ...string) *tls.Cert
 			template.DNSNames = append(template.DNSNames, other)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
-	must(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	p, err := tls.X509KeyPair(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
-	must(t, err)
-	return &p
+	return pkitest.Sign(t, &ca, template)
 }

@@ -3,10 +3,8 @@ package integration_test
 import (
 	"bytes"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"holdfast/embedded/pki/pkitest"
 	"holdfast/integration"
 )
 
@@ -240,8 +239,6 @@ func remoteControl(t *testing.T, r *rules, given, foreign string) {
 
 func writePair(t testing.TB, dir string, pair *tls.Certificate) {
 	t.Helper()
-	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	must(t, err)
-	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
-	must(t, os.WriteFile(filepath.Join(dir, "pair.pem"), text, 0o600))
+	cert, key := pkitest.Encode(t, pair)
+	must(t, os.WriteFile(filepath.Join(dir, "pair.pem"), append(cert, key...), 0o600))
 }

@@ -9,9 +9,7 @@ import (
 )
 
 func TestDefaultIsValid(t *testing.T) {
-	if err := invalid.Join(Default().Validate); err != nil {
-		t.Fatal(err)
-	}
+	must(t, invalid.Join(Default().Validate))
 }
 
 func TestValidateNamesEveryKey(t *testing.T) {

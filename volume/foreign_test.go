@@ -39,9 +39,7 @@ func filesIn(t testing.TB, dir string) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 
@@ -75,9 +73,7 @@ func TestForeignEtcd(t *testing.T) {
 		}
 		if c.link[0] != "" {
 			path := filepath.Join(dir, c.link[0])
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Symlink(c.link[1], path)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Symlink(c.link[1], path)))
 		}
 		if got, err := foreignEtcd(dir); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, c.want)
@@ -130,9 +126,7 @@ func TestAdoptedVolume(t *testing.T) {
 	if got := c.Volume().Disk; got != disk || c.Mismatch() != "" {
 		t.Errorf("adopted, and claimed without adopt: got disk %s (%s), want %s", got, c.Mismatch(), disk)
 	}
-	if err := c.SetAside(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.SetAside(t.Context()))
 	mustRelease(t, c, false)
 	claimed, err := newLocal(t, root, "n2").Claim(t.Context(), adopt)
 	if err != nil || claimed.Mismatch() != "" || claimed.Volume().Disk != c.Volume().Disk {
@@ -193,9 +187,7 @@ func TestNotAdopted(t *testing.T) {
 var lockers = map[string]func(t *testing.T, path string) (unlock func()){
 	"flock": func(t *testing.T, path string) func() {
 		l, err := lockPath(path, os.O_RDWR)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return l.release
 	},
 	"OFD": func(t *testing.T, path string) func() {
@@ -203,9 +195,7 @@ var lockers = map[string]func(t *testing.T, path string) (unlock func()){
 		if err == nil {
 			err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return func() { f.Close() }
 	},
 }

@@ -14,9 +14,7 @@ import (
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(path))
 }
 
 // losses are the ways to lose a volume, each with the text of its evidence.
@@ -26,9 +24,7 @@ var losses = []struct {
 	want string
 }{
 	{"directory renamed", func(t *testing.T, c *localClaim) {
-		if err := os.Rename(c.Path(), c.Path()+".x"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(c.Path(), c.Path()+".x"))
 	}, "no such file"},
 	{"directory replaced by a copy", func(t *testing.T, c *localClaim) {
 		identity := readFile(t, filepath.Join(c.Path(), IdentityName))
@@ -122,9 +118,7 @@ func snapshot(t *testing.T, root string) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all.String()
 }
 
@@ -141,9 +135,7 @@ func TestWatchWaitsForADiskThatHangs(t *testing.T) {
 	path := filepath.Join(c.Path(), IdentityName)
 	watched := make(chan error, 1)
 	go func() { watched <- c.Watch(t.Context()) }()
-	if err := os.Rename(fifo, path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(fifo, path))
 	stalled := func() bool {
 		return slices.ContainsFunc(l.Problems(), func(text string) bool { return strings.Contains(text, "has not answered for") })
 	}
@@ -158,9 +150,7 @@ func TestWatchWaitsForADiskThatHangs(t *testing.T) {
 		t.Errorf("got %v, want no loss", err)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0) // the disk answers again, but its answer is not the identity
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Close()
 	if err := <-watched; !errors.Is(err, ErrLost) {
 		t.Errorf("got %v, want a loss", err)
@@ -185,9 +175,7 @@ func TestNoEvidenceOfLoss(t *testing.T) {
 	}
 	// The path cannot be opened for lack of file descriptors; the test does not use them all up.
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	low := limit
 	low.Cur = 3
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
@@ -195,9 +183,7 @@ func TestNoEvidenceOfLoss(t *testing.T) {
 	}
 	err := c.look()
 	verdict := c.evidence()
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	if !errors.Is(err, syscall.EMFILE) || verdict != nil {
 		t.Errorf("too many open files: got %v and evidence %v, want EMFILE and none", err, verdict)
 	}
@@ -235,9 +221,7 @@ func TestSetAsideIsNoLoss(t *testing.T) {
 		}
 	}
 	id := c.Volume()
-	if err := c.SetAside(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.SetAside(t.Context()))
 	if looks == 0 {
 		t.Error("nobody looked")
 	}
@@ -258,9 +242,7 @@ func TestSetAsideKeepsWhatWasSetAsideBefore(t *testing.T) {
 	writeFile(t, dir+"/aside/7-replaced/old", "7")
 	writeFile(t, dir+"/etcd/wal", "w")
 	c := mustClaim(t, newLocal(t, root, "n1"))
-	if err := c.SetAside(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.SetAside(t.Context()))
 	for path, want := range map[string]string{"1-by-operator/old": "1", "7-replaced/old": "7", "8-by-operator/etcd/wal": "w"} {
 		if got := readFile(t, filepath.Join(dir, "aside", path)); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
@@ -295,7 +277,5 @@ func TestYieldIsNoLoss(t *testing.T) {
 			}
 		}
 	}
-	if err := c.Yield(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Yield(t.Context()))
 }

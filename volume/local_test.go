@@ -27,36 +27,26 @@ func newLocal(t testing.TB, root, node string) *Local {
 func mustClaim(t testing.TB, l *Local) *localClaim {
 	t.Helper()
 	c, err := l.Claim(context.Background(), wantABC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Release(context.Background(), false) })
 	return c.(*localClaim)
 }
 
 func mustRelease(t testing.TB, c Claim, drop bool) {
 	t.Helper()
-	if err := c.Release(context.Background(), drop); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Release(context.Background(), drop))
 }
 
 func writeFile(t testing.TB, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func readFile(t testing.TB, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(data)
 }
 
@@ -167,19 +157,13 @@ func TestMismatches(t *testing.T) {
 		{"damaged identity", func(t *testing.T, dir string) { writeFile(t, dir+"/identity.json", "{") }, "damaged"},
 		{"identity gone", func(t *testing.T, dir string) {
 			writeFile(t, dir+"/etcd/wal", "w")
-			if err := os.Remove(dir + "/identity.json"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(dir+"/identity.json"))
 		}, "holds data but no"},
 		{"emptied, as if not mounted", func(t *testing.T, dir string) {
-			if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)))
 		}, "is it not mounted?"},
 		{"a new file system, with the tag of the old one", func(t *testing.T, dir string) {
-			if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir+"/lost+found", 0o700)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.RemoveAll(dir), os.MkdirAll(dir+"/lost+found", 0o700)))
 		}, "is it not mounted?"},
 		{"another disk", func(t *testing.T, dir string) {
 			id := Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: 1}.Fresh()
@@ -208,9 +192,7 @@ func TestMismatches(t *testing.T) {
 			if c.Mismatch() == "" {
 				t.Fatal("the second claim took the mismatch for settled")
 			}
-			if err := c.SetAside(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.SetAside(t.Context()))
 			if got := c.Volume(); got.Disk == before.Disk || got.Epoch <= before.Epoch {
 				t.Errorf("set aside: got %+v, want a new disk and an epoch above %d", got, before.Epoch)
 			}
@@ -227,9 +209,7 @@ func TestRemovedVolumeIsBlank(t *testing.T) {
 	c := mustClaim(t, newLocal(t, root, "n1"))
 	before := c.Volume()
 	mustRelease(t, c, false)
-	if err := os.RemoveAll(c.Path()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(c.Path()))
 	c = mustClaim(t, newLocal(t, root, "n1"))
 	if got := c.Volume(); c.Mismatch() != "" || got.Disk == before.Disk || got.Epoch <= before.Epoch {
 		t.Errorf("got %+v (%s), want a fresh disk and an epoch above %d", got, c.Mismatch(), before.Epoch)
@@ -238,9 +218,7 @@ func TestRemovedVolumeIsBlank(t *testing.T) {
 
 func TestBlankFileSystemIsFormatted(t *testing.T) {
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "a", "lost+found"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(root, "a", "lost+found"), 0o700))
 	writeFile(t, filepath.Join(root, "a", IdentityName+tempSuffix), "{")
 	if got := mustClaim(t, newLocal(t, root, "n1")).Mismatch(); got != "" {
 		t.Errorf("got mismatch %q, want a formatted volume", got)
@@ -251,9 +229,7 @@ func TestSecondLockKeepsHoldersApart(t *testing.T) {
 	root := t.TempDir()
 	c := mustClaim(t, newLocal(t, root, "n1"))
 	before := readFile(t, tagPath(root, "a"))
-	if err := os.Remove(lockFile(root, "a")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(lockFile(root, "a")))
 	_, err := newLocal(t, root, "n1").Claim(t.Context(), Want{Cluster: "c", Slots: []string{"a"}})
 	if !errors.Is(err, ErrNoneFree) {
 		t.Errorf("got %v, want none free", err)
@@ -303,9 +279,7 @@ func TestFailedClaimIsTakenBack(t *testing.T) {
 	mustRelease(t, mustClaim(t, newLocal(t, root, "n1")), true)
 	before := readFile(t, tagPath(root, "a"))
 	// A directory at the path of the temporary file makes writing the identity fail.
-	if err := os.Mkdir(filepath.Join(root, "a", IdentityName+tempSuffix), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(root, "a", IdentityName+tempSuffix), 0o700))
 	l := newLocal(t, root, "n2")
 	l.cfg.Slot = "a"
 	if _, err := l.Claim(t.Context(), wantABC); !errors.Is(err, syscall.EISDIR) {
@@ -420,10 +394,15 @@ func TestLockName(t *testing.T) {
 	}
 	mustRelease(t, again, true)
 	copied := filepath.Join(t.TempDir(), "copied")
-	if err := os.CopyFS(copied, os.DirFS(root)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(copied, os.DirFS(root)))
 	if c := mustClaim(t, newLocal(t, copied, "n4")); c.Lock() == first || c.Volume().Disk != disk {
 		t.Errorf("a copy: got lock %s and disk %s, want another lock and disk %s", c.Lock(), c.Volume().Disk, disk)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -218,9 +218,7 @@ func TestMissingWhereAnotherWasFaster(t *testing.T) {
 	mustClaim(t, m.node("n4")) // it has never held a volume
 	c := mustClaim(t, m.node("n1"))
 	misses(t, c, id.Disk)
-	if err := c.SetAside(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.SetAside(t.Context()))
 	m.remembers("n1", "")
 }
 
@@ -275,9 +273,7 @@ func TestMarkerOfAnotherRoot(t *testing.T) {
 			t.Errorf("%s: missing %q, want where it was: %s", scope, c.Missing(), was)
 		}
 		mustRelease(t, c, false)
-		if err := errors.Join(os.RemoveAll(m.root), os.Rename(was, m.root)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.RemoveAll(m.root), os.Rename(was, m.root)))
 		c = mustClaim(t, m.node("n1"))
 		if c.Missing() != "" || c.Mismatch() != "" || c.Volume().Disk != disk {
 			t.Errorf("%s, moved: missing %q, mismatch %q, disk %s", scope, c.Missing(), c.Mismatch(), c.Volume().Disk)
@@ -313,9 +309,7 @@ func TestSecondMarkerOutlivesTheFirst(t *testing.T) {
 	m.root = filepath.Join(t.TempDir(), "other")
 	c = mustClaim(t, node("elsewhere")) // another data directory of the same node
 	misses(t, c, disk)
-	if err := c.SetAside(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.SetAside(t.Context()))
 	if found, err := readMarker(second); found != nil || err != nil || c.Missing() != "" {
 		t.Errorf("given up: remembers %+v, %v, and misses %q", found, err, c.Missing())
 	}

@@ -61,9 +61,7 @@ func TestMountCheck(t *testing.T) {
 func TestMountCheckFollowsLinks(t *testing.T) {
 	dir := resolve(t.TempDir())
 	disk := filepath.Join(dir, "disk")
-	if err := errors.Join(os.Mkdir(disk, 0o700), os.Symlink(disk, filepath.Join(dir, "link"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Mkdir(disk, 0o700), os.Symlink(disk, filepath.Join(dir, "link"))))
 	m := fakeMounts(t, "UUID=1 "+disk+" ext4\n")
 	if err := m.check(mountAuto, filepath.Join(dir, "link", "volumes")); err == nil {
 		t.Error("got nil, want the error of the directory the link leads to")

@@ -64,9 +64,7 @@ func TestDirectoryIsTheVolume(t *testing.T) {
 	if c, err = newDirectory(t, dir, "").Claim(t.Context(), adopt); err != nil || c.Volume().Disk != disk {
 		t.Fatalf("claimed again: got %v, %v, want disk %s", c, err, disk)
 	}
-	if err := c.SetAside(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.SetAside(t.Context()))
 	if err := c.(*localClaim).evidence(); err != nil {
 		t.Errorf("after it was set aside: got %v, want no loss", err)
 	}
@@ -81,9 +79,7 @@ func TestBlankDirectoryIsYielded(t *testing.T) {
 	if err != nil || c.Mismatch() != "" {
 		t.Fatalf("got %v, %v, want a new volume", c, err)
 	}
-	if err := c.(Yielder).Yield(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.(Yielder).Yield(t.Context()))
 	if names, err := movable(dir); err != nil || len(names) > 0 {
 		t.Errorf("left: got %v, %v, want the directory, with nothing that counts", names, err)
 	}
@@ -122,22 +118,16 @@ func TestUnmountedDirectoryIsNotBlank(t *testing.T) {
 	adopt := wantABC
 	adopt.Adopt = true
 	c, err := newDirectory(t, dir, marker).Claim(t.Context(), adopt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.SetRecord("r1")
 	mustRelease(t, c, false)
-	if err := errors.Join(os.Rename(dir, dir+".unmounted"), os.Mkdir(dir, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Rename(dir, dir+".unmounted"), os.Mkdir(dir, 0o700)))
 	c, err = newDirectory(t, dir, marker).Claim(t.Context(), adopt)
 	if err != nil || !strings.Contains(c.Mismatch(), "which this node held last, is not in "+dir) {
 		t.Fatalf("unmounted: got %v, %v, want a mismatch", c, err)
 	}
 	mustRelease(t, c, false)
-	if err := errors.Join(os.RemoveAll(dir), os.Rename(dir+".unmounted", dir)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.RemoveAll(dir), os.Rename(dir+".unmounted", dir)))
 	l := newDirectory(t, dir, marker)
 	if c, err = l.Claim(t.Context(), adopt); err != nil || c.Mismatch() != "" || c.(MissingReporter).Missing() != "" {
 		t.Errorf("mounted again: got %v, %v, want the volume", c, err)

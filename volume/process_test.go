@@ -83,9 +83,7 @@ func (s script) run() error {
 func (s script) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), scriptEnv+"="+string(text))
 	return cmd
@@ -96,27 +94,19 @@ func holder(t *testing.T, root, node string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := script{Root: root, Node: node, Then: "hold"}.command(t)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return cmd, strings.TrimSpace(line)
 }
 
 func kill(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 }
 

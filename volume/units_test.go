@@ -19,9 +19,7 @@ func fakeUnits(t *testing.T, files map[string]string) units {
 			writeFile(t, path, text)
 			continue
 		}
-		if err := errors.Join(MakeDirs(filepath.Dir(path)), os.Symlink(target, path)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(MakeDirs(filepath.Dir(path)), os.Symlink(target, path)))
 	}
 	in := func(name string) string { return filepath.Join(dir, name) }
 	return units{admin: []string{in("etc"), in("run"), in("generator")}, vendor: []string{in("usr"), in("lib")}}

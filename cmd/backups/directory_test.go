@@ -31,9 +31,7 @@ func savedBackup(t *testing.T, store snapshot.Store, cluster string, opt snapsho
 		db.Put(key, "x")
 	}
 	meta, err := snapshot.Save(t.Context(), store, db.Begin(), snapshot.Meta{Cluster: cluster, Lineage: "4711"}, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return meta
 }
 
@@ -52,15 +50,11 @@ func managersBackup(t *testing.T, store snapshot.Store) string {
 	if _, err := packed.Write(sum.Sum(nil)); err != nil {
 		t.Fatal(err)
 	}
-	if err := packed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, packed.Close())
 	const name = "2026-07-01T00:15:03Z-000042"
 	mark := `{"etcdVersion":"3.5.9","timestamp":"1782864903","clusterSpec":{"memberCount":3,"etcdVersion":"3.5.9"}}`
 	for file, r := range map[string]io.Reader{"etcd.backup.gz": &data, "_etcd_backup.meta": strings.NewReader(mark)} {
-		if err := store.Put(t.Context(), name+"/"+file, r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.Put(t.Context(), name+"/"+file, r))
 	}
 	return name
 }
@@ -69,9 +63,7 @@ func managersBackup(t *testing.T, store snapshot.Store) string {
 func wantRestored(t *testing.T, dir string, spec plan.Spec, revision int64) {
 	t.Helper()
 	got, err := embedded.Try(t.Context(), dir, spec, revision, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got.Revision != revision || got.Members != len(spec.Peers) {
 		t.Errorf("got %+v, want revision %d", got, revision)
 	}
@@ -80,9 +72,7 @@ func wantRestored(t *testing.T, dir string, spec plan.Spec, revision int64) {
 func TestRestoreTo(t *testing.T) {
 	store := snapshot.NewDir(t.TempDir())
 	key, err := agecrypt.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	plain := savedBackup(t, store, "holdfast", snapshot.Options{})
 	secret := savedBackup(t, store, "holdfast", snapshot.Options{Recipients: []agecrypt.Recipient{key.Recipient()}})
 	foreign := savedBackup(t, store, "other", snapshot.Options{})
@@ -124,16 +114,12 @@ func TestRestoreTo(t *testing.T) {
 				wantNothing(t, volume)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !strings.Contains(out.String(), c.want) {
 				t.Errorf("output: got\n%swant %q", out.String(), c.want)
 			}
 			spec, err := c.as.spec(cfg, c.backup)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			wantRestored(t, dir, spec, c.revision)
 		})
 	}
@@ -158,9 +144,7 @@ func TestRestoreToPlace(t *testing.T) {
 	volume := t.TempDir()
 	empty, full, file := filepath.Join(volume, "empty"), filepath.Join(volume, "full"), filepath.Join(volume, "file")
 	for _, err := range []error{os.Mkdir(empty, 0o700), os.MkdirAll(filepath.Join(full, "member"), 0o700), os.WriteFile(file, []byte("x"), 0o600)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	if err := restore(t.Context(), empty); err != nil {
 		t.Error(err)
@@ -174,9 +158,7 @@ func TestRestoreToPlace(t *testing.T) {
 		}
 	}
 	taken := filepath.Join(volume, "taken")
-	if err := os.Mkdir(taken+".partial", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(taken+".partial", 0o700))
 	if err := restore(t.Context(), taken); err == nil || !strings.Contains(err.Error(), "taken.partial is in the way") {
 		t.Errorf("taken: got %v", err)
 	}
@@ -189,13 +171,9 @@ func TestRestoreToPlace(t *testing.T) {
 	// A backup that is damaged is found out before there is a directory.
 	object := filepath.Join(root, name, "etcd.backup.zst")
 	data, err := os.ReadFile(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data[len(data)/2] ^= 1
-	if err := os.WriteFile(object, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(object, data, 0o600))
 	if err := restore(t.Context(), filepath.Join(volume, "never")); err == nil || !strings.Contains(err.Error(), "want sha256") {
 		t.Errorf("damaged: got %v", err)
 	}
@@ -221,9 +199,7 @@ func TestRunDrill(t *testing.T) {
 		t.Errorf("legacy: got %+v, %v", d, err)
 	}
 	object := filepath.Join(root, meta.Name, "etcd.backup.zst")
-	if err := os.Truncate(object, meta.Stored.Size-1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(object, meta.Stored.Size-1))
 	if d, err := child.Drill(t.Context(), store, meta.Name, opt); err != nil || !strings.Contains(d.Error, "stored size") {
 		t.Errorf("cut short: got %+v, %v", d, err)
 	}

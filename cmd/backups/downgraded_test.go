@@ -33,31 +33,21 @@ func TestManagerVersionOfDowngraded(t *testing.T) {
 			}
 		}
 		tx, err := m.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		meta, err = snapshot.Save(t.Context(), snapshot.NewDir(root), tx,
 			snapshot.Meta{Cluster: "main", Lineage: "4711", Members: 1, EtcdVersion: etcdversion.Version},
 			snapshot.Options{Format: snapshot.FormatManager})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, err := os.ReadFile(filepath.Join(root, meta.Name, "_etcd_backup.meta"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var mark struct{ EtcdVersion string }
-		if err := json.Unmarshal(text, &mark); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(text, &mark))
 		return meta, mark.EtcdVersion
 	}
 	if meta, told := save("3.7.0"); told != etcdversion.Version || meta.StorageVersion != "3.7.0" {
 		t.Errorf("before: etcd-manager is told %s, the storage version is %q", told, meta.StorageVersion)
 	}
-	if err := m.Downgrade(t.Context(), "3.6"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Downgrade(t.Context(), "3.6"))
 	meta, told := save("3.6.0")
 	if told != "3.6.0" || meta.StorageVersion != "3.6.0" || meta.EtcdVersion != etcdversion.Version {
 		t.Errorf("downgraded: etcd-manager is told %s, the storage version is %q, etcd's %s", told, meta.StorageVersion, meta.EtcdVersion)

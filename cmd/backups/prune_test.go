@@ -21,18 +21,14 @@ func TestPruneDuringRestore(t *testing.T) {
 	records := generations.New(dir, "main", nil)
 	founding := plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}.x:2380",
 		Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
-	if err := records.Put(t.Context(), founding); err != nil {
-		t.Fatal(err)
-	}
+	must(t, records.Put(t.Context(), founding))
 	mine := snapshot.Meta{Cluster: "main", Generation: 1, Lineage: founding.Lineage()}
 	old := snapshottest.Keep(t, dir, db, mine)
 	db.Put("a", "1")
 	snapshottest.Keep(t, dir, db, mine)
 	named := coordinator.Backup{Name: old.Name, Digest: strings.Repeat("d", 64), Revision: 5}
 	p := coordinator.NewRestore(founding, 0, named, 5, 10)
-	if err := records.Propose(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, records.Propose(t.Context(), p))
 	b := &Backups{Config: config.Default(), Store: dir}
 	b.Config.Cluster.Name, b.Config.Snapshot.Keep = "main", snapshot.Keep{Newest: 1}
 	got, err := b.Prune(t.Context(), time.Now(), false)

@@ -63,13 +63,9 @@ func TestPlacesAreLimited(t *testing.T) {
 	cfg := config.Default()
 	cfg.Snapshot.Store, cfg.Snapshot.Spool = t.TempDir(), t.TempDir()
 	b, err := Open(t.Context(), cfg, "me", io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other, err := b.At(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for where, s := range map[string]snapshot.Store{"store": b.Store, "spool": b.spool, "other": other.Store} {
 		if limited, is := s.(*snapshot.Timely); !is || limited.Limit != patience || limited.Slow == nil {
 			t.Errorf("%s: got %#v", where, s)
@@ -85,9 +81,7 @@ func TestDeadDirectories(t *testing.T) {
 	cfg := config.Default()
 	cfg.Snapshot.Store, cfg.Snapshot.Spool, cfg.Snapshot.Scratch = t.TempDir(), dead+"/spool", dead+"/scratch"
 	b, err := Open(t.Context(), cfg, "me", io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = b.Progressing(func(snapshot.Options) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "snapshot.scratch: "+dead+"/scratch has not answered") {
 		t.Errorf("verify: got %v", err)

@@ -46,25 +46,17 @@ func drillData(t *testing.T) (dir string, content snapshot.Content) {
 	tx := db.Begin()
 	defer tx.Close()
 	content, err := snapshot.ContentOf(t.Context(), tx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	content.HashKV = content.CRC // which it is where nothing was compacted
 	dir = filepath.Join(t.TempDir(), "etcd")
 	path := embedded.DatabasePath(dir)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := tx.WriteTo(f); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	return dir, content
 }
 
@@ -89,9 +81,7 @@ func TestRehearse(t *testing.T) {
 			var d snapshot.Drill
 			err := rehearse(t.Context(), dir, content, &d)
 			if c.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if d.Revision != 5 || d.Compared != (content.HashKV != 0) {
 					t.Errorf("got %+v", d)
 				}
@@ -109,16 +99,12 @@ func TestRehearsePanics(t *testing.T) {
 	dir, content := drillData(t)
 	path := embedded.DatabasePath(dir)
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page := os.Getpagesize()
 	for i := 2 * page; i < len(data); i++ {
 		data[i] = 0xff
 	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, data, 0o600))
 	var d snapshot.Drill
 	err = rehearse(t.Context(), dir, content, &d)
 	seen := func(what string) bool { return err != nil && strings.Contains(err.Error(), what) }
@@ -131,9 +117,7 @@ func TestRehearsePanics(t *testing.T) {
 func TestDrillChildKilled(t *testing.T) {
 	dir, content := drillData(t)
 	db, err := bbolt.Open(embedded.DatabasePath(dir), 0o600, &bbolt.Options{NoFreelistSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	order := drillOrder{Dir: dir, Revision: content.Revision}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -150,9 +134,7 @@ func TestDrillDiskHangs(t *testing.T) {
 	}
 	from, content := drillData(t)
 	dir := filepath.Join(devicetest.New(t, devicetest.Small).Mount(t), "etcd")
-	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(dir, os.DirFS(from)))
 	thaw := devicetest.Freeze(t, filepath.Dir(dir))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
@@ -194,13 +176,9 @@ func waitsForDisk(dir string) bool {
 func TestDrillDir(t *testing.T) {
 	scratch := t.TempDir()
 	running, err := newDrillDir(scratch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	killed, err := newDrillDir(scratch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	killed.lock.Close()
 	fresh := filepath.Join(scratch, drillPrefix+"fresh") // not locked yet
 	other := filepath.Join(scratch, "other")
@@ -209,23 +187,15 @@ func TestDrillDir(t *testing.T) {
 	for _, err := range []error{
 		os.MkdirAll(filepath.Join(killed.data(), "member"), 0o700), os.Mkdir(other, 0o700), os.Symlink(elsewhere, link),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	old := time.Now().Add(-2 * drillLeft)
 	for _, path := range []string{running.path, killed.path, other, elsewhere} {
-		if err := os.Chtimes(path, old, old); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(path, old, old))
 	}
-	if err := os.Mkdir(fresh, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(fresh, 0o700))
 	next, err := newDrillDir(scratch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for path, want := range map[string]bool{running.path: true, killed.path: false, fresh: true, other: true, elsewhere: true, link: true, next.path: true} {
 		if _, err := os.Lstat(path); (err == nil) != want {
 			t.Errorf("%s: got %v, want it to be there: %t", path, err, want)
@@ -252,9 +222,7 @@ func TestDrillWithoutRoom(t *testing.T) {
 	db := snapshottest.NewDB(t)
 	db.Put("a", "1")
 	meta, err := snapshot.Save(t.Context(), store, db.Begin(), snapshot.Meta{Cluster: "main"}, snapshot.Options{Scratch: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, err := Drill(t.Context(), store, meta.Name, snapshot.Options{Scratch: scratch})
 	if err == nil || !strings.Contains(err.Error(), "set snapshot.scratch to a disk with room") || d.Error != "" {
 		t.Errorf("want that it could not be tried, got %+v, %v", d, err)
@@ -262,9 +230,7 @@ func TestDrillWithoutRoom(t *testing.T) {
 	if left, err := os.ReadDir(scratch); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	if err := unix.Mount("none", scratch, "tmpfs", unix.MS_REMOUNT, "size=8m"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mount("none", scratch, "tmpfs", unix.MS_REMOUNT, "size=8m"))
 	if d, err := Drill(t.Context(), store, meta.Name, snapshot.Options{Scratch: scratch}); err != nil || d.Error != "" {
 		t.Errorf("with 8 MiB: got %+v, %v", d, err)
 	}
@@ -278,9 +244,7 @@ func TestDrillThatIsNotTheBackups(t *testing.T) {
 	db.Put("a", "1")
 	opt := snapshot.Options{Scratch: t.TempDir()}
 	meta, err := snapshot.Save(t.Context(), store, db.Begin(), snapshot.Meta{Cluster: "main"}, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	causes := map[string]bool{"says": true, "panic": true, "fault": true, "killed": false, "disk": false}
 	for how, against := range causes {
 		t.Run(how, func(t *testing.T) {
@@ -303,25 +267,17 @@ func TestDrillThatIsNotTheBackups(t *testing.T) {
 func TestDrillOfANewerEtcd(t *testing.T) {
 	dir, _ := drillData(t)
 	db, err := bbolt.Open(embedded.DatabasePath(dir), 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	err = db.Update(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte("meta")).Put([]byte("storageVersion"), []byte("3.99.0"))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tx, err := db.Begin(false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	store, opt := snapshot.NewDir(t.TempDir()), snapshot.Options{Scratch: t.TempDir()}
 	meta, err := snapshot.Save(t.Context(), store, reading{tx}, snapshot.Meta{Cluster: "main"}, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, err := Drill(t.Context(), store, meta.Name, opt)
 	if d.Error != "" || !errors.Is(err, snapshot.ErrNotExamined) || !strings.Contains(err.Error(), "etcd 3.99.0") {
 		t.Errorf("got %q, %v", d.Error, err)
@@ -334,9 +290,7 @@ func TestDrillStoreHangs(t *testing.T) {
 	db := snapshottest.NewDB(t)
 	db.Put("a", "1")
 	meta, err := snapshot.Save(t.Context(), store, db.Begin(), snapshot.Meta{Cluster: "main"}, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		d, err := Drill(t.Context(), hanging{store}, meta.Name, opt)
 		if err == nil || snapshot.Damaged(err) || d.Error != "" {
@@ -372,5 +326,12 @@ func TestCompareTrial(t *testing.T) {
 	checked, err = compareTrial(want, embedded.Trial{Revision: 7, Keys: 4, HashKV: 42})
 	if len(checked) != 2 || err == nil || err.Error() != "records: want 3, got 4" {
 		t.Errorf("got %q, %v", checked, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -56,14 +56,10 @@ func TestExamineApart(t *testing.T) {
 	dir, want := drillData(t)
 	path := embedded.DatabasePath(dir)
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	open := func(t *testing.T, path string) *os.File {
 		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
@@ -72,9 +68,7 @@ func TestExamineApart(t *testing.T) {
 		t.Errorf("a sound one: want %+v, got %+v, %v", want, got, err)
 	}
 	wrong := filepath.Join(t.TempDir(), "db")
-	if err := os.WriteFile(wrong, make([]byte, 1<<16), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(wrong, make([]byte, 1<<16), 0o600))
 	if _, err := Examine(t.Context(), open(t, wrong), 1<<16); err == nil || errors.Is(err, snapshot.ErrNotExamined) || !strings.Contains(err.Error(), "invalid database") {
 		t.Errorf("none: want that it is invalid, got %v", err)
 	}
@@ -112,13 +106,9 @@ func TestReplacedProgram(t *testing.T) {
 	const copied = "TEST_CHILD_OF_A_COPY"
 	if os.Getenv(copied) == "" {
 		text, err := os.ReadFile(os.Args[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		exe := filepath.Join(t.TempDir(), "program")
-		if err := os.WriteFile(exe, text, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(exe, text, 0o700))
 		cmd := exec.CommandContext(t.Context(), exe, "-test.run", "^"+t.Name()+"$", "-test.v")
 		cmd.Env = append(os.Environ(), copied+"="+exe)
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -134,19 +124,13 @@ func TestReplacedProgram(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(exe, []byte("#!/bin/sh\nexit 3\n"), 0o700)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir, want := drillData(t)
 	f, err := os.Open(embedded.DatabasePath(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := Examine(t.Context(), f, info.Size())
 	if want.HashKV = got.HashKV; err != nil || got != want {
 		t.Errorf("want %+v, got %+v, %v", want, got, err)

@@ -99,9 +99,7 @@ func TestAddressAuto(t *testing.T) {
 	var l *Loaded
 	var err error
 	onMachine(t, []string{"10.0.0.5/24"}, []string{"10.0.0.1"}, func() { l, err = Load(file, flags, nil) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []struct{ Key, text, origin string }{
 		{"node.address", "10.0.0.5", "file " + file + ":3 (auto: 10.0.0.5)"},
 		{"gossip.listen", "10.0.0.5:7946", "derived from node.address"},

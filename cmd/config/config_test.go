@@ -18,9 +18,7 @@ import (
 func writeFile(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -29,9 +27,7 @@ func parseFlags(t *testing.T, args ...string) *pflag.FlagSet {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	AddFlags(fs)
-	if err := fs.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fs.Parse(args))
 	return fs
 }
 
@@ -168,9 +164,7 @@ func TestConfigFileIsNamedByFlagThenEnvironment(t *testing.T) {
 		{byEnv, []string{"--config", byFlag}, "error"},
 	} {
 		l, err := Load(tt.file, parseFlags(t, tt.args...), environ)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if l.Config.Log.Level != tt.want {
 			t.Errorf("Load(%q) with %q: got level %s, want %s", tt.file, tt.args, l.Config.Log.Level, tt.want)
 		}
@@ -378,5 +372,12 @@ func TestDurationText(t *testing.T) {
 		if got := FormatDuration(d); got != want {
 			t.Errorf("durationText(%v): got %s, want %s", d, got, want)
 		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -18,18 +18,12 @@ import (
 func hold(t *testing.T) (dir string, cfg Config) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, d := range []string{"data", "data/tls", "data/snapshots", "data/volumes", "data/volumes/a", "data/volumes/a/etcd", "keys"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(dir, d), 0o700))
 	}
 	for _, f := range []string{"config.yaml", "keys/gossip", "keys/identity", "data/tls/peer.key", "data/volumes/a/etcd/db", "data/snapshots/x"} {
-		if err := os.WriteFile(filepath.Join(dir, f), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, f), nil, 0o600))
 	}
 	cfg = load(t, "", nil, "--node.data-dir="+filepath.Join(dir, "data"),
 		"--gossip.key-file="+filepath.Join(dir, "keys/gossip"), "--snapshot.identity-file="+filepath.Join(dir, "keys/identity")).Config
@@ -64,9 +58,7 @@ func TestFilesThatOthersReach(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s %04o", tt.path, tt.mode.Perm()), func(t *testing.T) {
 			dir, cfg := hold(t)
-			if err := os.Chmod(filepath.Join(dir, tt.path), tt.mode); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chmod(filepath.Join(dir, tt.path), tt.mode))
 			got := texts(checkOwnFiles(cfg, filepath.Join(dir, "config.yaml")))
 			want := strings.NewReplacer("DIR", dir, "ME", fmt.Sprint(os.Geteuid())).Replace(tt.want)
 			if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || !strings.Contains(got[0], want)) {
@@ -90,30 +82,18 @@ func chmod(t *testing.T, args []string) {
 	t.Helper()
 	take := map[string]os.FileMode{"go=": 0o077, "o-w": 0o002}[args[0]]
 	info, err := os.Stat(args[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(args[1], info.Mode().Perm()&^take); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Chmod(args[1], info.Mode().Perm()&^take))
 }
 
 // A link hides nothing: neither where the data really is, nor who may bend the link.
 func TestFilesBehindLinks(t *testing.T) {
 	dir, cfg := hold(t)
 	open := filepath.Join(dir, "open")
-	if err := os.Mkdir(open, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(cfg.Node.DataDir, filepath.Join(open, "data")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(dir, "data"), 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(open, 0o700))
+	must(t, os.Symlink(cfg.Node.DataDir, filepath.Join(open, "data")))
+	must(t, os.Chmod(open, 0o777))
+	must(t, os.Chmod(filepath.Join(dir, "data"), 0o750))
 	cfg.Node.DataDir = filepath.Join(open, "data")
 	got := fmt.Sprint(checkOwnFiles(cfg, ""))
 	for _, want := range []string{open + " (mode 0777", cfg.Node.DataDir + " (mode 0750"} {
@@ -129,12 +109,8 @@ func TestFilesOfOthers(t *testing.T) {
 		t.Skip("only root can give a file away")
 	}
 	dir, cfg := hold(t)
-	if err := os.Chown(cfg.Gossip.KeyFile, 4711, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(filepath.Join(dir, "data/tls"), 4711, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chown(cfg.Gossip.KeyFile, 4711, 0))
+	must(t, os.Chown(filepath.Join(dir, "data/tls"), 4711, 0))
 	got := texts(checkOwnFiles(cfg, ""))
 	want := []string{"tls.dir: data/tls", "gossip.key-file: keys/gossip"}
 	if len(got) != len(want) {
@@ -204,9 +180,7 @@ func TestNodeStartsBesideADeadDirectory(t *testing.T) {
 					*field = filepath.Join(dead, "backups")
 				}
 			}
-			if err := os.Chmod(dir, 0o777); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chmod(dir, 0o777))
 			err := checkOwnFiles(cfg, "")
 			if err == nil || !strings.Contains(err.Error(), "everyone may replace what is in it") {
 				t.Errorf("got %v", err)

@@ -11,18 +11,12 @@ import (
 // What a node would wait for, or do without, on this machine is told before it runs, and what is there is not.
 func TestLacking(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "seeds"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "seeds"), nil, 0o600))
 	ca := given(t)
 	mixed := given(t)
 	other := filepath.Join(given(t), GivenPeersCA+".key")
-	if err := os.Rename(other, filepath.Join(mixed, GivenPeersCA+".key")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("not-mounted", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(other, filepath.Join(mixed, GivenPeersCA+".key")))
+	must(t, os.Symlink("not-mounted", filepath.Join(dir, "link")))
 	for name, tt := range map[string]struct {
 		config string
 		want   []string // how each begins, and what is in it

@@ -16,9 +16,7 @@ import (
 
 func TestReferences(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte("from-the-file\r\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("from-the-file\r\n"), 0o600))
 	text := "gossip: {seeds: [one, '${env:SEED}'], seeds-file: 'x${env:SEED}'}\nsnapshot:\n  every: ${env:EVERY}\n  s3:\n    kms-key-id: ${file:" + file + "}\n    sse: aws:kms\n"
 	environ := []string{"SEED=from-the-environment", "EVERY=1h", "HOLDFAST_CLUSTER_NAME=${env:NAME}", "NAME=main"}
 	l := load(t, text, environ, "--etcd.auto-compaction-retention=${env:EVERY}")
@@ -36,9 +34,7 @@ func TestReferences(t *testing.T) {
 	}
 	for name, write := range map[string]func(*Loaded, io.Writer) error{"yaml": (*Loaded).WriteYAML, "json": (*Loaded).WriteJSON} {
 		var out bytes.Buffer
-		if err := write(l, &out); err != nil {
-			t.Fatal(err)
-		}
+		must(t, write(l, &out))
 		if strings.Contains(out.String(), "from-the-") || !strings.Contains(out.String(), "${env:SEED}") || !strings.Contains(out.String(), "${file:"+file+"}") {
 			t.Errorf("%s shows\n%s", name, out.String())
 		}
@@ -66,9 +62,7 @@ func TestReferenceThatIsOverridden(t *testing.T) {
 func TestReferencesThatAreWrong(t *testing.T) {
 	write := func(name, text string) string {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	two, large, none := write("two", "hunter-2\nhunter-3\n"), write("large", strings.Repeat("hunter-2", maxReferred/8)+"\n"), write("none", "\n")
@@ -101,17 +95,13 @@ func TestReferencesThatAreWrong(t *testing.T) {
 func TestReloadOfReferences(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	write := func(text string) {
-		if err := os.WriteFile(secret, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(secret, []byte(text), 0o600))
 	}
 	file := writeFile(t, "node: {name: n1}\nsnapshot:\n  cron: ''\n  every: ${file:"+secret+"}\n  s3: {sse: aws:kms, kms-key-id: '${file:"+secret+"}'}\n")
 	read := func() (*Loaded, error) { return Load(file, nil, nil) }
 	write("61m\n")
 	now, err := read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write("67m\n")
 	core, logged := observer.New(zap.DebugLevel)
 	taken, restart, err := now.Reload(read, zap.NewAtomicLevel(), zap.New(core))

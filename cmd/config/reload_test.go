@@ -93,15 +93,7 @@ func TestWatchSeesEachWayToChangeAFile(t *testing.T) {
 	dir := filepath.Dir(file)
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	calls := watch(t, file, zaptest.NewLogger(t))
 	expect := func(want string) {
@@ -113,29 +105,29 @@ func TestWatchSeesEachWayToChangeAFile(t *testing.T) {
 	expect("0") // it may have changed since it was loaded
 	write("config.yaml", "1")
 	expect("1")
-	must(os.Chmod(file, 0o640)) // it may have been refused for its mode
+	must(t, os.Chmod(file, 0o640)) // it may have been refused for its mode
 	expect("1")
 
 	write("new", "2") // as editors do
-	must(os.Rename(filepath.Join(dir, "new"), file))
+	must(t, os.Rename(filepath.Join(dir, "new"), file))
 	expect("2")
 
-	must(os.Remove(file)) // the process would not start again
+	must(t, os.Remove(file)) // the process would not start again
 	expect("open " + file + ": no such file or directory")
 	write("config.yaml", "3")
 	expect("3")
 
 	// As Kubernetes does: config.yaml -> ..data/config.yaml, ..data -> a directory per version.
 	for _, version := range []string{"4", "5"} {
-		must(os.Mkdir(filepath.Join(dir, "..v"+version), 0o700))
+		must(t, os.Mkdir(filepath.Join(dir, "..v"+version), 0o700))
 		write("..v"+version+"/config.yaml", version)
 	}
-	must(os.Symlink("..v4", filepath.Join(dir, "..data")))
-	must(os.Symlink("..data/config.yaml", filepath.Join(dir, "link")))
-	must(os.Rename(filepath.Join(dir, "link"), file))
+	must(t, os.Symlink("..v4", filepath.Join(dir, "..data")))
+	must(t, os.Symlink("..data/config.yaml", filepath.Join(dir, "link")))
+	must(t, os.Rename(filepath.Join(dir, "link"), file))
 	expect("4")
-	must(os.Symlink("..v5", filepath.Join(dir, "..tmp")))
-	must(os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")))
+	must(t, os.Symlink("..v5", filepath.Join(dir, "..tmp")))
+	must(t, os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")))
 	expect("5")
 
 	// The target may be written in its own, newly watched directory.
@@ -165,9 +157,7 @@ func TestLook(t *testing.T) {
 		} else {
 			err = os.WriteFile(file, []byte(step.content), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if isNew, again := w.look(); isNew != step.isNew || again != step.again {
 			t.Errorf("step %d, %q: got %v, %v, want %v, %v", i, step.content, isNew, again, step.isNew, step.again)
 		}
@@ -192,9 +182,7 @@ func TestWatchInABusyDirectory(t *testing.T) {
 			}
 		}
 	}()
-	if err := os.WriteFile(file, []byte("1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("1"), 0o600))
 	if got := <-calls; got != "1" {
 		t.Errorf("got %q, want 1", got)
 	}
@@ -212,9 +200,7 @@ func TestWatchHeedsHangup(t *testing.T) {
 			if name == file {
 				<-calls // the first look
 			}
-			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 			<-calls
 			if got, want := logs.Len() > 0, name == missing; got != want {
 				t.Errorf("%q: warned: %v, want %v", name, got, want)

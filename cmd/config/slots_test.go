@@ -43,9 +43,7 @@ func TestSlotsOfTags(t *testing.T) {
 		}
 	}
 	l, err := Load("", nil, slices.Concat(base, kops, []string{address, store}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c, err := l.Config.WithSlots([]string{"a", "b"}); err != nil || c.Cluster.TagSlots || len(c.Cluster.Slots) != 2 {
 		t.Errorf("got %+v, %v", c.Cluster, err)
 	}

@@ -17,9 +17,7 @@ func given(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	for _, name := range []string{GivenClientsCA, GivenPeersCA} {
 		a, err := pki.NewAuthority(name, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		bundle, key, err := a.Encode()
 		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, name+".crt"), bundle, 0o600),
 			os.WriteFile(filepath.Join(dir, name+".key"), key, 0o600)); err != nil {
@@ -34,9 +32,7 @@ func TestUserWithoutPassword(t *testing.T) {
 	dir := given(t)
 	users := filepath.Join(dir, "users.yaml")
 	text := "enabled: true\nusers: [{name: root, no-password: true, roles: [root]}]\n"
-	if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(users, []byte(text), 0o600))
 	ca := filepath.Join(dir, GivenClientsCA)
 	for _, c := range []struct{ auth, want string }{
 		{"false", "auth.file: user root has no password, and etcd.client-cert-auth is false: nobody can be that user"},
@@ -56,13 +52,9 @@ func TestPartialAuthorities(t *testing.T) {
 	dir := given(t)
 	ca, bundle := filepath.Join(dir, GivenClientsCA), filepath.Join(dir, "bundle")
 	one, err := os.ReadFile(ca + ".crt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key, err := os.ReadFile(ca + ".key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	two := string(one) + string(one)
 	for _, c := range []struct{ text, want string }{
 		{two, ""},
@@ -71,9 +63,7 @@ func TestPartialAuthorities(t *testing.T) {
 		{two + strings.TrimSuffix(two, "\n") + two, "is damaged or cut short"},
 		{two + string(key), `holds a block "PRIVATE KEY": only certificates belong here`},
 	} {
-		if err := os.WriteFile(bundle, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(bundle, []byte(c.text), 0o600))
 		l := load(t, "node: {data-dir: "+dir+"/data}\nmetrics: {listen: off}\netcd: {cert-file: "+ca+".crt, key-file: "+ca+
 			".key, trusted-ca-file: "+bundle+"}", nil)
 		err := Refused(l)
@@ -116,9 +106,7 @@ func TestTLSMode(t *testing.T) {
 func TestTLSFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"etcd-clients-ca.crt", "etcd-clients-ca.key", "etcd-peers-ca.crt", "etcd-peers-ca.key"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	l := load(t, "node: {data-dir: /d}\ntls: {ca-dir: "+dir+"}", nil)
 	for _, want := range []struct{ Key, text, origin string }{
@@ -137,9 +125,7 @@ func TestTLSFiles(t *testing.T) {
 		}
 	}
 	var shown strings.Builder
-	if err := l.WriteYAML(&shown); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.WriteYAML(&shown))
 	again := load(t, shown.String(), nil)
 	for _, k := range Keys() {
 		if got, want := k.Text(&again.Config), k.Text(&l.Config); got != want {

@@ -3,17 +3,12 @@ package control
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -27,21 +22,29 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/embedded/pki/pkitest"
 )
 
 // authority signs certificates for a test.
 type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	*tls.Certificate
+	t   *testing.T
+	dir string
 }
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{t: t, dir: t.TempDir()}
-	a.cert, a.key = a.sign("ca", "")
+	a.replace()
 	return a
+}
+
+// replace makes another authority in place of this one.
+func (a *authority) replace() {
+	a.t.Helper()
+	a.Certificate = pkitest.Authority(a.t, "")
+	_, key := a.pair("ca")
+	pkitest.Write(a.t, a.Certificate, a.ca(), key)
 }
 
 // ca is the file of the authority's certificate.
@@ -53,44 +56,14 @@ func (a *authority) pair(name string) (cert, key string) {
 }
 
 // sign makes a certificate for 127.0.0.1 and a common name, and writes it under a name.
-func (a *authority) sign(name, commonName string, change ...func(*x509.Certificate)) (*x509.Certificate, *ecdsa.PrivateKey) {
+func (a *authority) sign(name, commonName string, change ...func(*x509.Certificate)) {
 	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: commonName}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}
+	c := x509.Certificate{Subject: pkix.Name{CommonName: commonName}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	for _, f := range change {
-		f(c)
-	}
-	issuer, signer := a.cert, a.key
-	if issuer == nil {
-		c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
-		issuer, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, issuer, key.Public(), signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
+		f(&c)
 	}
 	certFile, keyFile := a.pair(name)
-	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			a.t.Fatal(err)
-		}
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return parsed, key
+	pkitest.Write(a.t, pkitest.Sign(a.t, a.Certificate, c), certFile, keyFile)
 }
 
 // serveTest answers every permitted request with the caller's name until the test ends.
@@ -139,13 +112,11 @@ func TestRemoteControlOfTheMesh(t *testing.T) {
 			return &pair, err
 		}, Authorities: func() (*x509.CertPool, error) {
 			pool := x509.NewCertPool()
-			pool.AddCert(peers.cert)
+			pool.AddCert(peers.Leaf)
 			return pool, nil
 		}}}
 	l, err := s.listenRemote()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	serveTest(t, s, l)
 	sessions := tls.NewLRUClientSessionCache(1)
 	for _, c := range []struct {
@@ -169,17 +140,13 @@ func TestRemoteControlOfTheMesh(t *testing.T) {
 	} {
 		t.Run(c.cert+" "+c.name+" "+c.method+" "+c.path, func(t *testing.T) {
 			pair, err := tls.LoadX509KeyPair(c.by.pair(c.cert))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			pool := x509.NewCertPool()
-			pool.AddCert(c.of.cert)
+			pool.AddCert(c.of.Leaf)
 			node := OpenAs(l.Addr().String(), c.name, pair, pool)
 			node.HTTP.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = sessions // of another name, and authority
 			req, err := http.NewRequestWithContext(t.Context(), c.method, node.URL+c.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			resp, err := node.HTTP.Do(req)
 			said := ""
 			if err != nil {
@@ -217,9 +184,7 @@ func TestRemoteControl(t *testing.T) {
 	s := &Server{CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca(),
 		Config: config.Control{Listen: "127.0.0.1:0", Readers: []string{"eyes"}, Operators: []string{"ops"}}}
 	l, err := s.listenRemote()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	serveTest(t, s, l)
 	for _, c := range []struct {
 		by           *authority
@@ -257,9 +222,7 @@ func TestRemoteControl(t *testing.T) {
 		t.Run(c.name+" "+c.method+" "+c.path, func(t *testing.T) {
 			cert, key := c.by.pair(c.name)
 			node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got string
 			err = node.Get(t.Context(), c.method+" "+c.path, &got)
 			if c.want == "" && (err != nil || got != c.name+" from 127.0.0.1") {
@@ -272,7 +235,7 @@ func TestRemoteControl(t *testing.T) {
 	}
 	t.Run("no certificate", func(t *testing.T) {
 		pool := x509.NewCertPool()
-		pool.AddCert(ours.cert)
+		pool.AddCert(ours.Leaf)
 		h := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 		if resp, err := h.Get("https://" + l.Addr().String() + "/status"); err == nil {
 			resp.Body.Close()
@@ -282,9 +245,7 @@ func TestRemoteControl(t *testing.T) {
 	t.Run("a node that is not ours", func(t *testing.T) {
 		cert, key := ours.pair("ops")
 		node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: theirs.ca()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := node.Get(t.Context(), "GET /status", new(string)); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("got %v", err)
 		}
@@ -292,27 +253,19 @@ func TestRemoteControl(t *testing.T) {
 	// A certificate may expire meanwhile, or its authority be dropped.
 	t.Run("a connection that stays open", func(t *testing.T) {
 		pair, err := tls.LoadX509KeyPair(ours.pair("ops"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		pool := x509.NewCertPool()
-		pool.AddCert(ours.cert)
+		pool.AddCert(ours.Leaf)
 		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool,
 			NextProtos: []string{"h2", "http/1.1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		if p := conn.ConnectionState().NegotiatedProtocol; p == "h2" {
 			t.Fatal("HTTP/2 serves many requests on one connection")
 		}
 		_, err = io.WriteString(conn, strings.Repeat("GET /status HTTP/1.1\r\nHost: n1\r\n\r\n", 2))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
 		answers, _ := io.ReadAll(conn)
 		if n := strings.Count(string(answers), "200 OK"); n != 1 {
 			t.Errorf("%d requests were answered, want 1", n)
@@ -322,22 +275,16 @@ func TestRemoteControl(t *testing.T) {
 	for _, name := range []string{"ops", "stranger"} {
 		t.Run("a body that does not come, from "+name, func(t *testing.T) {
 			pair, err := tls.LoadX509KeyPair(ours.pair(name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			pool := x509.NewCertPool()
-			pool.AddCert(ours.cert)
+			pool.AddCert(ours.Leaf)
 			conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer conn.Close()
 			if _, err := io.WriteString(conn, "POST /own HTTP/1.1\r\nHost: n1\r\nContent-Length: 9\r\n\r\nx"); err != nil {
 				t.Fatal(err)
 			}
-			if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
 			answer, err := io.ReadAll(conn)
 			if err != nil || !strings.Contains(string(answer), "the request has a body") {
 				t.Errorf("got %q, %v", answer, err)
@@ -345,19 +292,12 @@ func TestRemoteControl(t *testing.T) {
 		})
 	}
 	t.Run("the certificate is replaced", func(t *testing.T) {
-		before := ours.cert
-		ours.cert, ours.key = nil, nil
-		ours.cert, ours.key = ours.sign("ca", "")
+		ours.replace()
 		ours.sign("server", "")
 		ours.sign("ops", "ops")
-		if ours.cert.Equal(before) {
-			t.Fatal("the authority is the same")
-		}
 		cert, key := ours.pair("ops")
 		node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := node.Get(t.Context(), "GET /status", new(string)); err != nil {
 			t.Error(err)
 		}
@@ -365,14 +305,10 @@ func TestRemoteControl(t *testing.T) {
 	t.Run("a body without end", func(t *testing.T) {
 		cert, key := ours.pair("ops")
 		node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body := io.LimitReader(zeros{}, 1<<30)
 		req, err := http.NewRequestWithContext(t.Context(), "POST", node.URL+"/found", body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := node.HTTP.Do(req)
 		if err != nil {
 			return // it was cut off
@@ -398,21 +334,15 @@ func TestRemoteControlOfTheSlow(t *testing.T) {
 	certFile, keyFile := ours.pair("ops")
 	s := &Server{CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca(), Config: config.Control{Listen: "127.0.0.1:0", Operators: []string{"ops"}}}
 	l, err := s.listenRemote()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	serveTest(t, s, l)
 	for range 2 * maxConnections {
 		slow, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer slow.Close()
 	}
 	node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	node.HTTP.Transport.(*http.Transport).TLSHandshakeTimeout = time.Minute
 	if err := node.Get(t.Context(), "GET /status", new(string)); err != nil {
 		t.Error(err)
@@ -431,15 +361,11 @@ func TestSocketOfAnotherUser(t *testing.T) {
 		t.Skip("needs root, to be another user, and Linux, which tells of it")
 	}
 	dir, err := os.MkdirTemp("", "holdfast") // unlike t.TempDir's, all of its parents are open
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
 	l, err := listenAt(socket, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v", info.Mode(), err)
 	}
@@ -453,9 +379,7 @@ func TestSocketOfAnotherUser(t *testing.T) {
 		func() error { return os.Chmod(dir, 0o755) }, func() error { return os.Chmod(socket, 0o666) },
 		func() error { return copyFile(os.Args[0], binary) },
 	} {
-		if err := open(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, open())
 	}
 	child := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSocketOfAnotherUser$", "-test.v")
 	child.Env, child.Dir = append(os.Environ(), dialVariable+"="+socket), dir
@@ -503,25 +427,17 @@ func TestLocalCaller(t *testing.T) {
 // What lies where the socket is to be is removed only if it is a socket that a process that is gone has left.
 func TestSocketInThePlaceOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control.sock")
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("precious"), 0o600))
 	if l, err := listenAt(path, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("got %v, %v", l, err)
 	}
 	if text, err := os.ReadFile(path); string(text) != "precious" {
 		t.Fatalf("the file: %q, %v", text, err)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := listenElse(t, path).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
+	must(t, listenElse(t, path).Close())
 	l, err := listenAt(path, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.Close()
 }
 
@@ -530,9 +446,7 @@ func listening(t *testing.T) (socket string, l net.Listener) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return socket, l
 }
@@ -597,5 +511,12 @@ func TestSuspended(t *testing.T) {
 	if err := c.Get(t.Context(), "GET /status", new(string)); !errors.Is(err, ErrUnreachable) ||
 		!strings.Contains(err.Error(), "suspended") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

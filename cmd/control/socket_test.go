@@ -20,9 +20,7 @@ import (
 func listenElse(t *testing.T, path string) *net.UnixListener {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.SetUnlinkOnClose(false)
 	return l
 }
@@ -31,9 +29,7 @@ func listenElse(t *testing.T, path string) *net.UnixListener {
 func TestSocketIsMadeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := listenAt(path, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { // runs after that of serveTest
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("after the end: %v", err)
@@ -41,18 +37,14 @@ func TestSocketIsMadeAgain(t *testing.T) {
 	})
 	serveTest(t, &Server{}, l)
 	for range 2 {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(path))
 		var who string
 		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 			if err = Local(path).Get(t.Context(), "GET /status", &who); err == nil || time.Now().After(end) {
 				break
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("got %v, %v", info, err)
 		}
@@ -63,23 +55,15 @@ func TestSocketIsMadeAgain(t *testing.T) {
 func TestSocketOfAnotherProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	path := filepath.Join(dir, "s")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	core, logged := observer.New(zapcore.DebugLevel)
 	s, err := listenAt(path, zap.New(core))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 	other := listenElse(t, path)
 	theirs, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.repair()
 	s.repair()
 	if at, err := os.Lstat(path); err != nil || !os.SameFile(at, theirs) {
@@ -88,33 +72,23 @@ func TestSocketOfAnotherProcess(t *testing.T) {
 	if n := logged.FilterMessageSnippet("could not be made again").Len(); n != 1 {
 		t.Errorf("said %d times that it is gone", n)
 	}
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Close())
 	s.repair()
 	if !s.atPath() {
 		t.Error("the socket that the other process left was not replaced")
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(dir))
 	s.repair()
 	if n := logged.FilterMessageSnippet("could not be made again").Len(); n != 2 {
 		t.Errorf("said %d times that it is gone", n)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	s.repair()
 	if !s.atPath() {
 		t.Error("the socket was not made again in a directory that is back")
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
+	must(t, os.WriteFile(path, []byte("precious"), 0o600))
 	s.repair()
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -128,13 +102,9 @@ func TestSocketOfAnotherProcess(t *testing.T) {
 func TestSocketOfASuspendedProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer syscall.Close(fd)
-	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0)))
 	for range 8 {
 		if conn, err := net.Dial("unix", path); err == nil {
 			defer conn.Close()
@@ -150,13 +120,9 @@ func TestStaleSocketHasOneHeir(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.sock")
 	for round := range 50 {
 		stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		stale.SetUnlinkOnClose(false)
-		if err := stale.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stale.Close())
 		const processes = 4
 		got := make(chan *socket, processes)
 		errs := make(chan error, processes)
@@ -180,8 +146,6 @@ func TestStaleSocketHasOneHeir(t *testing.T) {
 		if won != 1 {
 			t.Fatalf("round %d: %d of %d serve", round, won, processes)
 		}
-		if err := heir.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, heir.Close())
 	}
 }

@@ -25,23 +25,15 @@ func TestBackupThatIsOfNoUse(t *testing.T) {
 	if _, err := a.Check(t.Context(), name, "l", nil); !errors.Is(err, coordinator.ErrUseless) || !errors.Is(err, snapshot.ErrNotFound) {
 		t.Errorf("unknown: got %v", err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
 	for file, text := range map[string]string{"etcd.backup.gz": "torn", "_etcd_backup.meta": `{"etcdVersion": "3.6.11", "timestamp": "1782864903"}`} {
-		if err := os.WriteFile(filepath.Join(dir, name, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name, file), []byte(text), 0o600))
 	}
 	if _, err := a.Check(t.Context(), name, "l", nil); !errors.Is(err, coordinator.ErrUseless) {
 		t.Errorf("damaged: got %v", err)
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(dir))
+	must(t, os.WriteFile(dir, nil, 0o600))
 	if _, err := a.Check(t.Context(), name, "l", nil); err == nil || errors.Is(err, coordinator.ErrUseless) {
 		t.Errorf("a store that does not answer: got %v", err)
 	}
@@ -93,9 +85,7 @@ func TestStartWithoutBackupDirectories(t *testing.T) {
 	registry(t)
 	dir := t.TempDir()
 	for _, name := range []string{"snapshots", "scratch"} {
-		if err := os.Symlink("not-mounted", filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink("not-mounted", filepath.Join(dir, name)))
 	}
 	if _, err := newNode(t.Context(), "test", load(t, dir).Config, zap.NewNop()); err != nil {
 		t.Error(err)
@@ -112,9 +102,7 @@ func TestNewestBackupOfAStoreThatWentBack(t *testing.T) {
 	if err == nil {
 		err = errors.Join(os.RemoveAll(filepath.Join(dir, saved.Name)), os.RemoveAll(filepath.Join(dir, "holdfast")))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, err := a.Newest(t.Context(), "l"); err != nil || got.Name != saved.Name || got.Generation != 2 {
 		t.Errorf("got %+v, %v, want %s", got, err, saved.Name)
 	}

@@ -14,16 +14,19 @@ import (
 func loaded(t *testing.T, text string, args ...string) config.Config {
 	t.Helper()
 	file, flags := filepath.Join(t.TempDir(), "config.yaml"), pflag.NewFlagSet("test", pflag.ContinueOnError)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 	config.AddFlags(flags)
-	if err := flags.Parse(append(args, "--node.name=n1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, flags.Parse(append(args, "--node.name=n1")))
 	l, err := config.Load(file, flags, nil)
 	if err != nil {
 		t.Fatalf("Load:\n%v", err)
 	}
 	return l.Config
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -19,9 +19,7 @@ func TestBootRises(t *testing.T) {
 		last = boot
 	}
 	for _, text := range []string{"", "-1", "x", "18446744073709551615", "9223372036854775807"} {
-		if err := os.WriteFile(filepath.Join(dir, bootName), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, bootName), []byte(text), 0o600))
 		if boot, err := nextBoot(dir, now); boot != uint64(now.UnixNano()) || err != nil {
 			t.Errorf("after %q: got %d, %v, want the time", text, boot, err)
 		}

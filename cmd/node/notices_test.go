@@ -161,9 +161,7 @@ func TestStandsBy(t *testing.T) {
 		"the zone is not known":           {warm, false, "", false},
 	} {
 		state, err := json.Marshal(test.says.Facts(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		peer := gossip.Node{Live: !test.gone, State: state}
 		if got := standsBy(peer, test.zone); got != test.want {
 			t.Errorf("%s: got %t, want %t", name, got, test.want)

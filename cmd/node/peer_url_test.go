@@ -1,12 +1,8 @@
 package node
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +10,7 @@ import (
 	"testing"
 
 	"holdfast/cmd/config"
-	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/pkitest"
 	"holdfast/embedded/plan"
 )
 
@@ -97,23 +93,8 @@ func TestNewSlotNeedsRestart(t *testing.T) {
 		"names of the operator": {[]string{"etcd-a.x"}, ", peer-cert-allowed-hostname: [all.x]", "[a, b, d]", false},
 	} {
 		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
-		_, key, err := ed25519.GenerateKey(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: c.names}
-		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		secret, err := pki.EncodeKeys(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), secret...)
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		cert, key := pkitest.Encode(t, pkitest.Sign(t, nil, x509.Certificate{DNSNames: c.names}))
+		must(t, os.WriteFile(file, append(cert, key...), 0o600))
 		with := func(slots string) config.Config {
 			return loaded(t, fmt.Sprintf("{cluster: {name: main, slots: %s}, node: {address: 127.0.0.1}, tls: {mode: files}, "+
 				"etcd: {peer-url: 'https://etcd-{slot}.x:2380', peer-cert-file: %s, peer-key-file: %s, "+

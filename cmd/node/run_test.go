@@ -22,14 +22,10 @@ import (
 // load reads a configuration of environment variables, with a directory of its own and no fixed port.
 func load(t *testing.T, dir string, environ ...string) *config.Loaded {
 	t.Helper()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o700))
 	l, err := config.Load("", nil, append([]string{"HOLDFAST_NODE_NAME=n1", "HOLDFAST_NODE_DATA_DIR=" + dir,
 		"HOLDFAST_GOSSIP_LISTEN=127.0.0.1:0", "HOLDFAST_METRICS_LISTEN=off"}, environ...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -48,21 +44,13 @@ func TestSecondProcess(t *testing.T) {
 	l := load(t, dir, "HOLDFAST_SNAPSHOT_STORE=s3://bucket/x", "HOLDFAST_SNAPSHOT_S3_ENDPOINT=http://127.0.0.1:1",
 		"HOLDFAST_SNAPSHOT_S3_REGION=eu-test-1")
 	unfinished := filepath.Join(dir, "spool", ".holdfast", "unfinished")
-	if err := os.MkdirAll(filepath.Dir(unfinished), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(unfinished, []byte("half a backup"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(unfinished), 0o700))
+	must(t, os.WriteFile(unfinished, []byte("half a backup"), 0o600))
 	first, err := net.Listen("unix", l.Config.Control.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer first.Close()
 	before, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again := func() (*config.Loaded, error) { return l, nil }
 	err = Run(t.Context(), "test", l, again, zap.NewNop(), zap.NewAtomicLevel())
 	if err == nil || !strings.Contains(err.Error(), "is holdfast running here already?") {
@@ -124,9 +112,7 @@ func TestReloadOfWhatWouldNotStart(t *testing.T) {
 	dir := t.TempDir()
 	running := load(t, dir)
 	n, err := newNode(t.Context(), "test", running.Config, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		socket string
 		want   health.Code

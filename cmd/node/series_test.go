@@ -23,18 +23,14 @@ func gathered(t *testing.T, out metrics.Series) []*dto.MetricFamily {
 	reg := prometheus.NewPedanticRegistry()
 	metrics.Collect(reg, func() metrics.Series { return out })
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "holdfast_") || f.GetHelp() == "" {
 			t.Errorf("%s: want the prefix holdfast_ and a help text", f.GetName())
 		}
 	}
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
@@ -261,9 +257,7 @@ func TestGaugesOfEtcdThatHasStopped(t *testing.T) {
 		false: {"etcd_server_proposals_failed_total", "holdfast_etcd_running"},
 	} {
 		families, err := gathering(reg, func() bool { return running }).Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for _, f := range families {
 			got = append(got, f.GetName())

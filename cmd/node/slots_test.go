@@ -27,9 +27,7 @@ func TestSlotsOfTheTagsAreRemembered(t *testing.T) {
 	volumeOf := func(tag string) string {
 		id, err := cloud.AddVolume(ec2test.Volume{Tags: map[string]string{
 			"kubernetes.io/cluster/k8s.example.com": "owned", "k8s.io/etcd/main": tag}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return id
 	}
 	load := func(dir string) config.Config {
@@ -37,9 +35,7 @@ func TestSlotsOfTheTagsAreRemembered(t *testing.T) {
 			"HOLDFAST_NODE_ADDRESS=192.0.2.1", "HOLDFAST_VOLUME_EBS_KUBERNETES_CLUSTER=k8s.example.com",
 			"HOLDFAST_VOLUME_EBS_REGION=eu-test-1", "HOLDFAST_VOLUME_EBS_ENDPOINT=" + server.URL,
 			"HOLDFAST_NODE_DATA_DIR=" + dir, "HOLDFAST_SNAPSHOT_STORE=s3://bucket/x"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return l.Config
 	}
 	slots := func(dir string) ([]string, error) {
@@ -57,15 +53,11 @@ func TestSlotsOfTheTagsAreRemembered(t *testing.T) {
 		t.Fatalf("got %v, %v, want %v", got, err, abc)
 	}
 	full := t.TempDir()
-	if err := os.Mkdir(filepath.Join(full, "slots.json"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(full, "slots.json"), 0o700))
 	if got, err := slots(full); !slices.Equal(got, abc) || err != nil {
 		t.Errorf("where they cannot be remembered: got %v, %v, want %v", got, err, abc)
 	}
-	if err := cloud.Inject(ec2test.Fault{Action: "DescribeVolumes", Kind: ec2test.Deny}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.Inject(ec2test.Fault{Action: "DescribeVolumes", Kind: ec2test.Deny}))
 	if got, err := slots(dir); !slices.Equal(got, abc) || err != nil {
 		t.Errorf("while EC2 denies: got %v, %v, want what was remembered", got, err)
 	}
@@ -73,18 +65,14 @@ func TestSlotsOfTheTagsAreRemembered(t *testing.T) {
 		t.Error("while EC2 denies, on a machine that remembers nothing: got no error")
 	}
 	cloud.Clear()
-	if err := cloud.SetTag(second, "k8s.io/etcd/main", "b/a,b"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.SetTag(second, "k8s.io/etcd/main", "b/a,b"))
 	if got, err := slots(dir); !slices.Equal(got, abc) || err != nil {
 		t.Errorf("with tags that disagree: got %v, %v, want what was remembered", got, err)
 	}
 	if _, err := slots(fresh); err == nil || !strings.Contains(err.Error(), "has a,b,c") {
 		t.Errorf("with tags that disagree, on a machine that remembers nothing: got %v, want what each says", err)
 	}
-	if err := cloud.DeleteTag(second, "k8s.io/etcd/main"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cloud.DeleteTag(second, "k8s.io/etcd/main"))
 	if got, err := slots(dir); !slices.Equal(got, abc) || err != nil {
 		t.Errorf("when they agree again: got %v, %v, want %v", got, err, abc)
 	}

@@ -25,9 +25,7 @@ func TestStartWithoutCertificates(t *testing.T) {
 	cfg := pki.Default()
 	cfg.Mode, cfg.Dir = pki.ModeCA, t.TempDir()
 	k, err := pki.New(cfg, pki.Identity{Node: "n1", Zone: "main.test"}, expired{}, zap.NewNop(), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = etcd{certificates: k}.Start(t.Context(), plan.Spec{Slot: "a"})
 	if _, outside := errors.AsType[coordinator.Outside](err); !outside {
 		t.Errorf("got %v", err)

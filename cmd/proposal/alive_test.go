@@ -115,9 +115,7 @@ func TestLives(t *testing.T) {
 					o.Backups.Store = relit{o.Backups.Store, begin}
 				}
 				if tc.content != "" {
-					if err := o.Backups.Store.Put(t.Context(), o.cluster().records.BeaconName(), strings.NewReader(tc.content)); err != nil {
-						t.Fatal(err)
-					}
+					must(t, o.Backups.Store.Put(t.Context(), o.cluster().records.BeaconName(), strings.NewReader(tc.content)))
 				}
 				o.Overrule = tc.overrule
 				got, err := o.cluster().lives(t.Context(), new(view))
@@ -211,9 +209,7 @@ func TestInsteadOfALeaderNotFoundYet(t *testing.T) {
 			if !found {
 				o.Backups.Store = relit{o.Backups.Store, time.Now()}
 			}
-			if err := o.cluster().records.Shine(t.Context(), shining); err != nil {
-				t.Fatal(err)
-			}
+			must(t, o.cluster().records.Shine(t.Context(), shining))
 			o.Yes = true
 			want := "did not consent: "
 			if !found {
@@ -247,9 +243,7 @@ func TestMayGiveUp(t *testing.T) {
 				o.Backups.Store = relit{o.Backups.Store, time.Now()}
 			}
 			if c.lit {
-				if err := o.cluster().records.Shine(t.Context(), shining); err != nil {
-					t.Fatal(err)
-				}
+				must(t, o.cluster().records.Shine(t.Context(), shining))
 			}
 			err := o.MayGiveUp(t.Context())
 			if (err == nil) != (c.want == "") || err != nil && !(strings.HasPrefix(err.Error(), c.want) && strings.Contains(err.Error(), "gossip.seeds")) {
@@ -273,9 +267,7 @@ func TestLivesNobodyKnows(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	o, _, _ = restoring(t, nil)
-	if err := o.cluster().records.Shine(ctx, shining); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.cluster().records.Shine(ctx, shining))
 	o.Err = writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }) // as it begins to watch
 	if got, err := o.cluster().lives(ctx, new(view)); err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("interrupted: got %+v, %v", got, err)
@@ -306,9 +298,7 @@ func (broken) List(context.Context, string) ([]snapshot.Object, error) {
 func encoded(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 

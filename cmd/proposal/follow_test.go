@@ -58,9 +58,7 @@ func TestFollowTheStoreAlone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, r, founding := shelved(t)
 				p := proposed(founding, 0)
-				if err := r.Propose(t.Context(), p); err != nil {
-					t.Fatal(err)
-				}
+				must(t, r.Propose(t.Context(), p))
 				ctx, interrupt := context.WithCancel(t.Context())
 				defer interrupt()
 				var out, errs bytes.Buffer
@@ -115,9 +113,7 @@ func TestFollowWithoutTheNodeThatAnswered(t *testing.T) {
 func TestInterruptedConfirmation(t *testing.T) {
 	_, r, founding := shelved(t)
 	p := proposed(founding, 0)
-	if err := r.Propose(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Propose(t.Context(), p))
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	o := Operator{Config: config.Default(), Backups: &backups.Backups{Store: r.Store}, Node: control.Local(t.TempDir() + "/none"),

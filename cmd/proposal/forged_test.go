@@ -72,17 +72,13 @@ func TestCommandsHeedWhatIsForged(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, thief, founding := shelved(t)
 				a, err := pki.NewAuthority("peers", time.Hour)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				signer := pki.SourceOrders(given{Peers: a}, pki.Names{}, "")
 				p := proposed(founding, 0)
 				if !strings.HasPrefix(name, "a proposal") {
 					err = generations.New(thief.Store, "main", signer).Propose(t.Context(), p)
 				}
-				if err := errors.Join(err, tc.forge(t.Context(), thief, p, founding)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errors.Join(err, tc.forge(t.Context(), thief, p, founding)))
 				var out, errs bytes.Buffer
 				o := Operator{Config: config.Default(), Backups: &backups.Backups{Store: thief.Store}, Node: control.Local(t.TempDir() + "/none"),
 					Signer: signer, Options: Options{Timeout: 10 * time.Second, Yes: true}, Terminal: Terminal{Out: &out, Err: &errs}}

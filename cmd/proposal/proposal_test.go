@@ -100,9 +100,7 @@ func TestWithdrawTooLate(t *testing.T) {
 	p := proposed(founding, 0)
 	c := o.cluster()
 	record := concludedOf(p, founding)
-	if err := errors.Join(c.records.Propose(t.Context(), p), c.records.Conclude(t.Context(), record)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(c.records.Propose(t.Context(), p), c.records.Conclude(t.Context(), record)))
 	err := proposal{p, c}.withdraw(t.Context(), errors.New("no answer"))
 	if err == nil || !strings.Contains(err.Error(), "no answer; too late: ") ||
 		strings.Contains(err.Error(), "nothing was changed") {
@@ -175,9 +173,7 @@ func TestConfirm(t *testing.T) {
 			p = proposed(founding, 0)
 			p.Led, p.By = tc.led, "someone"
 			if !tc.none {
-				if err := o.cluster().records.Propose(t.Context(), p); err != nil {
-					t.Fatal(err)
-				}
+				must(t, o.cluster().records.Propose(t.Context(), p))
 			}
 			if tc.id == "its own" {
 				tc.id = p.ID
@@ -200,5 +196,12 @@ func TestConfirm(t *testing.T) {
 				t.Errorf("it is not open any more: %+v", got)
 			}
 		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

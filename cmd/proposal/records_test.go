@@ -16,18 +16,14 @@ func shelved(t *testing.T) (dir string, r *generations.Records, founding plan.Re
 	dir = t.TempDir()
 	r = generations.New(snapshot.NewDir(dir), "main", nil)
 	founding = plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}.x:2380", Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
-	if err := r.Put(t.Context(), founding); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Put(t.Context(), founding))
 	return dir, r, founding
 }
 
 func knownTo(t *testing.T, r *generations.Records) plan.Store {
 	t.Helper()
 	s, err := r.Known(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 

@@ -130,9 +130,7 @@ func TestRestoreOfABadBackup(t *testing.T) {
 	db.Put("a", "1")
 	bad := snapshottest.Keep(t, o.Backups.Store, db, snapshot.Meta{Cluster: "main", Lineage: founding.Lineage()}).Name
 	proof := snapshot.Proof{Kind: snapshot.ProofVerify, Error: "it is torn"}
-	if err := snapshot.Record(t.Context(), o.Backups.Store, bad, proof); err != nil {
-		t.Fatal(err)
-	}
+	must(t, snapshot.Record(t.Context(), o.Backups.Store, bad, proof))
 	if _, _, err := o.verify(t.Context(), bad, founding); err != nil {
 		t.Fatal(err)
 	}
@@ -188,9 +186,7 @@ func TestAbortTooLate(t *testing.T) {
 		if tc.survivor != "" {
 			record.Cause = plan.Recovered
 		}
-		if err := errors.Join(r.Propose(t.Context(), p), r.Conclude(t.Context(), record)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(r.Propose(t.Context(), p), r.Conclude(t.Context(), record)))
 		o := Operator{Config: config.Default(), Backups: &backups.Backups{Store: r.Store}, Node: control.Local(t.TempDir() + "/none")}
 		o.Config.Cluster.Name = "main"
 		err := o.Abort(t.Context())

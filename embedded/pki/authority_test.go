@@ -22,18 +22,14 @@ import (
 func write(t testing.TB, name string, text []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, text, 0o600))
 	return path
 }
 
 func encode(t testing.TB, a Authority) (bundle, key []byte) {
 	t.Helper()
 	bundle, key, err := a.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return bundle, key
 }
 
@@ -42,9 +38,7 @@ func TestLoadAuthority(t *testing.T) {
 	bundle, _ := encode(t, old.with(young))
 	_, key := encode(t, young)
 	a, err := LoadAuthority(write(t, "ca.crt", bundle), write(t, "ca.key", key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !a.Primary.Equal(young.Primary) || len(a.Bundle) != 2 {
 		t.Errorf("primary is %s of %d, want that of the key", a.Primary.Subject, len(a.Bundle))
 	}
@@ -60,17 +54,11 @@ func TestLoadAuthority(t *testing.T) {
 // Keys are accepted in the forms that openssl and kops write.
 func TestForms(t *testing.T) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ecKey, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sec1, err := x509.MarshalECPrivateKey(ecKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	block := func(kind string, der []byte) []byte {
 		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 	}
@@ -84,9 +72,7 @@ func TestForms(t *testing.T) {
 	} {
 		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, c.public, c.private)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a, err := ParseAuthority(block("CERTIFICATE", der), c.text)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -119,13 +105,9 @@ func TestLoadAuthorityRefuses(t *testing.T) {
 	bundle, key := encode(t, a)
 	_, foreign := encode(t, other)
 	leafKey, err := newKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := peerProfile(peerName, "a."+zone, "a."+zone, "").issue(a.signers()[0], leafKey, time.Minute, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expired := newAuthority(t, "expired", -time.Minute)
 	expiredBundle, expiredKey := encode(t, expired)
 	for _, c := range []struct {
@@ -151,9 +133,7 @@ func TestLoadAuthorityRefuses(t *testing.T) {
 		certFile, keyFile := write(t, "ca.crt", c.bundle), ""
 		if c.key != nil {
 			keyFile = write(t, "ca.key", c.key)
-			if err := os.Chmod(keyFile, c.mode); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chmod(keyFile, c.mode))
 		}
 		_, err := FileSource{ClientCAFile: certFile, ClientCAKeyFile: keyFile, PeerCAFile: certFile, PeerCAKeyFile: keyFile}.Authorities(t.Context())
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -202,13 +182,9 @@ func TestClockOfAnotherTimeZone(t *testing.T) {
 		time.Sleep(14 * time.Hour)
 		a := newAuthority(t, "peers", 10*365*24*time.Hour)
 		key, err := newKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l, err := peerProfile(peerName, "a."+zone, "a."+zone, "").issue(a.signers()[0], key, 90*24*time.Hour, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := l.cert.Verify(x509.VerifyOptions{Roots: Pool(a.Primary), CurrentTime: right}); err != nil {
 			t.Errorf("by a clock that is right: %v", err)
 		}
@@ -226,16 +202,19 @@ func TestClockFarAhead(t *testing.T) {
 	for _, ahead := range []time.Duration{30 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
 		right := time.Now().Add(-ahead)
 		a, err := NewAuthority("peers", longLived)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		key, err := newKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p := peerProfile(peerName, "a."+zone, "a."+zone, "")
 		if _, err := p.issue(a.signers()[0], key, 90*24*time.Hour, right); err != nil {
 			t.Errorf("ahead by %s, then corrected: %v", ahead, err)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

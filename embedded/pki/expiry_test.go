@@ -175,9 +175,7 @@ func TestSeries(t *testing.T) {
 func gather(t testing.TB, reg prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -204,9 +202,7 @@ func TestWatched(t *testing.T) {
 			{Name: "server", Path: theirs.Server, Key: theirs.Server}, {Name: "clients-ca", Path: theirs.ClientsCA}, {Name: "peers-ca", Path: missing},
 		}}
 		k, err := New(cfg, id, nil, zap.NewNop(), prometheus.NewRegistry())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		go k.Run(t.Context())
 		synctest.Wait()
 		if p := k.Problems(); len(p) != 1 || !strings.Contains(p[0], missing) {
@@ -215,9 +211,7 @@ func TestWatched(t *testing.T) {
 		if e := k.Expiries(); len(e) != 2 || e[0].Name != "server" || e[0].File != theirs.Server {
 			t.Errorf("expiries: %v", e)
 		}
-		if err := os.WriteFile(missing, []byte(read(t, issuer.cfg.Dir)["peers-ca.crt"]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(missing, []byte(read(t, issuer.cfg.Dir)["peers-ca.crt"]), 0o600))
 		time.Sleep(9*time.Hour + 10*time.Minute) // of a life of ten hours
 		if p, e := k.Problems(), k.Expiries(); len(p) > 0 || len(e) != 3 {
 			t.Errorf("in the last tenth: problems %q, expiries %v, want none, which health tells, and three", p, e)

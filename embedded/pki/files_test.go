@@ -27,13 +27,9 @@ func TestDamaged(t *testing.T) {
 	stranger := newKeeper(t, &given{now: newAuthorities(t, "two", ages)}, nil)
 	prepare(t, stranger, "a")
 	future, err := k.peer("a").issue(source.now.Peers.signers()[0], load(t, k.cfg.Files().Peer).PrivateKey.(*ecdsa.PrivateKey), life, time.Now().Add(24*time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ahead, err := future.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	peer := k.cfg.Files().Peer
 	put := func(text string) func() error { return func() error { return os.WriteFile(peer, []byte(text), 0o600) } }
 	key := strings.Index(good["peer.pem"], "-----BEGIN PRIVATE KEY")
@@ -56,13 +52,9 @@ func TestDamaged(t *testing.T) {
 		"trust is gone":      func() error { return os.Remove(k.cfg.Files().ClientsCA) },
 	} {
 		for file, text := range good {
-			if err := errors.Join(os.MkdirAll(k.cfg.Dir, 0o700), os.WriteFile(filepath.Join(k.cfg.Dir, file), []byte(text), 0o600), os.Chmod(filepath.Join(k.cfg.Dir, file), 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.MkdirAll(k.cfg.Dir, 0o700), os.WriteFile(filepath.Join(k.cfg.Dir, file), []byte(text), 0o600), os.Chmod(filepath.Join(k.cfg.Dir, file), 0o600)))
 		}
-		if err := damage(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, damage())
 		again := openKeeper(t, k.cfg, source)
 		prepare(t, again, "a")
 		if got, want := again.Issuer(), Fingerprint(source.now.Peers.Primary); got != want {
@@ -101,9 +93,7 @@ func TestUnwritable(t *testing.T) {
 	prepare(t, k, "a")
 	// A directory with the name of a file stands for every reason why a rename fails.
 	peer := k.cfg.Files().Peer
-	if err := errors.Join(os.Remove(peer), os.Mkdir(peer, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(peer), os.Mkdir(peer, 0o700)))
 	again := openKeeper(t, k.cfg, source)
 	if err := again.Prepare(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), peer) || !strings.Contains(err.Error(), "write the peer certificate") {
 		t.Errorf("%v", err)
@@ -161,9 +151,7 @@ func TestNoKeyIsPrinted(t *testing.T) {
 	secret, _, _ = strings.Cut(secret, "\n")
 	said := []string{}
 	for _, damaged := range []string{text[:len(text)-60], "x" + text[1:], strings.Replace(text, secret, secret[:20]+"!"+secret[21:], 1)} {
-		if err := os.WriteFile(k.cfg.Files().Peer, []byte(damaged), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(k.cfg.Files().Peer, []byte(damaged), 0o600))
 		_, err := loadLeaf(k.cfg.Files().Peer, nil)
 		_, err2 := ParseKeys([]byte(damaged))
 		_, err3 := ParseCertificates([]byte(damaged))

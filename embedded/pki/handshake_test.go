@@ -55,9 +55,7 @@ func start(t testing.TB, k *Keeper) *member {
 	var err, err2 error
 	m.server, err = info.ServerConfig()
 	m.client, err2 = info.ClientConfig()
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, err2))
 	for _, c := range k.now().trusted {
 		m.loaded = append(m.loaded, Fingerprint(c))
 	}
@@ -124,9 +122,7 @@ func TestLives(t *testing.T) {
 		for range 6 * 20 {
 			time.Sleep(3 * time.Minute)
 			synctest.Wait()
-			if err := c.talk(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.talk())
 			for _, m := range c.members {
 				for _, path := range []string{m.keeper.cfg.Files().Peer, m.keeper.cfg.Files().Server} {
 					leaf := load(t, path).Leaf
@@ -161,9 +157,7 @@ func TestChangeUnderTraffic(t *testing.T) {
 			for range 4 {
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if err := c.talk(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.talk())
 			}
 		}
 		reload := func() {
@@ -210,9 +204,7 @@ func TestStrangers(t *testing.T) {
 		return k
 	}
 	a := start(t, keeper(ours, "a"))
-	if err := a.dial(start(t, keeper(ours, "b")), "b"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.dial(start(t, keeper(ours, "b")), "b"))
 	foreign := start(t, keeper(others, "b"))
 	if a.dial(foreign, "b") == nil || foreign.dial(a, "a") == nil {
 		t.Error("a peer of another authority is accepted")
@@ -247,17 +239,11 @@ func TestMembersOfEtcdManagerAcceptOurs(t *testing.T) {
 	ca := write(t, "ca.crt", bundle)
 	issue := func(p profile) string {
 		key, err := newKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l, err := p.issue(a.signers()[0], key, time.Minute, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, err := l.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return write(t, "leaf.pem", text)
 	}
 	const host = "etcd-%s.internal.k8s.example.com"
@@ -268,9 +254,7 @@ func TestMembersOfEtcdManagerAcceptOurs(t *testing.T) {
 		refused := make(chan error, 1)
 		served, err := transport.NewListener("127.0.0.1:0", "https", &transport.TLSInfo{CertFile: theirs, KeyFile: theirs, TrustedCAFile: ca,
 			ClientCertAuth: true, HandshakeFailure: func(_ *tls.Conn, err error) { refused <- err }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		accepted := make(chan struct{}, 1)
 		go func() {
 			if conn, err := served.Accept(); err == nil {
@@ -280,9 +264,7 @@ func TestMembersOfEtcdManagerAcceptOurs(t *testing.T) {
 		}()
 		client, err := transport.TLSInfo{CertFile: ours, KeyFile: ours, TrustedCAFile: ca, SkipClientSANVerify: true,
 			AllowedHostnames: []string{peerName, fmt.Sprintf(host, "a"), fmt.Sprintf(host, "b")}}.ClientConfig()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		client.ServerName = fmt.Sprintf(host, "b")
 		conn, err := tls.Dial("tcp", served.Addr().String(), client)
 		if err != nil {

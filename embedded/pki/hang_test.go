@@ -66,13 +66,9 @@ func TestTemporaryFiles(t *testing.T) {
 	old := time.Now().Add(-2 * abandoned)
 	for _, name := range []string{".new-young", ".new-old"} {
 		path := filepath.Join(k.cfg.Dir, name)
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, nil, 0o600))
 		if strings.HasSuffix(name, "-old") {
-			if err := os.Chtimes(path, old, old); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chtimes(path, old, old))
 		}
 	}
 	prepare(t, k, "a")

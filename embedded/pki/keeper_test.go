@@ -45,9 +45,7 @@ func (g *given) set(a Authorities, err error) {
 func newAuthority(t testing.TB, name string, life time.Duration) Authority {
 	t.Helper()
 	a, err := NewAuthority(name, life)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 
@@ -71,9 +69,7 @@ func newKeeper(t testing.TB, source Source, change func(*Config)) *Keeper {
 	if change != nil {
 		change(&cfg)
 	}
-	if err := invalid.Join(cfg.Validate); err != nil {
-		t.Fatal(err)
-	}
+	must(t, invalid.Join(cfg.Validate))
 	return openKeeper(t, cfg, source)
 }
 
@@ -81,26 +77,20 @@ func openKeeper(t testing.TB, cfg Config, source Source) *Keeper {
 	t.Helper()
 	id := Identity{Zone: zone, PeerName: peerName, Names: []string{"etcd.example.com", "192.0.2.7"}}
 	k, err := New(cfg, id, source, zap.NewNop(), prometheus.NewPedanticRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return k
 }
 
 func prepare(t testing.TB, k *Keeper, slot string) {
 	t.Helper()
-	if err := k.Prepare(t.Context(), slot); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Prepare(t.Context(), slot))
 }
 
 // load reads a leaf as etcd does: one file for both.
 func load(t testing.TB, path string) tls.Certificate {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(path, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pair
 }
 
@@ -201,14 +191,10 @@ func read(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[e.Name()] = string(text)
 	}
 	return all

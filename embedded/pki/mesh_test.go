@@ -14,13 +14,9 @@ import (
 func accepts(t *testing.T, by, from *Keeper) bool {
 	t.Helper()
 	pair, err := from.MeshCertificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pool, err := by.MeshAuthorities()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, usage := range bothUsages {
 		if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{usage}, CurrentTime: time.Now()}); err != nil {
 			return false
@@ -32,9 +28,7 @@ func accepts(t *testing.T, by, from *Keeper) bool {
 func learn(t *testing.T, all ...*Keeper) {
 	t.Helper()
 	for _, k := range all {
-		if err := k.Learn(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.Learn(t.Context()))
 	}
 }
 
@@ -51,9 +45,7 @@ func TestMeshCertificate(t *testing.T) {
 		}
 		learn(t, k)
 		first, err := k.MeshCertificate()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := first.Leaf
 		if !slices.Equal(c.DNSNames, []string{"node.gossip.main.internal"}) || c.Subject.CommonName != "n1" || len(c.IPAddresses) > 0 {
 			t.Errorf("it says %v, %v", c.Subject, c.DNSNames)
@@ -143,17 +135,11 @@ func TestMeshWaitsForTheMembers(t *testing.T) {
 func TestObserverFile(t *testing.T) {
 	all := newAuthorities(t, "one", time.Hour)
 	text, err := IssuePaper(all, Observer, "main.internal", "kubelet", time.Minute, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "observer.pem")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, text, 0o600))
 	p, err := ReadPaper(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c := p.Leaf; !slices.Equal(c.DNSNames, []string{"observer.gossip.main.internal"}) || len(p.Certificate.Certificate) != 1 {
 		t.Errorf("it says %v, with %d certificates", c.DNSNames, len(p.Certificate.Certificate))
 	}
@@ -162,9 +148,7 @@ func TestObserverFile(t *testing.T) {
 	if !p.Pool().Equal(want) {
 		t.Error("it trusts something else than the peers' authority")
 	}
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, 0o640))
 	if _, err := ReadPaper(path); err == nil {
 		t.Error("a file that others may read was read")
 	}

@@ -34,26 +34,20 @@ func (f fixed) Authorities(context.Context) (Authorities, error) { return Author
 // An order counts if the peers' authority has signed it, with any kind of key, or a member's certificate. An order that
 // a command gives also counts if an operator's certificate has signed it.
 func TestWhoseOrdersCount(t *testing.T) {
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	now, text := time.Now(), []byte("an order")
 	peers, err := NewAuthority("peers", 24*time.Hour)
-	must(err)
+	must(t, err)
 	next, err := NewAuthority("the next one", 24*time.Hour)
-	must(err)
+	must(t, err)
 	clients, err := NewAuthority("clients", 24*time.Hour)
-	must(err)
+	must(t, err)
 	both := Authority{Bundle: append(peers.Bundle, next.Bundle...), Primary: next.Primary, Key: next.Key, More: []crypto.Signer{peers.Key}}
 	reader := SourceOrders(fixed{Peers: both}, names, "")
 	by := func(a Authority, dns string, usage x509.ExtKeyUsage, life time.Duration) *Orders {
 		key, err := newKey()
-		must(err)
+		must(t, err)
 		l, err := profile{dns: strings.Fields(dns), usages: []x509.ExtKeyUsage{usage}}.issue(a.signers()[0], key, life, now)
-		must(err)
+		must(t, err)
 		return &Orders{func() (papers, error) { return papers{key: key, chain: l.Certificate.Certificate}, nil }}
 	}
 	member := by(peers, "peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour)
@@ -86,7 +80,7 @@ func TestWhoseOrdersCount(t *testing.T) {
 		"a certificate of members, for else":    {by: by(peers, "peer.main.x", x509.ExtKeyUsageServerAuth, time.Hour), want: "not a member's"},
 	} {
 		signature, err := tc.by.Sign(text, false)
-		must(err)
+		must(t, err)
 		if tc.at.IsZero() {
 			tc.at = now
 		}
@@ -106,12 +100,12 @@ func TestWhoseOrdersCount(t *testing.T) {
 		}
 	}
 	stolen, err := member.Sign(text, false)
-	must(err)
+	must(t, err)
 	var s orderSignature
-	must(json.Unmarshal(stolen, &s))
+	must(t, json.Unmarshal(stolen, &s))
 	s.Value = nil
 	forged, err := json.Marshal(s)
-	must(err)
+	must(t, err)
 	if reader.Check(text, forged, now, false) == nil {
 		t.Error("a member's certificate without its signature counts")
 	}
@@ -119,22 +113,16 @@ func TestWhoseOrdersCount(t *testing.T) {
 
 // What rests on the authority that signs now lasts, whether its own signature or that of a member's certificate.
 func TestWhatLasts(t *testing.T) {
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	old, err := NewAuthority("old", time.Hour)
-	must(err)
+	must(t, err)
 	next, err := NewAuthority("next", time.Hour)
-	must(err)
+	must(t, err)
 	both := append(old.Bundle, next.Bundle...)
 	member := func(a Authority) *Orders {
 		key, err := newKey()
-		must(err)
+		must(t, err)
 		l, err := profile{dns: []string{"peer.main.x"}, usages: bothUsages}.issue(a.signers()[0], key, time.Hour, time.Now())
-		must(err)
+		must(t, err)
 		return &Orders{func() (papers, error) {
 			return papers{authorities: both, key: key, chain: l.Certificate.Certificate, names: names}, nil
 		}}
@@ -148,8 +136,8 @@ func TestWhatLasts(t *testing.T) {
 			want bool
 		}{"the old authority": {keyed(old), false}, "its member": {member(old), false}, "the next authority": {keyed(next), true}, "its member too": {member(next), true}} {
 			signature, err := tc.by.Sign([]byte("x"), false)
-			must(err)
-			must(reader.Check([]byte("x"), signature, time.Now(), false))
+			must(t, err)
+			must(t, reader.Check([]byte("x"), signature, time.Now(), false))
 			if got := reader.Lasts([]byte("x"), signature, time.Now(), false); got != tc.want {
 				t.Errorf("%s, %s: lasts %v, want %v", by, name, got, tc.want)
 			}
@@ -169,14 +157,10 @@ func TestOrdersWithAnyKey(t *testing.T) {
 		"Ed25519": func() (crypto.Signer, error) { _, key, err := ed25519.GenerateKey(rand.Reader); return key, err },
 	} {
 		key, err := make()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		template := &x509.Certificate{Subject: pkix.Name{CommonName: "peers"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 		c, err := sign(template, template, key.Public(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		o := SourceOrders(fixed{Peers: Authority{Bundle: []*x509.Certificate{c}, Primary: c, Key: key}}, names, "")
 		signature, err := o.Sign([]byte("an order"), false)
 		if err == nil {
@@ -192,33 +176,21 @@ func TestOrdersWithAnyKey(t *testing.T) {
 func TestOrdersOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	peers, err := NewAuthority("peers", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key, err := newKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := profile{commonName: "n1", usages: bothUsages}.issue(peers.signers()[0], key, time.Hour, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := l.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pair, authority := filepath.Join(dir, "pair.pem"), filepath.Join(dir, "ca.crt")
-	if err := os.WriteFile(pair, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(pair, text, 0o600))
 	files := Names{Zone: "main.x", CommonNames: []string{"n1"}}
 	o := FileOrders(pair, pair, authority, files)
 	if err := o.Check([]byte("x"), []byte("{}"), time.Now(), false); err == nil || !strings.Contains(err.Error(), authority) {
 		t.Errorf("without the authority: %v", err)
 	}
-	if err := os.WriteFile(authority, EncodeCertificates(peers.Bundle...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(authority, EncodeCertificates(peers.Bundle...), 0o600))
 	signature, err := o.Sign([]byte("x"), false)
 	if err == nil {
 		err = FileOrders("", "", authority, files).Check([]byte("x"), signature, time.Now(), false)
@@ -243,12 +215,8 @@ func ordersOfAnOperator(t *testing.T) {
 	write := func(h Holder, zone string) *Orders {
 		t.Helper()
 		text, err := IssuePaper(all, h, zone, "alice", time.Hour, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(path, text, 0o600))
 		return OperatorOrders(path, names)
 	}
 	o := write(Operator, "main.x")
@@ -292,21 +260,15 @@ func ordersOfAnOperator(t *testing.T) {
 // If the operator keeps the key of the peers' authority, the node signs with the member's certificate in its directory,
 // even before its member has started.
 func TestOrdersOfANode(t *testing.T) {
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	peers, err := NewAuthority("peers", time.Hour)
-	must(err)
+	must(t, err)
 	clients, err := NewAuthority("clients", time.Hour)
-	must(err)
+	must(t, err)
 	closed := Authority{Bundle: peers.Bundle}
 	for name, given := range map[string]Authority{"with the key": peers, "without": closed} {
 		cfg := Config{Mode: ModeCA, Dir: t.TempDir(), LeafLife: time.Hour, CALife: 2 * time.Hour}
 		k, err := New(cfg, Identity{Zone: "main.x", PeerName: "peer.main.x", Orders: names}, fixed{Clients: clients, Peers: given}, zap.NewNop(), prometheus.NewRegistry())
-		must(err)
+		must(t, err)
 		o := k.Orders()
 		if _, err := o.Sign([]byte("x"), false); err == nil || !strings.Contains(err.Error(), "not known here yet") {
 			t.Errorf("%s, before anything was read: %v", name, err)
@@ -317,17 +279,17 @@ func TestOrdersOfANode(t *testing.T) {
 				t.Errorf("%s, and without a certificate: %v", name, err)
 			}
 			key, err := newKey()
-			must(err)
+			must(t, err)
 			l, err := profile{dns: []string{"peer.main.x"}, usages: bothUsages}.issue(peers.signers()[0], key, time.Hour, time.Now())
-			must(err)
+			must(t, err)
 			text, err := l.encode()
-			must(err)
-			must(os.WriteFile(cfg.Files().Peer, text, 0o600))
+			must(t, err)
+			must(t, os.WriteFile(cfg.Files().Peer, text, 0o600))
 		} else {
-			must(err)
+			must(t, err)
 		}
 		signature, err := o.Sign([]byte("x"), false)
-		must(err)
+		must(t, err)
 		if err := SourceOrders(fixed{Peers: closed}, names, "").Check([]byte("x"), signature, time.Now(), false); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -17,14 +17,10 @@ import (
 func TestRenew(t *testing.T) {
 	g := &given{now: newAuthorities(t, "old", 20*365*24*time.Hour)}
 	k, err := New(Config{Mode: ModeCA}, Identity{Zone: "main.x"}, g, zap.NewNop(), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, life := range []time.Duration{time.Minute, 30 * time.Minute, time.Hour, 365 * 24 * time.Hour} {
 		text, key, err := k.Client(t.Context(), "kube", nil, life)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		certs, _ := ParseCertificates(text)
 		first := certs[0]
 		if _, err := k.Renew(t.Context(), Client, first, life, time.Now()); err == nil || !strings.Contains(err.Error(), "not time yet") {
@@ -37,9 +33,7 @@ func TestRenew(t *testing.T) {
 		for range 5 {
 			at := has.NotAfter.Add(-has.NotAfter.Sub(has.NotBefore) / 4)
 			r, err := k.Renew(t.Context(), Client, has, 1<<62, at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := tls.X509KeyPair(r.Certificate, key); err != nil {
 				t.Errorf("the key: %v", err)
 			}
@@ -58,17 +52,13 @@ func TestRenew(t *testing.T) {
 
 	for _, h := range []Holder{Observer, Operator} {
 		text, err := IssuePaper(g.now, h, "main.x", "n1", time.Hour, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		certs, _ := CertificatesIn(text)
 		if r, err := k.Renewal(t.Context(), h, certs[0], time.Now()); err != nil || r.Due || string(r.Bundle) != string(EncodeCertificates(g.now.Peers.Bundle...)) {
 			t.Errorf("%s: %+v, %v", h, r, err)
 		}
 		r, err := k.Renew(t.Context(), h, certs[0], time.Hour, certs[0].NotAfter.Add(-time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, err := HolderOf(r.Leaf, "main.x"); err != nil || got != h || KeyOf(r.Leaf) != KeyOf(certs[0]) || r.Leaf.CheckSignatureFrom(g.now.Peers.Primary) != nil {
 			t.Errorf("%s: %+v, %v", h, r.Leaf.Subject, err)
 		}
@@ -87,9 +77,7 @@ func TestRenew(t *testing.T) {
 		}
 	}
 	text, _, err := k.Client(t.Context(), "kube", nil, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	certs, _ := ParseCertificates(text)
 	if r, err := k.Renewal(t.Context(), Client, certs[0], time.Now()); err != nil || r.Due || r.Certificate != nil {
 		t.Errorf("fresh: %+v, %v", r, err)

@@ -22,9 +22,7 @@ func user(t testing.TB, k *Keeper, certificate, key []byte) *tls.Config {
 	cfg := &tls.Config{RootCAs: pool, ServerName: "localhost", MinVersion: tls.VersionTLS13}
 	if certificate != nil {
 		pair, err := tls.X509KeyPair(certificate, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cfg.Certificates = []tls.Certificate{pair}
 	}
 	return cfg
@@ -34,13 +32,9 @@ func user(t testing.TB, k *Keeper, certificate, key []byte) *tls.Config {
 func serving(t testing.TB, files Files) *tls.Config {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(files.Server, files.Server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := os.ReadFile(files.ClientsCA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(text)
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
@@ -52,9 +46,7 @@ func TestClient(t *testing.T) {
 	k := newKeeper(t, source, nil)
 	prepare(t, k, "a")
 	certificate, key, err := k.Client(t.Context(), "alice", nil, 24*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	alice := user(t, k, certificate, key)
 	if err := handshake(serving(t, k.cfg.Files()), alice); err != nil {
 		t.Error(err)
@@ -105,9 +97,7 @@ func TestOtherModes(t *testing.T) {
 		cfg := Default()
 		cfg.Mode, cfg.Dir = mode, t.TempDir()
 		k, err := New(cfg, Identity{}, nil, zap.NewNop(), prometheus.NewRegistry())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		prepare(t, k, "a")
 		if err := k.Learn(t.Context()); err != nil {
 			t.Error(err)

@@ -120,17 +120,13 @@ func TestAnswerSizes(t *testing.T) {
 func ask(t *testing.T, s *Server, packet []byte) *dns.Msg {
 	t.Helper()
 	conn, err := net.Dial("udp", s.Address().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 	last := query("b."+zone+".", dns.TypeA, 0)
 	last.Id = 4711
 	good, err := last.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	buffer := make([]byte, dns.MaxMsgSize)
 	for _, packet := range [][]byte{packet, good} {
 		if _, err := conn.Write(packet); err != nil {
@@ -139,13 +135,9 @@ func ask(t *testing.T, s *Server, packet []byte) *dns.Msg {
 	}
 	for {
 		n, err := conn.Read(buffer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m := new(dns.Msg)
-		if err := m.Unpack(buffer[:n]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Unpack(buffer[:n]))
 		if m.Id != last.Id {
 			return m
 		}
@@ -161,9 +153,7 @@ func TestOddQuestions(t *testing.T) {
 	bytes := func(m *dns.Msg) []byte {
 		m.Id = 9
 		b, err := m.Pack()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b
 	}
 	good := bytes(query("a."+zone+".", dns.TypeA, 0))
@@ -221,9 +211,7 @@ func FuzzAnswer(f *testing.F) {
 func serving(t *testing.T, z *Zone) (*Server, func()) {
 	t.Helper()
 	s, err := Listen(t.Context(), "127.0.0.1:0", zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Set(z)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -243,9 +231,7 @@ func TestServer(t *testing.T) {
 		t.Errorf("by UDP: got %v, %v, want a truncated answer", m, err)
 	}
 	conn, err := dns.Dial("tcp", s.Address().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	for range 2 { // one connection, several questions
 		m, _, err := new(dns.Client).ExchangeWithConn(question, conn)

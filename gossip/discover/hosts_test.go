@@ -93,18 +93,14 @@ func TestRecallHosts(t *testing.T) {
 func brought(t *testing.T, path string, entries []Entry) (wrote bool) {
 	t.Helper()
 	wrote, _, err := hostsFile(path, "k8s", Names{Zone: zone}, entries).Sync()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return wrote
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(data)
 }
 
@@ -112,22 +108,14 @@ func read(t *testing.T, path string) string {
 func TestSync(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "real"), filepath.Join(dir, "hosts")
-	if err := os.WriteFile(target, []byte("x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(target, 0o664); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("real", link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(target, []byte("x\n"), 0o600))
+	must(t, os.Chmod(target, 0o664))
+	must(t, os.Symlink("real", link))
 	if !brought(t, link, two) {
 		t.Error("it was not written")
 	}
 	before, err := os.Lstat(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if brought(t, link, two) {
 		t.Error("it was written again")
 	}
@@ -150,12 +138,8 @@ func TestSync(t *testing.T) {
 func TestOverwrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts")
 	for _, c := range [][2]string{{"abc\n", "abc\ndef\n"}, {"abc\ndef\n", "abc\n"}, {"abc\n", "xbc\n"}, {"", "a\n"}, {"a\n", ""}} {
-		if err := os.WriteFile(path, []byte(c[0]), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := overwrite(path, []byte(c[0]), []byte(c[1])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(c[0]), 0o600))
+		must(t, overwrite(path, []byte(c[0]), []byte(c[1])))
 		if got := read(t, path); got != c[1] {
 			t.Errorf("%q: got %q, want %q", c[0], got, c[1])
 		}

@@ -13,9 +13,7 @@ func TestMountPoint(t *testing.T) {
 	dir := t.TempDir()
 	path, behind := filepath.Join(dir, "hosts"), filepath.Join(t.TempDir(), "hosts")
 	for _, p := range []string{path, behind} {
-		if err := os.WriteFile(p, []byte("x\n"+block+block), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(p, []byte("x\n"+block+block), 0o644))
 	}
 	if err := syscall.Mount(behind, path, "", syscall.MS_BIND, ""); err != nil {
 		if errors.Is(err, syscall.EPERM) {

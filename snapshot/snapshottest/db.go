@@ -120,11 +120,7 @@ func compactedAt(tx *bbolt.Tx, rev int64) error {
 
 func (d *DB) tombstone(tx *bbolt.Tx, key string) error {
 	d.rev++
-	value, err := marshal(&mvccpb.KeyValue{Key: []byte(key)})
-	if err != nil {
-		return err
-	}
-	return tx.Bucket([]byte("key")).Put(append(revision(d.rev), 't'), value)
+	return d.store(tx, append(revision(d.rev), 't'), &mvccpb.KeyValue{Key: []byte(key)})
 }
 
 // marshal encodes a key as etcd does. Up to etcd 3.6 the messages marshal themselves.
@@ -159,14 +155,18 @@ func (d *DB) Open() int { return int(d.open.Load()) }
 
 func (d *DB) put(tx *bbolt.Tx, key string, value []byte) error {
 	d.rev++
-	kv, err := marshal(&mvccpb.KeyValue{Key: []byte(key), Value: value, CreateRevision: d.rev, ModRevision: d.rev,
-		Version: 1})
+	return d.store(tx, revision(d.rev), &mvccpb.KeyValue{Key: []byte(key), Value: value, CreateRevision: d.rev,
+		ModRevision: d.rev, Version: 1})
+}
+
+func (d *DB) store(tx *bbolt.Tx, at []byte, kv *mvccpb.KeyValue) error {
+	value, err := marshal(kv)
 	if err != nil {
 		return err
 	}
 	b := tx.Bucket([]byte("key"))
 	b.FillPercent = 0.9 // etcd's, for keys that only grow
-	return b.Put(revision(d.rev), kv)
+	return b.Put(at, value)
 }
 
 func (d *DB) update(f func(tx *bbolt.Tx) error) {

@@ -64,14 +64,8 @@ func (d *DB) write(tx *bbolt.Tx, o *object) error {
 	if o.created == 0 {
 		o.created = d.rev
 	}
-	kv, err := marshal(&mvccpb.KeyValue{Key: []byte(o.key), Value: o.value(), CreateRevision: o.created,
+	return d.store(tx, revision(d.rev), &mvccpb.KeyValue{Key: []byte(o.key), Value: o.value(), CreateRevision: o.created,
 		ModRevision: d.rev, Version: o.version})
-	if err != nil {
-		return err
-	}
-	b := tx.Bucket([]byte("key"))
-	b.FillPercent = 0.9 // etcd's, for keys that only grow
-	return b.Put(revision(d.rev), kv)
 }
 
 // kubernetes makes objects.

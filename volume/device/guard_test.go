@@ -22,15 +22,11 @@ func guarded(t *testing.T, d *devicetest.Disk, fstype string) (*Guard, Target) {
 	format(t, d, fstype)
 	mounted(t, d, dir, false)
 	put(t, filepath.Join(dir, "identity"), "mine")
-	if err := syncfs(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syncfs(dir))
 	g := NewGuard(EBS(d.Root))
 	g.Mounted(d.Path)
 	target := Target{Volume: d.Volume, Device: d.Path, Dir: dir, File: filepath.Join(dir, "identity")}
-	if err := g.Check(target); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Check(target))
 	return g, target
 }
 
@@ -51,13 +47,9 @@ func TestFenceStopsOpenFiles(t *testing.T) {
 	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
 		g, target := guarded(t, d, fstype)
 		f, err := os.Create(filepath.Join(target.Dir, "open"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
-		if err := g.Fence(target.Dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Fence(target.Dir))
 		_, err = f.WriteString("late")
 		if err = errors.Join(err, f.Sync()); !errors.Is(err, unix.EIO) {
 			t.Errorf("write to an open file: got %v, want %v", err, unix.EIO)
@@ -66,9 +58,7 @@ func TestFenceStopsOpenFiles(t *testing.T) {
 		if err := g.Fence(target.Dir); err != nil {
 			t.Errorf("again: %v", err)
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 		mounted(t, d, target.Dir, false) // and it is mounted again
 		contains(t, filepath.Join(target.Dir, "identity"), "mine")
 	})
@@ -87,9 +77,7 @@ func TestFenceSparesWhatIsMountedOver(t *testing.T) {
 	d, other := devicetest.New(t, devicetest.Small), devicetest.New(t, devicetest.Small)
 	g, target := guarded(t, d, "ext4")
 	format(t, other, "ext4")
-	if err := unix.Mount(other.Path, target.Dir, "ext4", 0, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mount(other.Path, target.Dir, "ext4", 0, ""))
 	evidence(t, g, target, "what is mounted at")
 	if err := g.Fence(target.Dir); err == nil || !strings.Contains(err.Error(), "not what was mounted there") {
 		t.Errorf("got %v, want that it is another filesystem", err)
@@ -106,12 +94,8 @@ func TestCheckSeesAShutdown(t *testing.T) {
 	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
 		g, target := guarded(t, d, fstype)
 		m, err := at(target.Dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := shutdown(m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, shutdown(m))
 		evidence(t, g, target, "")
 		if err := read(d.Path, target.File); !errors.Is(err, unix.EIO) {
 			t.Errorf("read a file: got %v, want %v", err, unix.EIO)
@@ -135,9 +119,7 @@ func TestCheckSeesWhatIsGone(t *testing.T) {
 
 	link(t, other.Path, node)
 	evidence(t, g, target, other.Path+" now")
-	if err := os.Remove(node); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(node))
 	if err := g.Check(target); err != nil {
 		t.Errorf("no node, but the device: got %v, want no evidence", err)
 	}
@@ -150,14 +132,10 @@ func TestCheckSeesWhatIsGone(t *testing.T) {
 	evidence(t, g, target, "what is mounted at")
 	unmounted(t, target.Dir)
 	mounted(t, d, target.Dir, false)
-	if err := g.Check(target); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Check(target))
 	d.Vanish(t)
 	evidence(t, g, target, "device of "+d.Volume+" is gone")
-	if err := os.RemoveAll(filepath.Join(d.Root, "sys")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(d.Root, "sys")))
 	if err := g.Check(target); err != nil {
 		t.Errorf("without sysfs: got %v, want no evidence: unknown is not gone", err)
 	}
@@ -179,17 +157,13 @@ func TestCheckSeesADeadDevice(t *testing.T) {
 func link(t *testing.T, to, path string) {
 	t.Helper()
 	_ = os.Remove(path)
-	if err := os.Symlink(to, path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(to, path))
 }
 
 func TestCheckSeesAReadonlyFilesystem(t *testing.T) {
 	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
 		g, target := guarded(t, d, fstype)
-		if err := unix.Mount("", target.Dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Mount("", target.Dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 		evidence(t, g, target, "read-only")
 		target.Readonly = true
 		if err := g.Check(target); err != nil {
@@ -202,9 +176,7 @@ func TestCheckSeesErrorsOfThisMountOnly(t *testing.T) {
 	d := devicetest.New(t, devicetest.Small)
 	g, target := guarded(t, d, "ext4")
 	m, err := at(target.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	trigger := filepath.Join("/sys/fs/ext4", kernelName(of(m)), "trigger_fs_error")
 	// With errors=remount-ro the error also shows in the options; with errors=continue it only shows in the count.
 	devicetest.Run(t, "mount", "-o", "remount,errors=continue", target.Dir)
@@ -249,9 +221,7 @@ func TestFenceOfAFrozenFilesystem(t *testing.T) {
 	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
 		g, target := guarded(t, d, fstype)
 		f, err := os.Create(filepath.Join(target.Dir, "open"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		devicetest.Run(t, "fsfreeze", "-f", target.Dir)
 		thaw := func() { _, _ = unix.IoctlRetInt(int(f.Fd()), fithaw) }

@@ -14,12 +14,8 @@ func fake(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for path, content := range files {
 		path = filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	return root
 }
@@ -44,13 +40,9 @@ func TestListFindsVolumesBySerial(t *testing.T) {
 		"dev/nvme5n1":                       "",
 		"sys/block/sda/size":                "1",
 	})
-	if err := os.Symlink("disk/real", filepath.Join(root, "dev/nvme1n1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("disk/real", filepath.Join(root, "dev/nvme1n1")))
 	got, err := List(EBS(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []Device{
 		{"vol-00000000000000aaa", "nvme0n1", filepath.Join(root, "dev/nvme0n1")},
 		{"vol-00000000000000bbb", "nvme1n1", filepath.Join(root, "dev/disk/real")},

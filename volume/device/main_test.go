@@ -7,3 +7,10 @@ import (
 )
 
 func TestMain(m *testing.M) { devicetest.Main(m) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -29,30 +29,22 @@ func each(t *testing.T, test func(t *testing.T, d *devicetest.Disk, fstype strin
 
 func format(t *testing.T, d *devicetest.Disk, fstype string) {
 	t.Helper()
-	if err := Format(t.Context(), d.Path, Filesystem{Type: fstype, UUID: testUUID, Label: "holdfast"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Format(t.Context(), d.Path, Filesystem{Type: fstype, UUID: testUUID, Label: "holdfast"}))
 }
 
 func mounted(t *testing.T, d *devicetest.Disk, dir string, readonly bool) {
 	t.Helper()
-	if err := Mount(t.Context(), d.Path, dir, readonly); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Mount(t.Context(), d.Path, dir, readonly))
 }
 
 func unmounted(t *testing.T, dir string) {
 	t.Helper()
-	if err := Unmount(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Unmount(t.Context(), dir))
 }
 
 func put(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func contains(t *testing.T, path, want string) {
@@ -198,9 +190,7 @@ func TestGrowWithoutTheCapability(t *testing.T) {
 func hash(t *testing.T, path string) string {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
@@ -219,9 +209,7 @@ func TestReadonlyMountChangesNothing(t *testing.T) {
 		format(t, d, fstype)
 		mounted(t, d, dir, false)
 		put(t, filepath.Join(dir, "f"), "one")
-		if err := syncfs(dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syncfs(dir))
 		put(t, filepath.Join(dir, "g"), "two")
 		g := NewGuard(EBS(d.Root))
 		g.Mounted(d.Path)
@@ -266,21 +254,13 @@ func TestMountRefusals(t *testing.T) {
 	want("mounted elsewhere", dir, elsewhere)
 	unmounted(t, elsewhere)
 	f, err := exclusive(d.Path, os.O_RDONLY)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want("in use", dir, ErrBusy.Error())
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(dir, link))
 	want("a symbolic link", link, "not a directory")
-	if err := os.Truncate(d.Image, devicetest.Small/2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(d.Image, devicetest.Small/2))
 	devicetest.Run(t, "losetup", "-c", d.Path)
 	want("shrunk", dir, "run e2fsck -f "+d.Path)
 }
@@ -293,30 +273,20 @@ func TestUnmountOfABusyMount(t *testing.T) {
 	format(t, d, "ext4")
 	mounted(t, d, dir, false)
 	f, err := os.Create(filepath.Join(dir, "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if err := Unmount(t.Context(), dir); !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), "fuser -vm "+dir) {
 		t.Errorf("got %v, want that it is busy, and what to look at", err)
 	}
 	below := filepath.Join(dir, "below")
-	if err := os.Mkdir(below, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("none", below, "tmpfs", 0, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(below, 0o700))
+	must(t, unix.Mount("none", below, "tmpfs", 0, ""))
 	t.Cleanup(func() { _ = unix.Unmount(below, unix.MNT_DETACH) })
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	if err := Unmount(t.Context(), dir); err == nil || !strings.Contains(err.Error(), below) {
 		t.Errorf("got %v, want the mount that is below", err)
 	}
-	if err := unix.Unmount(below, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Unmount(below, 0))
 	unmounted(t, dir)
 }
 
@@ -326,9 +296,7 @@ func TestMountThatTheTableLeavesOut(t *testing.T) {
 		t.Skip("mounting needs root")
 	}
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4k"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4k"))
 	defer unix.Unmount(dir, unix.MNT_DETACH)
 	for _, c := range []struct {
 		name    string

@@ -20,9 +20,7 @@ var testUUID = uuid.NewString()
 func probed(t *testing.T, d *devicetest.Disk) Content {
 	t.Helper()
 	c, err := Probe(t.Context(), d.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -49,9 +47,7 @@ func TestProbeSeesOneByte(t *testing.T) {
 func TestProbeIsNotDeceivedByTheCache(t *testing.T) {
 	d := devicetest.New(t, 64<<20)
 	f, err := os.Open(d.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close() // closing it would drop the cache
 	if _, err := f.ReadAt(make([]byte, 1<<20), 0); err != nil {
 		t.Fatal(err)
@@ -105,9 +101,7 @@ func TestProbeSeesSignatures(t *testing.T) {
 func two(t *testing.T, d *devicetest.Disk) {
 	devicetest.Run(t, "mkfs.ext4", "-q", d.Path)
 	f, err := os.Open(d.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	super := make([]byte, 1024)
 	if _, err := f.ReadAt(super, 1024); err != nil {
@@ -164,9 +158,7 @@ func gpt(sectors uint64) []byte {
 func TestProbeOfADeviceInUse(t *testing.T) {
 	d := devicetest.New(t, 64<<20)
 	f, err := exclusive(d.Path, os.O_RDONLY)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if c := probed(t, d); c.Blank || !c.Busy || c.Other == "" {
 		t.Errorf("got %+v, want it busy and not blank", c)
@@ -179,9 +171,7 @@ func TestProbeOfADeviceInUse(t *testing.T) {
 
 func TestProbeOfWhatIsNoDevice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, make([]byte, 1<<20), 0o600))
 	if _, err := Probe(t.Context(), path); err == nil || !strings.Contains(err.Error(), "not a block device") {
 		t.Errorf("got %v, want that it is not a block device", err)
 	}
@@ -210,22 +200,16 @@ func FuzzProbe(f *testing.F) {
 		}
 		path := filepath.Join(t.TempDir(), "image")
 		image, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer image.Close()
 		const size = 2 << 20
 		offset := int64(at) % (size - int64(len(data)))
 		if _, err := image.WriteAt(data, offset); err != nil {
 			t.Fatal(err)
 		}
-		if err := image.Truncate(size); err != nil {
-			t.Fatal(err)
-		}
+		must(t, image.Truncate(size))
 		c, err := probe(t.Context(), image)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if zero := strings.Trim(string(data), "\x00") == ""; c.Blank != zero {
 			t.Errorf("%d bytes at %d: got %+v, want blank: %v", len(data), offset, c, zero)
 		}

@@ -17,9 +17,7 @@ func Dead(t testing.TB) (path string) {
 		t.Skip("mounts need root")
 	}
 	path = filepath.Join(t.TempDir(), "dead")
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(path, 0o700))
 	// A FUSE server that never reads a request. When its file is closed, all calls end with an error.
 	server, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err == nil {

@@ -34,44 +34,32 @@ func New(t testing.TB, size int64) *Disk {
 	dir := t.TempDir()
 	d := &Disk{Root: filepath.Join(dir, "root"), Image: filepath.Join(dir, "image"), Volume: "vol-0123456789abcdef0"}
 	write(t, d.Image, "")
-	if err := os.Truncate(d.Image, size); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(d.Image, size))
 	d.Path = strings.TrimSpace(Run(t, "losetup", "--find", "--show", "--nooverlap", "--direct-io=on", d.Image))
 	t.Cleanup(func() { d.remove(t) })
 	var st unix.Stat_t
-	if err := unix.Stat(d.Path, &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Stat(d.Path, &st))
 	d.Number = st.Rdev
 	sys := filepath.Join(d.Root, "sys/block/nvme1n1/device")
 	for _, dir := range []string{sys, filepath.Join(d.Root, "dev")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(dir, 0o755))
 	}
 	write(t, filepath.Join(sys, "model"), "Amazon Elastic Block Store              \n")
 	write(t, filepath.Join(sys, "serial"), "vol0123456789abcdef0\n")
-	if err := os.Symlink(d.Path, filepath.Join(d.Root, "dev/nvme1n1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(d.Path, filepath.Join(d.Root, "dev/nvme1n1")))
 	return d
 }
 
 // Vanish removes the device from sysfs, as a detach does.
 func (d *Disk) Vanish(t testing.TB) {
 	t.Helper()
-	if err := os.RemoveAll(filepath.Join(d.Root, "sys/block/nvme1n1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(d.Root, "sys/block/nvme1n1")))
 }
 
 // Grow makes the device larger.
 func (d *Disk) Grow(t testing.TB, size int64) {
 	t.Helper()
-	if err := os.Truncate(d.Image, size); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(d.Image, size))
 	Run(t, "losetup", "-c", d.Path)
 }
 
@@ -98,30 +86,21 @@ func (d *Disk) remove(t testing.TB) {
 func (d *Disk) Write(t testing.TB, offset int64, data []byte) {
 	t.Helper()
 	f, err := os.OpenFile(d.Image, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
-	if _, err := f.WriteAt(data, offset); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.WriteAt(data, offset)
+	must(t, err)
+	must(t, f.Sync())
 }
 
 // Zero zeroes a part of the device, bypassing every cache.
 func (d *Disk) Zero(t testing.TB, offset, length int64) {
 	t.Helper()
 	f, err := os.OpenFile(d.Image, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	const how = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
-	if err := unix.Fallocate(int(f.Fd()), how, offset, length); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Fallocate(int(f.Fd()), how, offset, length))
 }
 
 // Run runs a program that must succeed, and returns its output.
@@ -136,7 +115,12 @@ func Run(t testing.TB, name string, args ...string) string {
 
 func write(t testing.TB, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+	must(t, os.WriteFile(path, []byte(content), 0o600))
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,9 +34,7 @@ func Freeze(t testing.TB, path string) (thaw func()) {
 func Stalls(t testing.TB, path string) (stall func(time.Duration)) {
 	t.Helper()
 	dir, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { dir.Close() })
 	thawed(t, path, `fsfreeze -u "$0" 2>/dev/null; true`) // if this process is killed meanwhile
 	return func(d time.Duration) {
@@ -64,16 +63,12 @@ func thawed(t testing.TB, path, how string) (thaw func()) {
 		Run(t, "fsfreeze", "-u", path)
 		t.Fatal(err)
 	}
-	done := false
-	thaw = func() {
-		if !done {
-			done = true
-			input.Close()
-			if err := guard.Wait(); err != nil {
-				t.Errorf("thaw %s: %v", path, err)
-			}
+	thaw = sync.OnceFunc(func() {
+		input.Close()
+		if err := guard.Wait(); err != nil {
+			t.Errorf("thaw %s: %v", path, err)
 		}
-	}
+	})
 	t.Cleanup(thaw)
 	return thaw
 }

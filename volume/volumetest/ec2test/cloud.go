@@ -12,9 +12,9 @@ import (
 type Options struct {
 	Region  string        // default eu-test-1
 	Devices DeviceBackend // nil: an attachment has no device
-	// AttachDelay, DetachDelay and CreateDelay are how long a volume is attaching, detaching or creating. InstanceDelay is
-	// how long an instance takes to change its state.
-	AttachDelay, DetachDelay, CreateDelay, InstanceDelay time.Duration
+	// AttachDelay and DetachDelay are how long a volume is attaching or detaching. InstanceDelay is how long an instance
+	// takes to change its state.
+	AttachDelay, DetachDelay, InstanceDelay time.Duration
 	// PowerOff is how long the devices of a terminated instance may stay in use before they are taken away by force. Its
 	// processes should be dead by then. The default is 10 s.
 	PowerOff time.Duration

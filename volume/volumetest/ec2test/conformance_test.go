@@ -50,9 +50,8 @@ var behaviours = []struct {
 	{"a late execution", "a timed-out request may be executed yet", lateExecution},
 	{"throttling", "Request throttling: RequestLimitExceeded, 503", throttled},
 	{"server errors", "EC2 API error codes: InternalError, Unavailable", serverErrors},
-	{"outage", "static stability: no answer, refused, or none in time", outage},
+	{"outage", "static stability: no answer, or refused", outage},
 	{"a key that is denied", "EBS encryption: the attach fails asynchronously", kmsFailure},
-	{"a volume that stays attaching", "kubernetes#31891; detach after 90 s in aws-ebs-csi-driver", stuck},
 	{"an operator's forced detach", "DetachVolume: Force", forced},
 }
 

@@ -34,7 +34,7 @@ func (c *Cloud) createVolume(q request) (response, error) {
 		return nil, err
 	}
 	created := c.State().Volumes[id]
-	c.later(c.options.CreateDelay+q.faults.delay(Slow), func() {
+	c.later(q.faults.delay(Slow), func() {
 		_ = c.changeVolume(id, func(v *Volume) error {
 			v.State = available
 			return nil

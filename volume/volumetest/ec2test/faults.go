@@ -22,14 +22,12 @@ const (
 	LoseRequest  Kind = "lose-request"  // the connection breaks before the request is executed
 	LoseResponse Kind = "lose-response" // the request is executed, then the connection breaks
 	Late         Kind = "late"          // the connection breaks at once, and the request is executed Delay later
-	Hang         Kind = "hang"          // the request is not executed, and gets no answer until the client gives up
 	Throttle     Kind = "throttle"      // RequestLimitExceeded
 	Fail         Kind = "fail"          // the request is not executed, and the answer is the error Code
 	Deny         Kind = "deny"          // UnauthorizedOperation, even for DryRun
 
-	Slow       Kind = "slow"  // the volume is attaching, detaching or creating for Delay longer
-	Stick      Kind = "stick" // the volume stays attaching. AttachVolume
-	KMSFailure Kind = "kms"   // the volume is attaching, then available again, as if the key were denied. AttachVolume
+	Slow       Kind = "slow" // the volume is attaching, detaching or creating for Delay longer
+	KMSFailure Kind = "kms"  // the volume is attaching, then available again, as if the key were denied. AttachVolume
 )
 
 // IMDS is the pseudo-action of a request to the metadata service.
@@ -69,7 +67,7 @@ func (c *Cloud) Inject(f Fault) error {
 	return nil
 }
 
-// Clear ends all faults. A stuck volume stays stuck, and a late request is still executed.
+// Clear ends all faults. A late request is still executed.
 func (c *Cloud) Clear() {
 	c.faults.mu.Lock()
 	defer c.faults.mu.Unlock()
@@ -79,8 +77,8 @@ func (c *Cloud) Clear() {
 // kinds are the actions to which each kind of fault applies; nil means all.
 var kinds = map[Kind][]string{
 	Stale: {"DescribeVolumes", "DescribeInstances"}, Random: {"DescribeVolumes", "DescribeInstances"},
-	LoseRequest: nil, LoseResponse: nil, Late: nil, Hang: nil, Throttle: nil, Fail: nil, Deny: nil,
-	Slow: {"AttachVolume", "DetachVolume", "CreateVolume"}, Stick: {"AttachVolume"}, KMSFailure: {"AttachVolume"},
+	LoseRequest: nil, LoseResponse: nil, Late: nil, Throttle: nil, Fail: nil, Deny: nil,
+	Slow: {"AttachVolume", "DetachVolume", "CreateVolume"}, KMSFailure: {"AttachVolume"},
 }
 
 func (f Fault) concerns(action, caller string, volumes []string) bool {

@@ -66,8 +66,6 @@ func (c *Cloud) IMDS(instance string) http.Handler {
 		f := c.faults.take(IMDS, id, nil)
 		c.record.call(Call{Action: IMDS, Caller: id})
 		switch {
-		case f.has(Hang):
-			c.hang(r)
 		case f.has(LoseRequest) || f.has(LoseResponse) || f.has(Late):
 			hangUp()
 		case f.refusal() != nil:

@@ -66,8 +66,6 @@ func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request) {
 	c.options.Log("%s by %s: %s", q.action, q.caller, q.parameters())
 
 	switch {
-	case q.faults.has(Hang):
-		c.hang(r)
 	case q.faults.has(LoseRequest):
 		hangUp()
 	case q.faults.has(Late):
@@ -135,15 +133,6 @@ func (c *Cloud) foreign(q request) bool {
 
 // hangUp closes the connection without an answer.
 func hangUp() { panic(http.ErrAbortHandler) }
-
-// hang waits until the client gives up or the cloud is closed, and then hangs up.
-func (c *Cloud) hang(r *http.Request) {
-	select {
-	case <-r.Context().Done():
-	case <-c.closing:
-	}
-	hangUp()
-}
 
 // list returns the values of Name.1, Name.2, ….
 func (q request) list(name string) []string {

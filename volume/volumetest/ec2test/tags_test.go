@@ -144,7 +144,8 @@ func createErrors(t *testing.T) {
 }
 
 func creatingFirst(t *testing.T) {
-	f := open(t, Options{CreateDelay: time.Hour})
+	f := open(t, Options{})
+	ok(t, f.Inject(Fault{Kind: Slow, Action: "CreateVolume", Delay: time.Hour}))
 	out, err := f.as("i-1").CreateVolume(t.Context(), wanted(""))
 	if err != nil || out.State != types.VolumeStateCreating {
 		t.Fatalf("got %+v and %v, want creating", out, err)

@@ -105,7 +105,7 @@ func (c *Cloud) attach(volume, instance, device string, f effects) (Attachment, 
 		}
 		return err
 	})
-	if err == nil && !f.has(Stick) {
+	if err == nil {
 		c.later(c.options.AttachDelay+f.delay(Slow), func() { c.finishAttach(volume, a, f.has(KMSFailure)) })
 	}
 	return a, err
