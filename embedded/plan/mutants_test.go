@@ -472,6 +472,8 @@ var mutants = []mutant{
 	{"those that leave bring themselves back", "resize.go", `case len(w.nodes) > voters/2 && w.steady():`, `case len(w.nodes) > voters/2:`, byStories},
 	{"anybody's wish counts", "resize.go", `f.Slot == m.Slot && f.Member == m.ID && f.of(r)`, `(f.Slot == m.Slot || f.Slot == "") && f.of(r)`, byStories},
 	{"the set of another generation", "knowledge.go", `if s != nil && s.Record == r.ID && (newest == nil`, `if s != nil && (newest == nil`, byStories},
+	{"a replaced disk waits for good", "rivals.go", `case f.Running && o.replaced(*f):`, `case false:`, byStories},
+	{"give a slot up to a learner", "rivals.go", `m.ID == f.Member && !m.Learner`, `m.ID == f.Member`, byStories},
 	{"the lower serial wins", "knowledge.go", `s.Serial > newest.Serial) {`, `s.Serial < newest.Serial) {`, byResizes},
 	{"agree before the last set is applied", "resize.go", `if now != nil && now.Serial > serial {`, `if now != nil && now.Serial > serial+1 {`, byStories},
 	{"a lost set stays lost", "resize.go", `if o.Member.Led() {`, `if false {`, byStories},

@@ -149,6 +149,10 @@ func (o claiming) rivalry() Action {
 			return Action{Kind: Yield, Slot: me.Slot,
 				Why: fmt.Sprintf("node %s holds slot %s as well and comes first: the blank disk here takes another slot", p.Node,
 					f.Slot)}
+		case f.Running && o.replaced(*f):
+			return Action{Kind: Retire,
+				Why: fmt.Sprintf("the cluster has given slot %s to node %s, which runs its member: releasing the volume here, "+
+					"which has no data of a member and keeps what was set aside on it", f.Slot, p.Node)}
 		case f.Running:
 			return wait("node %s runs slot %s (disk %s, epoch %d), so this disk (%s, epoch %d) does not start; stop one of "+
 				"the two", p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch)
@@ -162,6 +166,23 @@ func (o claiming) rivalry() Action {
 
 // uncommitted reports whether the disk has taken part in nothing but foundings, on a host that may have any slot.
 func (o claiming) uncommitted() bool { return o.Config.Yields && o.phase() == PhaseBlank }
+
+// replaced reports whether the held slot has another voter, which runs elsewhere, while the disk here has no data: its
+// host was away, and the cluster continued without it. A host that may have any slot is then free for another one. By
+// the leader's list that voter counts and this disk does not, so nothing can need it any more.
+func (o claiming) replaced(f Facts) bool {
+	r := o.Disk.Ledger.Record
+	if !o.Config.Yields || o.phase() != PhaseVacant {
+		return false
+	}
+	if p := proposals(o).open(); p != nil && slices.Contains(p.founders(o.Store.Record), o.Claim.Slot) {
+		return false // it may have announced already that it has prepared
+	}
+	l := o.leader(r)
+	return l != nil && slices.ContainsFunc(l.Facts.Members, func(m MemberInfo) bool {
+		return m.Slot == f.Slot && m.ID == f.Member && !m.Learner
+	})
+}
 
 // moot reports whether all that the disk has are promises that nobody needs: a leader serves the newest cluster, or the
 // store has a cluster's record, and this disk is none of its founders. Without moot, a host that lost the race of a
