@@ -68,6 +68,9 @@ func (w *world) judgeStart(n *node, o Observation) {
 	} else if o.Disk.Ledger.Role == RoleJoiner {
 		id = o.Disk.Ledger.Join
 	}
+	if o.Disk.WAL && o.Store.Unknown == "" && n.store.followed(*o.Disk.Ledger.Record) && !heedless(o) {
+		w.fail("R17: %s starts in %s, which its store says is over", n.name, o.Disk.Ledger.Record.Token())
+	}
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f == nil {
@@ -81,11 +84,21 @@ func (w *world) judgeStart(n *node, o Observation) {
 			w.fail("R10: %s starts slot %s, which it sees running on %s", n.name, f.Slot, p.Node)
 		}
 		for _, m := range f.Members {
-			if !o.Disk.WAL && o.Disk.Ledger.Role == RoleFounder && m.Slot == o.Claim.Slot && m.ID != id {
+			if f.of(o.Disk.Ledger.Record) && !o.Disk.WAL && o.Disk.Ledger.Role == RoleFounder && m.Slot == o.Claim.Slot && m.ID != id {
 				w.fail("R6: %s starts the founder of slot %s, whom node %s knows as %x", n.name, m.Slot, p.Node, m.ID)
 			}
 		}
 	}
+}
+
+// heedless reports whether a node may start although its store says that its generation is over: it sees a leader of
+// that, or a node of that which certainly uses another store.
+func heedless(o Observation) bool {
+	return slices.ContainsFunc(o.Peers, func(p Peer) bool {
+		f, s := p.Facts, o.Store
+		other := f != nil && f.Store != "" && (f.Store != s.ID || f.Nonce != "" && !slices.Contains(s.Met, p.Node) && !slices.Contains(s.Late, p.Node))
+		return p.Live && f != nil && f.of(o.Disk.Ledger.Record) && (f.Leader || other)
+	})
 }
 
 // born: an ID begins with an empty log only once; a second beginning has forgotten its votes.

@@ -161,16 +161,22 @@ func (st *store) objections(w *world) []string {
 	return all
 }
 
-// met are the nodes whose nonce is found in the store.
-func (n *node) met() []string {
-	var all []string
+// met are the nodes that were found in this node's store, and those that may have started since it was read. Some of
+// them will turn out to use another store.
+func (n *node) met() (met, late []string) {
 	for _, m := range n.w.boxes {
-		if m.store == n.store || m.store.none && n.store.none {
-			all = append(all, m.name)
+		switch ours := m.store == n.store || m.store.none && n.store.none; {
+		case m.age < lateSteps && n.w.chance(50):
+			late = append(late, m.name)
+		case ours:
+			met = append(met, m.name)
 		}
 	}
-	return all
+	return met, late
 }
+
+// lateSteps is how many of a node's first steps others may take before they read the store again.
+const lateSteps = 3
 
 // led reports whether the member here reaches its leader, and that leader can commit.
 func (n *node) led() bool {

@@ -142,7 +142,8 @@ func (n *node) observe() Observation {
 		Unable: n.unable, Drained: n.drained, Stopping: n.stopping, Orders: Orders{Join: n.rejoin},
 	}
 	o.Store.Restore, o.Store.Attempts = n.store.open()
-	o.Store.Concluded, o.Store.Aborted, o.Store.Met = n.store.concluded(), n.store.ended(), n.met()
+	o.Store.Concluded, o.Store.Aborted = n.store.concluded(), n.store.ended()
+	o.Store.Met, o.Store.Late = n.met()
 	o.Store.Nonce = n.name
 	if w.adopts && w.store == storeShared && o.Store.Record == nil {
 		o.Store.Managed = "its mark"
