@@ -166,7 +166,7 @@ func (st *store) objections(w *world) []string {
 func (n *node) met() (met, late []string) {
 	for _, m := range n.w.boxes {
 		switch ours := m.store == n.store || m.store.none && n.store.none; {
-		case m.age < lateSteps && n.w.chance(50):
+		case m.age < lateSteps && (m.age+n.age)%2 == 0:
 			late = append(late, m.name)
 		case ours:
 			met = append(met, m.name)
