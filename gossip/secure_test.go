@@ -80,7 +80,9 @@ func TestStrangersAreKeptOut(t *testing.T) {
 	}
 	await(t, "another protocol is counted", patience, func() bool { return rejected(t, a, reasonCluster) > before })
 	before = rejected(t, a, reasonUnreadable)
+	// One after the other: of an address, the last problem is told.
 	say(t, a, []byte{typePing})
+	await(t, "what is cut short is counted", patience, func() bool { return rejected(t, a, reasonUnreadable) > before })
 	say(t, a, bytes.Repeat([]byte{0}, 64<<10))
 	await(t, "what is no TLS is counted", patience, func() bool { return rejected(t, a, reasonUnreadable) > before+1 })
 	await(t, "and told of", patience, complains(a, errNoTLS.Error()))
