@@ -74,7 +74,8 @@ func TestVerifyUnrecorded(t *testing.T) {
 func TestProofsAreWeighed(t *testing.T) {
 	a := newAtStore(t)
 	first, second := a.save("ours"), a.save("ours")
-	must(t, snapshot.Record(t.Context(), snapshot.NewDir(a.dir), second, snapshot.Proof{Kind: snapshot.ProofDrill, By: "n2", Error: "HashKV: want 1, got 2"}))
+	must(t, snapshot.Record(t.Context(), snapshot.NewDir(a.dir), second,
+		snapshot.Proof{Kind: snapshot.ProofDrill, By: "n2", Error: "HashKV: want 1, got 2"}))
 	a.says([]string{"verify", second}, "good")
 	a.says([]string{"list"}, "FAILED its drill ", " ago by n2: HashKV: want 1, got 2")
 	a.says([]string{"verify", "latest"}, first)

@@ -115,6 +115,8 @@ func serverPair(t *testing.T, caFile, caKeyFile string) []string {
 	must(t, err)
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
-	pkitest.Write(t, pkitest.Sign(t, &ca, x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}), cert, key)
+	pkitest.Write(t, pkitest.Sign(t, &ca, x509.Certificate{
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}), cert, key)
 	return []string{"--etcd.cert-file", cert, "--etcd.key-file", key}
 }

@@ -46,7 +46,7 @@ type prewriter struct {
 // prewrite does this for a data directory until ctx ends. Where it cannot, etcd is only slower.
 func prewrite(ctx context.Context, dataDir string, lg *zap.Logger) {
 	p := prewriter{datadir.ToWALDir(dataDir), prewriteRoom, wal.SegmentSizeBytes}
-	os.Remove(p.ours()) // of a process that was killed; etcd may not lack a file for long, and the disk may be full by then
+	os.Remove(p.ours()) // of a process that was killed: etcd may not lack a file for long
 	var disk unix.Statfs_t
 	err := unix.Statfs(p.dir, &disk)
 	if err != nil || disk.Type != unix.EXT4_SUPER_MAGIC && disk.Type != unix.XFS_SUPER_MAGIC {

@@ -142,7 +142,8 @@ func (l *Local) forget(slot string) error {
 // SetRecord implements Claim with the markers. It returns when they are durable. If writing one fails, the next
 // call tries again. A marker says which disk was here, so it stays if the disk's cluster was given up.
 func (c *localClaim) SetRecord(token string) {
-	if token == "" || len(c.local.markers) == 0 || !c.op.TryLock() { // op is held while the volume is set aside or released
+	// op is held while the volume is set aside or released.
+	if token == "" || len(c.local.markers) == 0 || !c.op.TryLock() {
 		return
 	}
 	defer c.op.Unlock()

@@ -105,7 +105,8 @@ func TestRecoverWithoutTheListing(t *testing.T) {
 	}
 	dir := t.TempDir()
 	const damaged = "2026-07-01T00:15:03Z-000042"
-	must(t, errors.Join(os.Mkdir(filepath.Join(dir, damaged), 0o700), os.WriteFile(filepath.Join(dir, damaged, "holdfast.meta.json"), []byte("{"), 0o600)))
+	must(t, os.Mkdir(filepath.Join(dir, damaged), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, damaged, "holdfast.meta.json"), []byte("{"), 0o600))
 	s = survivorOf(nil)
 	if s.weigh(t.Context(), snapshot.NewDir(dir)); s.More != moreUnknown || !strings.Contains(s.NoBackup, damaged) {
 		t.Errorf("a backup that does not tell: got %q, %s", s.More, s.NoBackup)

@@ -52,7 +52,10 @@ func TestDamaged(t *testing.T) {
 		"trust is gone":      func() error { return os.Remove(k.cfg.Files().ClientsCA) },
 	} {
 		for file, text := range good {
-			must(t, errors.Join(os.MkdirAll(k.cfg.Dir, 0o700), os.WriteFile(filepath.Join(k.cfg.Dir, file), []byte(text), 0o600), os.Chmod(filepath.Join(k.cfg.Dir, file), 0o600)))
+			path := filepath.Join(k.cfg.Dir, file)
+			must(t, os.MkdirAll(k.cfg.Dir, 0o700))
+			must(t, os.WriteFile(path, []byte(text), 0o600))
+			must(t, os.Chmod(path, 0o600))
 		}
 		must(t, damage())
 		again := openKeeper(t, k.cfg, source)

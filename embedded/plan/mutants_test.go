@@ -247,7 +247,7 @@ var mutants = []mutant{
 		return nil
 	}
 	return s.Restore`, byStories},
-	{"start what was declared lost", "resume.go", `p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {`, `p != nil && p.Led == nil && o.Alone {`, byStories},
+	{"start what was declared lost", "resume.go", `(o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {`, `o.Alone {`, byStories},
 	{"change members during a restore", "steady.go", `case next.acts() && (held == "" ||`, `case next.acts() && (held != "-" ||`, byStories},
 	{"promote during a restore", "steady.go", `frozen == "" && next.Kind == Promote)`, `next.Kind == Promote)`, byStories},
 	{"change members during a pause", "pause.go", `if p == nil {`, `if p == nil || p.By != "" {`, bySimulation},

@@ -49,7 +49,8 @@ func (o resuming) resume() Action {
 			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another "+
 				"disk: it is set aside and the slot joins again", o.Claim.Slot, l.Join, d.Member)}
 	}
-	if p := proposals(o.presumed()).inStore(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
+	if p := proposals(o.presumed()).inStore(); p != nil && p.Led == nil &&
+		(o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
 		return proposals(o).beside(wait("slot %s does not start while a %s is open", o.Claim.Slot, p.Title()))
 	}
 	if a := o.rollback(); a.Kind != "" {

@@ -84,7 +84,8 @@ func (w *world) judgeStart(n *node, o Observation) {
 			w.fail("R10: %s starts slot %s, which it sees running on %s", n.name, f.Slot, p.Node)
 		}
 		for _, m := range f.Members {
-			if f.of(o.Disk.Ledger.Record) && !o.Disk.WAL && o.Disk.Ledger.Role == RoleFounder && m.Slot == o.Claim.Slot && m.ID != id {
+			if f.of(o.Disk.Ledger.Record) && !o.Disk.WAL && o.Disk.Ledger.Role == RoleFounder &&
+				m.Slot == o.Claim.Slot && m.ID != id {
 				w.fail("R6: %s starts the founder of slot %s, whom node %s knows as %x", n.name, m.Slot, p.Node, m.ID)
 			}
 		}
@@ -96,8 +97,11 @@ func (w *world) judgeStart(n *node, o Observation) {
 func heedless(o Observation) bool {
 	return slices.ContainsFunc(o.Peers, func(p Peer) bool {
 		f, s := p.Facts, o.Store
-		other := f != nil && f.Store != "" && (f.Store != s.ID || f.Nonce != "" && !slices.Contains(s.Met, p.Node) && !slices.Contains(s.Late, p.Node))
-		return p.Live && f != nil && f.of(o.Disk.Ledger.Record) && (f.Leader || other)
+		if !p.Live || f == nil || !f.of(o.Disk.Ledger.Record) {
+			return false
+		}
+		unmet := f.Nonce != "" && !slices.Contains(s.Met, p.Node) && !slices.Contains(s.Late, p.Node)
+		return f.Leader || f.Store != "" && (f.Store != s.ID || unmet)
 	})
 }
 
