@@ -319,7 +319,7 @@ var mutants = []mutant{
 	{"who was named lost has stopped, in the eyes of a leader", "fence.go", `max(0, f.need-free) < f.voters/2+1`, `max(0, f.need-free)-boolean(free > 0) < f.voters/2+1`, byFence},
 	{"nobody was added unheard", "survey.go", `v.Voter = v.Voter || o.unheardOf(known, slot, s.lists)`, `v.Voter = v.Voter || slot == "-"`, byStories},
 	{"continue from whom nobody may have told of the removal", "survey.go", ` && !v.Dropped && (best < 0`, ` && (best < 0`, byStories},
-	{"give up a disk that takes part in a restore", "resize.go", `if p := proposals(o).open(); p != nil && slices.Contains(p.founders`, `if p := proposals(o).open(); p != nil && p.ID == "" && slices.Contains(p.founders`, byStories},
+	{"give up a disk that takes part in a restore", "restoring.go", `return p != nil && slices.Contains(p.founders(o.Store.Record)`, `return p != nil && p.ID == "" && slices.Contains(p.founders(o.Store.Record)`, byStories},
 	{"never promote", "steady.go", `case listed && m.Learner && f.Running && f.Member == m.ID:`, `case listed && m.Learner && f.Running && f.Member == 0:`, bySimulation},
 	{"start on unfit data", "resume.go", `if d.Unfit != "" {`, `if d.Unfit == "-" {`, byStories},
 	{"set nothing aside that is unfit", "next.go", `o.Disk.Ledger.Record != nil && !o.changing() && o.dismissedBy`, `o.Disk.Ledger.Record != nil && o.Disk.Unfit == "" && !o.changing() && o.dismissedBy`, byStories},
@@ -473,6 +473,7 @@ var mutants = []mutant{
 	{"anybody's wish counts", "resize.go", `f.Slot == m.Slot && f.Member == m.ID && f.of(r)`, `(f.Slot == m.Slot || f.Slot == "") && f.of(r)`, byStories},
 	{"the set of another generation", "knowledge.go", `if s != nil && s.Record == r.ID && (newest == nil`, `if s != nil && (newest == nil`, byStories},
 	{"a replaced disk waits for good", "rivals.go", `case f.Running && o.replaced(*f):`, `case false:`, byStories},
+	{"give a replaced disk up that takes part in a restore", "rivals.go", ` || proposals(o).counting() {`, ` {`, byStories},
 	{"give a slot up to a learner", "rivals.go", `m.ID == f.Member && !m.Learner`, `m.ID == f.Member`, byStories},
 	{"the lower serial wins", "knowledge.go", `s.Serial > newest.Serial) {`, `s.Serial < newest.Serial) {`, byResizes},
 	{"agree before the last set is applied", "resize.go", `if now != nil && now.Serial > serial {`, `if now != nil && now.Serial > serial+1 {`, byStories},
@@ -764,7 +765,7 @@ var mutants = []mutant{
 	{"start what was declared lost by what is open again", "resume.go", `if p := proposals(o.presumed()).inStore(); p != nil`, `if p := proposals(o).open(); p != nil`, byStories},
 	{"start what was declared lost while a node has just started", "resume.go", `if p := proposals(o.presumed()).inStore(); p != nil`, `if p := proposals(o).inStore(); p != nil`, byStories},
 	{"start what is over while a node has just started", "resume.go", `case succession(o).undecided():`, `case false:`, byStories},
-	{"whoever has another store has just started", "mesh.go", `slices.Concat(o.Store.Met, o.Store.Late)`, `slices.Concat(o.Store.Met, o.Store.Late, []string{"n2", "n3"})`, byStories},
+	{"a node with another store has just started", "mesh.go", `slices.Concat(o.Store.Met, o.Store.Late)`, `slices.Concat(o.Store.Met, o.Store.Late, []string{"n2", "n3"})`, byStories},
 	{"leave open what was aborted", "ending.go", `	case slices.Contains(o.Disk.Ledger.Aborted, p.ID):
 		return`, `	case lost && slices.Contains(o.Disk.Ledger.Aborted, p.ID):
 		return`, byObject},

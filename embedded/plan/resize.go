@@ -222,10 +222,7 @@ func (o resizing) known() []string {
 // the disk stays: if all nodes released theirs, nobody would know of the cluster, and all would claim them again.
 func (o resizing) idle(r *Record) bool {
 	listed, _ := o.seats(r)
-	if p := proposals(o).open(); p != nil && slices.Contains(p.founders(o.Store.Record), o.Claim.Slot) {
-		return false // it may have announced already that it has prepared
-	}
-	return len(listed) > 0 && o.gone(r, o.Claim.Slot)
+	return len(listed) > 0 && o.gone(r, o.Claim.Slot) && !proposals(o).counting()
 }
 
 // retire releases a disk that the cluster does not need, with what was set aside on it. A blank disk of a host with any

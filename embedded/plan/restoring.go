@@ -117,6 +117,13 @@ func (o proposals) open() *Restore {
 	return p
 }
 
+// counting reports whether the open proposal counts on the held disk, which may have announced already that it has
+// prepared.
+func (o proposals) counting() bool {
+	p := o.open()
+	return p != nil && slices.Contains(p.founders(o.Store.Record), o.Claim.Slot)
+}
+
 // inStore returns the proposal that the store shows as open, if all members share the store. It must be one to end our
 // own generation, or for a blank disk the newest. A node whose store does not answer does not hinder the others.
 func (o proposals) inStore() *Restore {

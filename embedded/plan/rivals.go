@@ -172,11 +172,8 @@ func (o claiming) uncommitted() bool { return o.Config.Yields && o.phase() == Ph
 // the leader's list that voter counts and this disk does not, so nothing can need it any more.
 func (o claiming) replaced(f Facts) bool {
 	r := o.Disk.Ledger.Record
-	if !o.Config.Yields || o.phase() != PhaseVacant {
+	if !o.Config.Yields || o.phase() != PhaseVacant || proposals(o).counting() {
 		return false
-	}
-	if p := proposals(o).open(); p != nil && slices.Contains(p.founders(o.Store.Record), o.Claim.Slot) {
-		return false // it may have announced already that it has prepared
 	}
 	l := o.leader(r)
 	return l != nil && slices.ContainsFunc(l.Facts.Members, func(m MemberInfo) bool {
