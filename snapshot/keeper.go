@@ -74,12 +74,12 @@ func (t turn) wait(ctx context.Context) (release func(), err error) {
 // state is what a Keeper knows of its saves. Its mu guards it.
 type state struct {
 	told       Status    // as far as it does not depend on the time: the method Status adds the rest
-	leading    time.Time // since when this node leads the cluster of, or zero
-	of         Identity
-	known      bool     // its Holdings are as complete as they can be: read or written since this node leads
-	learned    int      // how often its Holdings were learned
-	spooled    []Backup // the good backups in the spool
-	distrusted string   // the backup in the spool that could not be copied as it is
+	leading    time.Time // since when this node leads, or zero
+	of         Identity  // the cluster that it leads since then
+	known      bool      // its Holdings are as complete as they can be: read or written since this node leads
+	learned    int       // how often its Holdings were learned
+	spooled    []Backup  // the good backups in the spool
+	distrusted string    // the backup in the spool that could not be copied as it is
 	attempted  time.Time
 	logged     string // the last logged reason in a series of failures
 }
@@ -216,7 +216,7 @@ func (k *Keeper) look() (save, drill bool) {
 		}
 		return false, false
 	}
-	if s.leading.IsZero() || s.of != id { // a restore may take less time than there is between two looks
+	if !s.leads(id) {
 		s.leading, s.of, s.known = now, id, false
 		k.drills.lead()
 	}
@@ -224,8 +224,12 @@ func (k *Keeper) look() (save, drill bool) {
 	return !k.schedule.off() && !now.Before(s.due(k.schedule, id, now)), ok && !now.Before(at)
 }
 
-// made returns the backup from which the schedule of a cluster counts. Its generation may have begun after the store was
-// read.
+// leads reports whether look has seen that this node leads the cluster. A restore may take less time than there is
+// between two looks, and this node leads before and after it.
+func (s *state) leads(id Identity) bool { return !s.leading.IsZero() && s.of == id }
+
+// made returns the backup from which the schedule of a cluster counts. Its generation may have begun after the store
+// was read.
 func (s *state) made(id Identity) Meta {
 	if m := s.told.made; m.Generation >= id.Generation {
 		return m

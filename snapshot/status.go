@@ -81,7 +81,7 @@ func (k *Keeper) Status() Status {
 		return st
 	}
 	leading := s.leading
-	if leading.IsZero() || s.of != id {
+	if !s.leads(id) {
 		leading = now
 	}
 	best := *s
