@@ -179,22 +179,14 @@ func TestNodesMeetOverTLS(t *testing.T) {
 // they are no strangers.
 func TestWritingToWhoGaveUp(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	gone, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gone.Close())
 	for err == nil {
 		_, err = conn.Write([]byte("hello"))
 	}

@@ -127,7 +127,8 @@ func expired(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	now, dir := time.Now(), t.TempDir()
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	of := x509.Certificate{Subject: pkix.Name{CommonName: "old"}, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-24 * time.Hour)}
+	of := x509.Certificate{Subject: pkix.Name{CommonName: "old"},
+		NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-24 * time.Hour)}
 	pkitest.Write(t, pkitest.Sign(t, nil, of), certFile, keyFile)
 	return certFile, keyFile
 }

@@ -652,8 +652,8 @@ func TestLeaderOfASlowStore(t *testing.T) {
 		c := w.coordinator("a", "b", "c")
 		stop := live(t, c)
 		time.Sleep(storeAge)
-		state, err := json.Marshal(plan.Facts{Version: 1, Slot: "b", Disk: "disk-b", Epoch: 1, Phase: plan.PhaseData, Record: &r,
-			Member: 2, CID: 77, Running: true, Store: "store", Nonce: "new"})
+		state, err := json.Marshal(plan.Facts{Version: 1, Slot: "b", Disk: "disk-b", Epoch: 1, Phase: plan.PhaseData,
+			Record: &r, Member: 2, CID: 77, Running: true, Store: "store", Nonce: "new"})
 		if err != nil {
 			t.Fatal(err)
 		}
