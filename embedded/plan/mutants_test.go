@@ -473,6 +473,7 @@ var mutants = []mutant{
 	{"anybody's wish counts", "resize.go", `f.Slot == m.Slot && f.Member == m.ID && f.of(r)`, `(f.Slot == m.Slot || f.Slot == "") && f.of(r)`, byStories},
 	{"the set of another generation", "knowledge.go", `if s != nil && s.Record == r.ID && (newest == nil`, `if s != nil && (newest == nil`, byStories},
 	{"a replaced disk waits for good", "rivals.go", `case f.Running && o.replaced(*f):`, `case false:`, byStories},
+	{"give a disk up while a node has just started", "restoring.go", `p := proposals(o.presumed()).open()`, `p := o.open()`, byStories},
 	{"give a replaced disk up that takes part in a restore", "rivals.go", ` || proposals(o).counting() {`, ` {`, byStories},
 	{"give a slot up to a learner", "rivals.go", `m.ID == f.Member && !m.Learner`, `m.ID == f.Member`, byStories},
 	{"the lower serial wins", "knowledge.go", `s.Serial > newest.Serial) {`, `s.Serial < newest.Serial) {`, byResizes},

@@ -118,9 +118,9 @@ func (o proposals) open() *Restore {
 }
 
 // counting reports whether the open proposal counts on the held disk, which may have announced already that it has
-// prepared.
+// prepared. A node that has just started and is not found in the store yet is no reason to give the disk up.
 func (o proposals) counting() bool {
-	p := o.open()
+	p := proposals(o.presumed()).open()
 	return p != nil && slices.Contains(p.founders(o.Store.Record), o.Claim.Slot)
 }
 
