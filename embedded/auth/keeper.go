@@ -19,7 +19,7 @@ import (
 
 const (
 	lookEvery   = 5 * time.Second  // how often the files and etcd's users and roles are checked for changes
-	settleTime  = time.Second      // when they are checked again after a Look
+	settleTime  = time.Second      // how long the files must stay as they are; when a Look checks them again
 	lookAnyway  = 10 * time.Minute // how often they are compared even without a change
 	retryAfter  = 30 * time.Second // after a step that failed
 	stepTimeout = 10 * time.Second // for one step through raft
@@ -71,6 +71,7 @@ type Keeper struct {
 
 	seen  seen              // only Run uses it
 	files [sha256.Size]byte // fingerprint at the last look; only Run uses it
+	since time.Time         // of the first look with that fingerprint
 }
 
 // seen is what the last comparison was made for. While it stays the same, the next one can wait.
@@ -129,13 +130,15 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// look compares if there is a reason to, and returns when to compare again without one. The files must be as at the last
-// look, because one that is half written may be valid, and name fewer users. Until they are, it returns asked.
+// look compares if there is a reason to, and returns when to compare again without one. The files must have stayed as
+// they are for a moment, because one that is half written may be valid, and name fewer users. Until then it returns
+// asked.
 func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) (time.Time, bool) {
 	w, err := k.read()
 	now := seen{leads: k.world.Leads(), files: fingerprint(k.matcher.salt, k.path, w, err)}
-	settled := now.files == k.files
-	k.files = now.files
+	if now.files != k.files {
+		k.files, k.since = now.files, time.Now()
+	}
 	if err != nil {
 		k.setProblems([]string{"etcd's users and roles are left alone: " + err.Error()})
 		k.seen = seen{}
@@ -146,7 +149,7 @@ func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) (time.Tim
 		k.seen = seen{}
 		return next, false
 	}
-	if !settled {
+	if time.Since(k.since) < settleTime {
 		return next, asked
 	}
 	state, err := k.world.Etcd.Auth()

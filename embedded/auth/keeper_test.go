@@ -152,10 +152,11 @@ func TestKeeper(t *testing.T) {
 		quiet("a password that is half written", lookEvery)
 		write(t, filepath.Join(filepath.Dir(path), "ann.pw"), "another-"+secret, 0o600)
 		quiet("a password that may be half written", lookEvery)
-		k.Look() // the configuration is written as well
 		write(t, filepath.Join(filepath.Dir(path), "ann.pw"), "another-", 0o600)
 		k.Look()
-		quiet("a password that is half written, and a look", settleTime/2)
+		quiet("a password that is half written, and a look", 0)
+		k.Look() // the configuration is written as well
+		quiet("a password that is half written, and two looks", settleTime/2)
 		write(t, filepath.Join(filepath.Dir(path), "ann.pw"), "another-"+secret, 0o600)
 		quiet("a password that may be half written, and a look", settleTime)
 		if did := pass(lookEvery + 1); !slices.Equal(did, []string{"change the password of user ann"}) {
