@@ -43,8 +43,8 @@ func (o founding) begin() Action {
 				strings.Join(o.slots(known), ", "), resizing(o).demand(known, o.Config.Slots))
 		}
 		if o.leader(known) == nil { // the founding may prove stillborn, and then this disk is still wanted
-			return wait("the cluster %s exists, so this blank disk founds nothing; it waits to see its leader%s", known.Token(),
-				o.whoRuns(known))
+			return wait("the cluster %s exists, so this blank disk founds nothing; it waits to see its leader%s%s",
+				known.Token(), o.whoRuns(known), o.nobodyHas(known))
 		}
 		if o.taking() { // once it has a record it cannot take another slot
 			return wait("the cluster %s exists; hosts may still be taking other slots, so this blank disk does not join it "+
