@@ -86,6 +86,10 @@ func (o succession) ended() (next *Record, conflict, pending string) {
 	case child == nil:
 		said := fmt.Sprintf("the backup store has a record of %s, and no proposal and outcome that ended %s", r.Token(),
 			mine.Token())
+		if o.Member.Running && !o.Member.Led() { // it takes no notice of a record alone (R17)
+			return nil, fmt.Sprintf("%s; if that is right, restart this node: its member then does not start, and %s there "+
+				"sets its data aside", said, Command("rejoin")), said
+		}
 		return nil, said, said
 	case slices.Contains(o.Disk.Ledger.Aborted, child.ID):
 		said := fmt.Sprintf("the backup store says that the %s ended %s, and said before that it was aborted: the store "+

@@ -93,12 +93,14 @@ func TestConflicts(t *testing.T) {
 		change func(*Observation)
 		want   []string // part of each
 	}{
-		"all agree":                        {func(o *Observation) { o.Peers = peer(true, Facts{Record: &ours, Store: "S"}) }, nil},
-		"no record of ours":                {func(o *Observation) { o.Disk.Ledger.Record, o.Store.Record = nil, &foreign }, nil},
-		"the store is another cluster's":   {func(o *Observation) { o.Store.Record = &foreign }, []string{"belongs to another cluster"}},
-		"and does not answer":              {func(o *Observation) { o.Store = Store{ID: "S", Unknown: "timeout", Record: &foreign} }, nil},
-		"the store went another way":       {func(o *Observation) { o.Disk.Ledger.Record, o.Store.Record = second, other }, []string{"find out which is right"}},
-		"a record that nothing proves":     {func(o *Observation) { o.Store.Record = second }, []string{"no proposal and outcome"}},
+		"all agree":                      {func(o *Observation) { o.Peers = peer(true, Facts{Record: &ours, Store: "S"}) }, nil},
+		"no record of ours":              {func(o *Observation) { o.Disk.Ledger.Record, o.Store.Record = nil, &foreign }, nil},
+		"the store is another cluster's": {func(o *Observation) { o.Store.Record = &foreign }, []string{"belongs to another cluster"}},
+		"and does not answer":            {func(o *Observation) { o.Store = Store{ID: "S", Unknown: "timeout", Record: &foreign} }, nil},
+		"the store went another way":     {func(o *Observation) { o.Disk.Ledger.Record, o.Store.Record = second, other }, []string{"find out which is right"}},
+		"a record that nothing proves":   {func(o *Observation) { o.Store.Record = second }, []string{"no proposal and outcome"}},
+		"and we run without a leader": {func(o *Observation) { o.Member.Running, o.Store.Record = true, second },
+			[]string{"no proposal and outcome that ended " + ours.Token() + "; if that is right, restart this node"}},
 		"concluded, and we have no leader": {func(o *Observation) { o.Store.Record, o.Store.Concluded = second, []Record{*second} }, nil},
 		"concluded, without our leader":    {func(o *Observation) { o.Member, o.Store.Record, o.Store.Concluded = serves, led, []Record{*led} }, []string{"has not consented"}},
 		"concluded after it was aborted": {func(o *Observation) {

@@ -762,6 +762,7 @@ var mutants = []mutant{
 	{"a copy of the store counts", "mesh.go", ` || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):`, `:`, byStories},
 	{"a store that does not answer is a copy", "mesh.go", `		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // cannot be known
 `, ``, byConflicts},
+	{"no way out beside an unproven record", "ending.go", `if o.Member.Running && !o.Member.Led() { // it takes`, `if false { // it takes`, byConflicts},
 	{"take part in what was aborted", "restoring.go", `if p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {`, `if p != nil && p.ID == "-" {`, byStories},
 	{"change members beside what is open again", "restoring.go", `if p := proposals(o.presumed()).inStore(); p != nil && (p.Led`, `if p := o.open(); p != nil && (p.Led`, byStories},
 	{"change members while a node has just started", "restoring.go", `if p := proposals(o.presumed()).inStore(); p != nil && (p.Led`, `if p := o.inStore(); p != nil && (p.Led`, byStories},
