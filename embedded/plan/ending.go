@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Consent says that a generation's leader agrees to a proposal that ends it (R16). An operator confirmed the proposal
@@ -286,8 +287,16 @@ func (o succession) awaitOutcome() Action {
 	case conflict != "":
 		return wait("slot %s has left %s, and %s", o.Claim.Slot, mine.Token(), conflict)
 	}
+	if o.leader(mine) != nil {
+		return wait("slot %s has left %s for a proposal that the backup store does not know: the store may have been "+
+			"replaced by a copy; bring the right one back; if that is lost for good, run %s here: the cluster, which has a "+
+			"leader, fills the slot again", o.Claim.Slot, mine.Token(), setVolumeAside)
+	}
+	others := slices.DeleteFunc(slices.Clone(o.slots(mine)), func(slot string) bool { return slot == o.Claim.Slot })
 	return wait("slot %s has left %s for a proposal that the backup store does not know: the store may have been "+
-		"replaced by a copy; bring the right one back", o.Claim.Slot, mine.Token())
+		"replaced by a copy; bring the right one back; if that is lost for good, and so are all other voters, set "+
+		"snapshot.store here to a directory that does not exist, restart this node, and run %s", o.Claim.Slot, mine.Token(),
+		command("recover --without-store --lost %s", strings.Join(others, ",")))
 }
 
 // aborted returns the abort of a proposal, nil if it was not aborted.

@@ -763,6 +763,7 @@ var mutants = []mutant{
 	{"a store that does not answer is a copy", "mesh.go", `		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // cannot be known
 `, ``, byConflicts},
 	{"no way out beside an unproven record", "ending.go", `if o.Member.Running && !o.Member.Led() { // it takes`, `if false { // it takes`, byConflicts},
+	{"recover beside a leader of a lost store", "ending.go", `if o.leader(mine) != nil {`, `if false {`, byStories},
 	{"take part in what was aborted", "restoring.go", `if p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {`, `if p != nil && p.ID == "-" {`, byStories},
 	{"change members beside what is open again", "restoring.go", `if p := proposals(o.presumed()).inStore(); p != nil && (p.Led`, `if p := o.open(); p != nil && (p.Led`, byStories},
 	{"change members while a node has just started", "restoring.go", `if p := proposals(o.presumed()).inStore(); p != nil && (p.Led`, `if p := o.inStore(); p != nil && (p.Led`, byStories},
