@@ -29,12 +29,13 @@ const (
 // device.
 type claimAttempt struct {
 	*Provider
-	want    volume.Want
-	devices map[string]string // of this machine, by volume
-	volumes []Volume          // of the cluster
-	open    string            // the volume whose attachment is not settled, or ""
-	c       *claim            // on the chosen volume
-	adopted []string          // directories on it with another program's etcd data, while it has no identity
+	want     volume.Want
+	devices  map[string]string // of this machine, by volume
+	volumes  []Volume          // of the cluster
+	untagged []string          // of each volume here that was the cluster's and has lost its tags: what to tell
+	open     string            // the volume whose attachment is not settled, or ""
+	c        *claim            // on the chosen volume
+	adopted  []string          // directories on it with another program's etcd data, while it has no identity
 }
 
 // run is the protocol: steps 0 and 1, then the volume that is here, or the one whose attachment is not settled, or a

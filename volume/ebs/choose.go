@@ -48,11 +48,11 @@ func (a *claimAttempt) choose(ctx context.Context) (Volume, error) {
 			return v, err
 		}
 	}
-	text := strings.Join(why, "; ")
 	if len(a.volumes) == 0 {
-		text = fmt.Sprintf("no volume in region %s has the tags %s; `holdfast volume create` makes them", a.me.Region,
-			strings.Join(a.cfg.Tags, ", "))
+		why = []string{fmt.Sprintf("no volume in region %s has the tags %s; `holdfast volume create` makes them", a.me.Region,
+			strings.Join(a.cfg.Tags, ", "))}
 	}
+	text := strings.Join(slices.Concat(a.untagged, why), "; ")
 	a.status.at(stateStandby, "", text)
 	return Volume{}, none("%s", text)
 }
@@ -197,7 +197,8 @@ func (j judge) rival(v Volume, slot string) string {
 			return fmt.Sprintf("slot %s has two volumes with data, %s and %s: remove the tag %s from the one that is not to be "+
 				"used", slot, v.ID, o.ID, j.cfg.SlotTag)
 		case formatted || !mine && o.ID < v.ID:
-			return fmt.Sprintf("slot %s has another volume, %s, which comes first", slot, o.ID)
+			return fmt.Sprintf("slot %s has another volume, %s in zone %s, which comes first: remove the tag %s from that one if it "+
+				"is not to be used", slot, o.ID, o.Zone, j.cfg.SlotTag)
 		}
 	}
 	return ""

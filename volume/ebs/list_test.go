@@ -118,3 +118,56 @@ func TestDeadVolumesAreNoRivals(t *testing.T) {
 		}
 	}
 }
+
+// What keeps a volume from being used for good says what an operator can do about it.
+func TestWaitingForGoodSaysWhatToDo(t *testing.T) {
+	self := service{self: Self{Instance: "i-1", Zone: "z", Region: "r"}}
+	want := volume.Want{Cluster: "main", Slots: []string{"a"}}
+	told := func(what, got string, texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if !strings.Contains(got, text) {
+				t.Errorf("%s: got %q, want %q in it", what, got, text)
+			}
+		}
+	}
+
+	p := New(Default(), Node{Name: "x", Cluster: "main"}, nil, Host{}, self, nil, zap.NewNop())
+	old := Volume{ID: "vol-1", Zone: "lost", State: VolumeAvailable, Tags: map[string]string{TagMember: "a", TagFormat: "ext4:1"}}
+	blank := Volume{ID: "vol-2", Zone: "z", State: VolumeAvailable, Tags: map[string]string{TagMember: "a"}}
+	if err := p.identify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d := p.judge(want, []Volume{old, blank}).of(blank)
+	told("a blank volume in the place of one in a lost zone", d.why, "vol-1 in zone lost", "remove the tag "+TagMember+" from that one")
+
+	c := newClaim(p, "vol-1", volume.Identity{Cluster: "main", Slot: "b", Volume: "vol-1"})
+	found := volume.Identity{Cluster: "main", Slot: "a", Volume: "vol-1"}
+	why := c.mistaken(found, c.Want.Mismatch(found))
+	told("another slot's tag", why, `its tags say slot "b"`, `the data of slot "a"`, "correct them and restart this node")
+	found.Volume = "vol-0"
+	why = c.mistaken(found, c.Want.Mismatch(found))
+	told("a copy", why, "that of another volume")
+	if strings.Contains(why, "tags") {
+		t.Errorf("a copy: got %q, but its tags are right", why)
+	}
+
+	m := &machine{journal: Journal{Instance: "i-1", Held: &Holding{Volume: "vol-1", Slot: "a"}}}
+	p = New(Default(), Node{Name: "x", Cluster: "main"}, unlisted{m}, Host{Memory: m, Disks: m, Devices: m.devices}, self, nil,
+		zap.NewNop())
+	_, err := p.Claim(t.Context(), want)
+	if !errors.Is(err, volume.ErrNoneFree) {
+		t.Fatalf("its volume has lost its tags: got %v", err)
+	}
+	told("its volume has lost its tags", err.Error(), "vol-1, which this machine has used", "does not have the tags holdfast:cluster=main")
+}
+
+// unlisted is a cloud that has vol-1 without the tags by which the cluster's volumes are found.
+type unlisted struct{ *machine }
+
+func (u unlisted) Volumes(ctx context.Context, q Query) ([]Volume, error) {
+	if len(q.IDs) == 0 {
+		return nil, nil
+	}
+	return u.machine.Volumes(ctx, q)
+}

@@ -225,7 +225,7 @@ func (a *claimAttempt) whose(format string) (id volume.Identity, mismatch string
 		return id, found.Damaged, nil
 	case found.Identity != nil:
 		if why := c.Want.Mismatch(*found.Identity); why != "" {
-			return id, "its filesystem is that of another volume: " + why, nil
+			return id, c.mistaken(*found.Identity, why), nil
 		}
 		return *found.Identity, "", nil
 	case found.Entries > 0 && !adopt:
@@ -244,6 +244,16 @@ func (a *claimAttempt) whose(format string) (id volume.Identity, mismatch string
 		a.adopted = found.Foreign
 	}
 	return c.Want.Fresh(), "", nil
+}
+
+// mistaken says in what the identity on a volume differs from its tags. If it was written on this very volume, the data
+// is the member's own, and must not be set aside because someone has changed a tag.
+func (c *claim) mistaken(found volume.Identity, why string) string {
+	if found.Volume != c.vol {
+		return "its filesystem is that of another volume: " + why
+	}
+	return fmt.Sprintf("its tags say slot %q of cluster %q, but it holds the data of slot %q of cluster %q: if the tags are "+
+		"wrong, correct them and restart this node", c.Want.Slot, c.Want.Cluster, found.Slot, found.Cluster)
 }
 
 // identify writes the identity with the epoch of this claim, which is above that of any earlier claim. It first writes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -37,12 +38,15 @@ func (a *claimAttempt) recall(ctx context.Context) error {
 			return none("EC2 does not show %s, which this machine has used and whose device is here", id)
 		case a.cfg.selects(v):
 			a.volumes = append(slices.Clone(a.volumes), v)
+			continue
 		case len(dirs) > 0:
 			a.log.Warn("unmounting a volume that is not the cluster's any more", zap.String("volume", id))
 			if err := a.requests.unmountAll(ctx, a.devices[id]); err != nil {
 				return err
 			}
 		}
+		a.untagged = append(a.untagged, fmt.Sprintf("%s, which this machine has used, is attached to it and not used, because "+
+			"it does not have the tags %s", id, strings.Join(a.cfg.Tags, ", ")))
 	}
 	return nil
 }
