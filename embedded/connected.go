@@ -2,11 +2,14 @@ package embedded
 
 import (
 	"context"
+	"net"
+	"net/http"
 	"reflect"
 	"sync"
 	"time"
 	"unsafe"
 
+	"go.etcd.io/etcd/api/v3/version"
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/rafthttp"
@@ -34,7 +37,11 @@ func (c Cluster) Connected(id uint64) bool {
 		l.answers.forget()
 		return ok
 	}
-	return !l.answers.missing(of, received(of), electionTimeout(srv)) && ok
+	missing := l.answers.missing(of, received(of), electionTimeout(srv))
+	if l.answers.unseen(of, !ok && !missing) {
+		go reattach(srv, of) // ends with the stream, which the member replaces
+	}
+	return !missing && ok
 }
 
 // Heard returns the members that have answered this leader since the call, nil unless it leads. It waits for those that
@@ -82,8 +89,9 @@ func electionTimeout(srv *etcdserver.EtcdServer) time.Duration {
 // answers tracks for how long each member has not answered the leader's heartbeats. It looks at the counter of the
 // bytes received from the member.
 type answers struct {
-	mu sync.Mutex
-	of map[types.ID]*still
+	mu     sync.Mutex
+	of     map[types.ID]*still
+	hidden map[types.ID]time.Time // since when a member answers although etcd calls it inactive
 }
 
 // unanswered is the number of election timeouts after which a silent member no longer counts. Raft itself waits for
@@ -105,12 +113,64 @@ func (a *answers) missing(id types.ID, mark float64, election time.Duration) boo
 	return a.of[id].look(mark, election) >= unanswered*election
 }
 
+// hiddenFor is how long a member must answer although etcd calls it inactive, before its stream is renewed. A member
+// that has just started or gone is in that state for less.
+const hiddenFor = 5 * time.Second
+
+// unseen reports whether a member has been hidden at every call for hiddenFor, and then not again for as long.
+func (a *answers) unseen(id types.ID, hidden bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !hidden {
+		delete(a.hidden, id)
+		return false
+	}
+	if a.hidden == nil {
+		a.hidden = map[types.ID]time.Time{}
+	}
+	since, known := a.hidden[id]
+	if known && time.Since(since) < hiddenFor {
+		return false
+	}
+	a.hidden[id] = time.Now()
+	return known
+}
+
 // forget starts over. Only a leader's heartbeats are answered.
 func (a *answers) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.of = nil
+	a.hidden = nil
 }
+
+// reattach makes etcd see that a member is connected. etcd calls a member inactive when one request to it fails, and
+// active again only when a stream between the two begins (etcd-io/etcd #14523). A request that went to a machine without
+// power, or to the one that the member has left, may fail long after the streams to the member have begun. Until one of
+// them breaks, etcd then refuses changes of members, and so would the plan. So reattach ends the stream on which this
+// member sends, by taking its place: the other one begins it again within 100 ms. raft sends again what is lost.
+func reattach(srv *etcdserver.EtcdServer, id types.ID) {
+	tr := raftTransport(srv)
+	r, err := http.NewRequest(http.MethodGet, rafthttp.RaftStreamPrefix+"/message/"+id.String(), nil)
+	if tr == nil || err != nil {
+		return
+	}
+	for name, value := range map[string]string{
+		"X-Server-From": id.String(), "X-Raft-To": srv.MemberID().String(), "X-Etcd-Cluster-ID": srv.Cluster().ID().String(),
+		"X-Server-Version": version.Version, "X-Min-Cluster-Version": version.MinClusterVersion,
+	} {
+		r.Header.Set(name, value)
+	}
+	tr.Handler().ServeHTTP(broken{}, r)
+}
+
+// broken is a connection on which nothing can be sent.
+type broken struct{}
+
+func (broken) Header() http.Header       { return http.Header{} }
+func (broken) WriteHeader(int)           {}
+func (broken) Flush()                    {}
+func (broken) Write([]byte) (int, error) { return 0, net.ErrClosed }
 
 func connectedSince(srv *etcdserver.EtcdServer, id types.ID) (time.Time, bool) {
 	tr := raftTransport(srv)

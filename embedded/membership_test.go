@@ -2,16 +2,21 @@ package embedded
 
 import (
 	"errors"
+	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/rafthttp"
+	"go.etcd.io/raft/v3/raftpb"
 
 	"holdfast/embedded/plan"
 	"holdfast/embedded/settings"
@@ -287,6 +292,39 @@ func TestConnectedAnswers(t *testing.T) {
 	transport.Resume()
 	await(t, "the leader counts it again", func() bool { return connected(leader) })
 }
+
+// A request to a member fails after the streams to it have begun, as one does that went to the machine that the member
+// has left. etcd calls the member inactive. It answers, so it does not stay so.
+func TestConnectedAgain(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	nodes := found(t, "a", "b")
+	leader, follower := nodes[0], nodes[1]
+	if !leader.Status().Leader {
+		leader, follower = follower, leader
+	}
+	id := follower.Status().ID
+	connected := func() bool { return leader.Connected(id) }
+	await(t, "it is connected", connected)
+	tr := raftTransport(leader.current().etcd.Server)
+	rt := reflect.ValueOf(tr).Elem().FieldByName("pipelineRt")
+	rt = reflect.NewAt(rt.Type(), rt.Addr().UnsafePointer()).Elem()
+	was := rt.Interface()
+	rt.Set(reflect.ValueOf(lostRequests{}))
+	tr.Send(only(message(&raftpb.Message{Type: field(raftpb.MsgSnap), To: field(id)}))) // a snapshot is always a request
+	await(t, "a request has failed", func() bool { return tr.ActiveSince(types.ID(id)).IsZero() })
+	rt.Set(reflect.ValueOf(was))
+	await(t, "it is connected again", connected)
+}
+
+func only[T any](one T) []T { return []T{one} }
+
+// lostRequests answers no request.
+type lostRequests struct{}
+
+func (lostRequests) RoundTrip(*http.Request) (*http.Response, error) { return nil, io.EOF }
 
 // TestProgress: the leader knows how far each log is, and a follower knows nothing of that.
 func TestProgress(t *testing.T) {

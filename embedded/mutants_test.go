@@ -96,6 +96,8 @@ var mutants = []mutanttest.Mutant{
 	{Name: "count the connections of a suspended process", File: "connected.go",
 		Old: `missing(of, received(of), electionTimeout(srv))`, New: `missing(of, unknown, electionTimeout(srv))`,
 		Test: "TestConnectedAnswers", Says: "timed out waiting: the leader counts it no more"},
+	{Name: "an inactive member that answers stays inactive", File: "connected.go", Old: `go reattach(srv, of)`,
+		New: `_ = reattach`, Test: "TestConnectedAgain", Says: "timed out waiting: it is connected again"},
 	{Name: "what was heard before the question counts", File: "connected.go", Old: `= received(m.ID)`, New: `= -7`,
 		Test: "TestConnectedAnswers", Says: "just muted: connected true"},
 	{Name: "a follower wants to be answered", File: "connected.go", Old: `if srv.Leader() != srv.MemberID() {`,
