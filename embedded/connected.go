@@ -145,10 +145,10 @@ func (a *answers) forget() {
 }
 
 // reattach makes etcd see that a member is connected. etcd calls a member inactive when one request to it fails, and
-// active again only when a stream between the two begins (etcd-io/etcd #14523). A request that went to a machine without
-// power, or to the one that the member has left, may fail long after the streams to the member have begun. Until one of
-// them breaks, etcd then refuses changes of members, and so would the plan. So reattach ends the stream on which this
-// member sends, by taking its place: the other one begins it again within 100 ms. raft sends again what is lost.
+// active again only when a stream between the two begins (etcd-io/etcd #14523). A request that went to the machine that
+// the member has left may fail long after the streams to the member have begun. Until one of them breaks, etcd then
+// refuses changes of members, and so does the plan. So reattach ends the stream on which this member sends, by taking
+// its place: the other one begins it again within 100 ms. raft sends again what is lost.
 func reattach(srv *etcdserver.EtcdServer, id types.ID) {
 	tr := raftTransport(srv)
 	r, err := http.NewRequest(http.MethodGet, rafthttp.RaftStreamPrefix+"/message/"+id.String(), nil)

@@ -197,8 +197,8 @@ func (j judge) rival(v Volume, slot string) string {
 			return fmt.Sprintf("slot %s has two volumes with data, %s and %s: remove the tag %s from the one that is not to be "+
 				"used", slot, v.ID, o.ID, j.cfg.SlotTag)
 		case formatted || !mine && o.ID < v.ID:
-			return fmt.Sprintf("slot %s has another volume, %s in zone %s, which comes first: remove the tag %s from that one if it "+
-				"is not to be used", slot, o.ID, o.Zone, j.cfg.SlotTag)
+			return fmt.Sprintf("slot %s has another volume, %s in zone %s, which comes first: remove the tag %s from that one "+
+				"if it is not to be used", slot, o.ID, o.Zone, j.cfg.SlotTag)
 		}
 	}
 	return ""

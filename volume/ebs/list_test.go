@@ -133,13 +133,15 @@ func TestWaitingForGoodSaysWhatToDo(t *testing.T) {
 	}
 
 	p := New(Default(), Node{Name: "x", Cluster: "main"}, nil, Host{}, self, nil, zap.NewNop())
-	old := Volume{ID: "vol-1", Zone: "lost", State: VolumeAvailable, Tags: map[string]string{TagMember: "a", TagFormat: "ext4:1"}}
+	old := Volume{ID: "vol-1", Zone: "lost", State: VolumeAvailable,
+		Tags: map[string]string{TagMember: "a", TagFormat: "ext4:1"}}
 	blank := Volume{ID: "vol-2", Zone: "z", State: VolumeAvailable, Tags: map[string]string{TagMember: "a"}}
 	if err := p.identify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	d := p.judge(want, []Volume{old, blank}).of(blank)
-	told("a blank volume in the place of one in a lost zone", d.why, "vol-1 in zone lost", "remove the tag "+TagMember+" from that one")
+	told("a blank volume in the place of one in a lost zone", d.why, "vol-1 in zone lost",
+		"remove the tag "+TagMember+" from that one")
 
 	c := newClaim(p, "vol-1", volume.Identity{Cluster: "main", Slot: "b", Volume: "vol-1"})
 	found := volume.Identity{Cluster: "main", Slot: "a", Volume: "vol-1"}
@@ -152,20 +154,38 @@ func TestWaitingForGoodSaysWhatToDo(t *testing.T) {
 		t.Errorf("a copy: got %q, but its tags are right", why)
 	}
 
-	m := &machine{journal: Journal{Instance: "i-1", Held: &Holding{Volume: "vol-1", Slot: "a"}}}
-	p = New(Default(), Node{Name: "x", Cluster: "main"}, unlisted{m}, Host{Memory: m, Disks: m, Devices: m.devices}, self, nil,
-		zap.NewNop())
-	_, err := p.Claim(t.Context(), want)
-	if !errors.Is(err, volume.ErrNoneFree) {
-		t.Fatalf("its volume has lost its tags: got %v", err)
-	}
-	told("its volume has lost its tags", err.Error(), "vol-1, which this machine has used", "does not have the tags holdfast:cluster=main")
+}
+
+// A node whose volume has lost the cluster's tags says so, and asks EC2 no more often than twice between two scans.
+func TestVolumeWithoutTheClustersTags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{journal: Journal{Instance: "i-1", Held: &Holding{Volume: "vol-1", Slot: "a"}}}
+		cloud := &unlisted{machine: m}
+		p := New(Default(), Node{Name: "x", Cluster: "main"}, cloud, Host{Memory: m, Disks: m, Devices: m.devices},
+			service{self: Self{Instance: "i-1", Zone: "z"}}, nil, zap.NewNop())
+		const minutes = 10
+		for range minutes * 60 {
+			_, err := p.Claim(t.Context(), volume.Want{Cluster: "main", Slots: []string{"a"}})
+			if !errors.Is(err, volume.ErrNoneFree) || !strings.Contains(err.Error(), "vol-1, which this machine has used") ||
+				!strings.Contains(err.Error(), "does not have the tags holdfast:cluster=main") {
+				t.Fatalf("got %v, want what is missing", err)
+			}
+			time.Sleep(time.Second)
+		}
+		if most := minutes * 2 * 6; cloud.asked > most {
+			t.Errorf("asked EC2 %d times in %d minutes, want at most %d", cloud.asked, minutes, most)
+		}
+	})
 }
 
 // unlisted is a cloud that has vol-1 without the tags by which the cluster's volumes are found.
-type unlisted struct{ *machine }
+type unlisted struct {
+	*machine
+	asked int
+}
 
-func (u unlisted) Volumes(ctx context.Context, q Query) ([]Volume, error) {
+func (u *unlisted) Volumes(ctx context.Context, q Query) ([]Volume, error) {
+	u.asked++
 	if len(q.IDs) == 0 {
 		return nil, nil
 	}

@@ -28,6 +28,7 @@ var (
 	byWarm       = caught{"TestWarmInstanceClaimsNothing", `stands by in [^\n]*`}
 	byDrop       = caught{"TestDropContinues", `dropped [^\n]*`}
 	byClock      = caught{"TestClockWasSetSinceTheRequest", `want [^\n]*`}
+	byAsking     = caught{"TestVolumeWithoutTheClustersTags", `asked EC2 [^\n]*`}
 	byRecord     = caught{"TestRecordTag", `got the tag [^\n]*`}
 	// Without these guards only the number of requests changes: the simulation stays green.
 	harmless = caught{"TestSimulation", ``}
@@ -146,6 +147,7 @@ var mutants = []mutant{
 `, `	case !time.Now().Before(seen):
 `, harmless},
 	{"scan all the time", "scan.go", `next: now.Add(s.jitter(s.cfg.ScanEvery))`, `next: now`, bySteady},
+	{"ask each second about a volume without tags", "present.go", `if !a.seen.stranger(id) {`, `if !a.seen.stranger("") {`, byAsking},
 	{"vacate on an old notice", "present.go", `if own || a.outlook.confirmed(ctx).Leaves() == "" {`, `if own {`, byGoing},
 	{"a notice stands until it is withdrawn", "lifecycle.go", `now, _ := o.metadata.Lifecycle(ctx, Lifecycle{})`, `now, _ := o.metadata.Lifecycle(ctx, o.now())`, byGoing},
 	{"vacate only if all is answered", "lifecycle.go", `	now, _ := o.metadata.Lifecycle(ctx, Lifecycle{})

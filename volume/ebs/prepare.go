@@ -252,8 +252,8 @@ func (c *claim) mistaken(found volume.Identity, why string) string {
 	if found.Volume != c.vol {
 		return "its filesystem is that of another volume: " + why
 	}
-	return fmt.Sprintf("its tags say slot %q of cluster %q, but it holds the data of slot %q of cluster %q: if the tags are "+
-		"wrong, correct them and restart this node", c.Want.Slot, c.Want.Cluster, found.Slot, found.Cluster)
+	return fmt.Sprintf("its tags say slot %q of cluster %q, but it holds the data of slot %q of cluster %q: if the tags "+
+		"are wrong, correct them and restart this node", c.Want.Slot, c.Want.Cluster, found.Slot, found.Cluster)
 }
 
 // identify writes the identity with the epoch of this claim, which is above that of any earlier claim. It first writes

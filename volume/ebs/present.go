@@ -31,22 +31,26 @@ func (a *claimAttempt) recall(ctx context.Context) error {
 		if !used && !slices.ContainsFunc(dirs, a.ours) {
 			continue // the machine's own disk, or another cluster's
 		}
-		a.seen.again()
-		v, ok, err := a.one(ctx, id)
-		switch {
-		case err != nil || !ok:
-			return none("EC2 does not show %s, which this machine has used and whose device is here", id)
-		case a.cfg.selects(v):
-			a.volumes = append(slices.Clone(a.volumes), v)
-			continue
-		case len(dirs) > 0:
-			a.log.Warn("unmounting a volume that is not the cluster's any more", zap.String("volume", id))
-			if err := a.requests.unmountAll(ctx, a.devices[id]); err != nil {
-				return err
+		if !a.seen.stranger(id) { // that would be a request each second, for as long as the tags are missing
+			v, ok, err := a.one(ctx, id)
+			switch {
+			case err != nil || !ok:
+				a.seen.again()
+				return none("EC2 does not show %s, which this machine has used and whose device is here", id)
+			case a.cfg.selects(v):
+				a.seen.again()
+				a.volumes = append(slices.Clone(a.volumes), v)
+				continue
+			case len(dirs) > 0:
+				a.log.Warn("unmounting a volume that is not the cluster's any more", zap.String("volume", id))
+				if err := a.requests.unmountAll(ctx, a.devices[id]); err != nil {
+					return err
+				}
 			}
+			a.seen.estrange(id)
 		}
-		a.untagged = append(a.untagged, fmt.Sprintf("%s, which this machine has used, is attached to it and not used, because "+
-			"it does not have the tags %s", id, strings.Join(a.cfg.Tags, ", ")))
+		a.untagged = append(a.untagged, fmt.Sprintf("%s, which this machine has used, is attached to it and not used, "+
+			"because it does not have the tags %s", id, strings.Join(a.cfg.Tags, ", ")))
 	}
 	return nil
 }

@@ -17,13 +17,15 @@ type scanner struct {
 
 	mu        sync.Mutex // guards what follows; never held over a call of Cloud or Host
 	view      view
-	observing bool             // only seeds are wanted, no volume
-	sights    map[string]sight // by volume, by instance, or by the subject of since
-	devices   map[string]bool  // volumes whose device was seen here
+	observing bool                 // only seeds are wanted, no volume
+	sights    map[string]sight     // by volume, by instance, or by the subject of since
+	devices   map[string]bool      // volumes whose device was seen here
+	strangers map[string]time.Time // volumes whose device is here without the cluster's tags: when EC2 has said so
 }
 
 func newScanner(s *site, st *status) *scanner {
-	return &scanner{site: s, status: st, sights: map[string]sight{}, devices: map[string]bool{}}
+	return &scanner{site: s, status: st, sights: map[string]sight{}, devices: map[string]bool{},
+		strangers: map[string]time.Time{}}
 }
 
 // view is the result of the last scan.
@@ -89,6 +91,21 @@ func (s *scanner) look(ctx context.Context) ([]Volume, error) {
 		s.sighted(v.ID, v.Tags[TagClaim]+" "+v.State)
 	}
 	return volumes, nil
+}
+
+// estrange records that EC2 has shown a volume whose device is here without the cluster's tags.
+func (s *scanner) estrange(vol string) {
+	s.mu.Lock()
+	s.strangers[vol] = time.Now()
+	s.mu.Unlock()
+}
+
+// stranger reports whether a volume was estranged since a scan was last due.
+func (s *scanner) stranger(vol string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since, known := s.strangers[vol]
+	return known && time.Since(since) < s.cfg.ScanEvery
 }
 
 // again makes the next claim scan again.
