@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -12,6 +13,7 @@ import (
 	"go.etcd.io/etcd/api/v3/version"
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/rafthttp"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
@@ -148,11 +150,12 @@ func (a *answers) forget() {
 // active again only when a stream between the two begins (etcd-io/etcd #14523). A request that went to the machine that
 // the member has left may fail long after the streams to the member have begun. Until one of them breaks, etcd then
 // refuses changes of members, and so does the plan. So reattach ends the stream on which this member sends, by taking
-// its place: the other one begins it again within 100 ms. raft sends again what is lost.
+// its place: the other one begins it again within 100 ms. raft sends again what is lost. Where the member cannot be
+// dialled, etcd is right.
 func reattach(srv *etcdserver.EtcdServer, id types.ID) {
-	tr := raftTransport(srv)
+	tr, ok := raftTransport(srv).(*rafthttp.Transport)
 	r, err := http.NewRequest(http.MethodGet, rafthttp.RaftStreamPrefix+"/message/"+id.String(), nil)
-	if tr == nil || err != nil {
+	if !ok || err != nil || !dials(tr, srv.Cluster().Member(id)) {
 		return
 	}
 	for name, value := range map[string]string{
@@ -162,6 +165,23 @@ func reattach(srv *etcdserver.EtcdServer, id types.ID) {
 		r.Header.Set(name, value)
 	}
 	tr.Handler().ServeHTTP(broken{}, r)
+}
+
+// dials reports whether the member answers at one of its peer URLs, as etcd asks it.
+func dials(tr *rafthttp.Transport, m *membership.Member) bool {
+	rt, err := rafthttp.NewRoundTripper(tr.TLSInfo, tr.DialTimeout)
+	if err != nil || m == nil {
+		return false
+	}
+	client := http.Client{Transport: rt, Timeout: hiddenFor}
+	defer client.CloseIdleConnections()
+	return slices.ContainsFunc(m.PeerURLs, func(url string) bool {
+		answer, err := client.Get(url + rafthttp.ProbingPrefix)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		return err == nil && answer.StatusCode == http.StatusOK
+	})
 }
 
 // broken is a connection on which nothing can be sent.

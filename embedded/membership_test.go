@@ -15,6 +15,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/rafthttp"
 	"go.etcd.io/raft/v3/raftpb"
 
@@ -294,7 +295,7 @@ func TestConnectedAnswers(t *testing.T) {
 }
 
 // A request to a member fails after the streams to it have begun, as one does that went to the machine that the member
-// has left. etcd calls the member inactive. It answers, so it does not stay so.
+// has left. etcd calls the member inactive. It answers, so it does not stay so, unless it cannot be dialled.
 func TestConnectedAgain(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -305,18 +306,33 @@ func TestConnectedAgain(t *testing.T) {
 	if !leader.Status().Leader {
 		leader, follower = follower, leader
 	}
-	id := follower.Status().ID
-	connected := func() bool { return leader.Connected(id) }
-	await(t, "it is connected", connected)
-	tr := raftTransport(leader.current().etcd.Server)
+	id, srv := follower.Status().ID, leader.current().etcd.Server
+	tr := raftTransport(srv)
 	rt := reflect.ValueOf(tr).Elem().FieldByName("pipelineRt")
 	rt = reflect.NewAt(rt.Type(), rt.Addr().UnsafePointer()).Elem()
 	was := rt.Interface()
-	rt.Set(reflect.ValueOf(lostRequests{}))
-	tr.Send(only(message(&raftpb.Message{Type: field(raftpb.MsgSnap), To: field(id)}))) // a snapshot is always a request
-	await(t, "a request has failed", func() bool { return tr.ActiveSince(types.ID(id)).IsZero() })
-	rt.Set(reflect.ValueOf(was))
+	connected := func() bool { return leader.Connected(id) }
+	lose := func() {
+		rt.Set(reflect.ValueOf(lostRequests{}))
+		tr.Send(only(message(&raftpb.Message{Type: field(raftpb.MsgSnap), To: field(id)}))) // a snapshot is always a request
+		await(t, "a request has failed", func() bool { return tr.ActiveSince(types.ID(id)).IsZero() })
+		rt.Set(reflect.ValueOf(was))
+	}
+	await(t, "it is connected", connected)
+	lose()
 	await(t, "it is connected again", connected)
+
+	moved := membership.Member{ID: types.ID(id)}
+	moved.PeerURLs = []string{"http://127.0.0.1:1"}
+	if _, err := srv.UpdateMember(soon(t), moved); err != nil {
+		t.Fatal(err)
+	}
+	lose()
+	for end := time.Now().Add(hiddenFor + 2*time.Second); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
+		if connected() {
+			t.Fatal("connected: a member that cannot be dialled")
+		}
+	}
 }
 
 func only[T any](one T) []T { return []T{one} }
