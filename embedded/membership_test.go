@@ -335,6 +335,7 @@ func TestConnectedAgain(t *testing.T) {
 	}
 }
 
+// only returns a list of one message, which is a pointer in etcd 3.7 and none in 3.6.
 func only[T any](one T) []T { return []T{one} }
 
 // lostRequests answers no request.

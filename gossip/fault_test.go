@@ -83,7 +83,10 @@ func lostIn2s(t *testing.T, a, b *member, cmd *exec.Cmd) bool {
 	if took := time.Since(paused); took > time.Second {
 		t.Errorf("publishing beside a stopped node took %v", took)
 	}
-	await(t, "b hears the newest", patience, func() bool { n, _ := find(b, "a"); return len(n.State) > 0 && n.State[0] == 99 })
+	await(t, "b hears the newest", patience, func() bool {
+		n, _ := find(b, "a")
+		return len(n.State) > 0 && n.State[0] == 99
+	})
 	await(t, "two seconds to pass", patience, func() bool { return time.Since(paused) >= 2*time.Second })
 	signal(t, cmd, syscall.SIGCONT)
 

@@ -61,6 +61,19 @@ func (o founding) begin() Action {
 	return o.found()
 }
 
+// nobodyHas names, for a disk without data that waits for a leader, the way out where no live node holds any data
+// either: nothing is left to recover from, so nobody else would name it.
+func (o founding) nobodyHas(r *Record) Said {
+	mayHave := func(p Peer) bool {
+		return p.Facts == nil || !slices.Contains([]Phase{PhaseNone, PhaseBlank, PhaseVacant}, p.Facts.Phase)
+	}
+	if s := o.Store; s.Unknown != "" || s.Record == nil || s.Restore != nil || slices.ContainsFunc(o.live(), mayHave) {
+		return Said{}
+	}
+	return say("; no disk here has data of it: if the others are only away, bring them back; if they are lost for good, "+
+		"run %s", command("restore latest --lost %s", strings.Join(o.slots(r), ",")))
+}
+
 // taking reports whether hosts may still be taking slots, so that another host may hold this slot as well.
 func (o founding) taking() bool { return o.Config.Yields && o.Stirred }
 

@@ -220,8 +220,8 @@ var mutants = []mutant{
 		return nil, fmt.Sprintf("the cluster continued`, `	case r.descends(best):
 	default:
 		return nil, fmt.Sprintf("the cluster continued`, byStories},
-	{"no way out where no disk has data", "knowledge.go", `if s := o.Store; s.Unknown`, `if s := o.Store; true || s.Unknown`, byStories},
-	{"restore beside a disk with data", "knowledge.go", `p.Facts == nil || !slices.Contains([]Phase{`, `p.Facts == nil || false && !slices.Contains([]Phase{`, byStories},
+	{"no way out where no disk has data", "founding.go", `if s := o.Store; s.Unknown`, `if s := o.Store; true || s.Unknown`, byStories},
+	{"restore beside a disk with data", "founding.go", `p.Facts == nil || !slices.Contains([]Phase{`, `p.Facts == nil || false && !slices.Contains([]Phase{`, byStories},
 	{"two generations of one number", "knowledge.go", `	case r.ID == best.ID || best.descends(r):
 		default:`, `	case r.ID == best.ID || best.descends(r) || r.Lineage() == best.Lineage():
 		default:`, byStories},

@@ -255,7 +255,7 @@ func (o resuming) await(r *Record) Action {
 	if leader == nil {
 		return wait("slot %s has no member data and must be admitted by the leader of %s, and no leader is seen: a "+
 			"majority of its members (%s) must run first%s%s",
-			o.Claim.Slot, r.Token(), strings.Join(o.slots(r), ", "), o.whoRuns(r), o.nobodyHas(r))
+			o.Claim.Slot, r.Token(), strings.Join(o.slots(r), ", "), o.whoRuns(r), founding(o).nobodyHas(r))
 	}
 	for _, ad := range leader.Facts.Admitted {
 		// If it is not listed, the admission is of an earlier generation.
