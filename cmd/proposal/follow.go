@@ -135,7 +135,7 @@ func (f *follower) watch(ctx context.Context) (done bool, err error) {
 	f.view, f.heard = s, time.Now()
 	for _, n := range s.Nodes {
 		text := n.State
-		if n.Restore != nil {
+		if n.Restore != nil && n.Restore.ID == f.ID {
 			text = followText(*n.Restore)
 			f.note(n.Node, *n.Restore)
 		}

@@ -56,7 +56,7 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	if p := known.Restore; p != nil {
 		return underWay(*p)
 	}
-	if err := errors.Join(v.shared(id), v.settled(*known.Record)); err != nil {
+	if err := errors.Join(v.shared(id), v.settled(known)); err != nil {
 		return err
 	}
 	if s.Record == nil || known.Record.ID != s.Record.ID {

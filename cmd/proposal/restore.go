@@ -29,7 +29,7 @@ func (o Operator) Restore(ctx context.Context, name string) error {
 	if err := errors.Join(v.shared(id), v.doubts(known)); err != nil {
 		return err
 	}
-	if err := v.settled(*known.Record); err != nil {
+	if err := v.settled(known); err != nil {
 		return err
 	}
 	found, checked, err := o.verify(ctx, name, *known.Record)

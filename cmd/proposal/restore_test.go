@@ -214,3 +214,22 @@ func TestRoomForARestore(t *testing.T) {
 		t.Errorf("got %q", text)
 	}
 }
+
+// A node that has not read the store since a proposal was aborted is not at it any more.
+func TestSettled(t *testing.T) {
+	known := plan.Store{Record: &plan.Record{Generation: 1}, Aborted: []plan.Abort{{ID: "r1"}}}
+	at := func(generation uint64, proposal string) view {
+		return view{&health.ClusterStatus{Record: &plan.Record{Generation: generation},
+			Nodes: []health.NodeStatus{{}, {Restore: &health.RestoreStatus{ID: proposal}}}}}
+	}
+	for _, v := range []view{{}, at(1, "r1")} {
+		if err := v.settled(known); err != nil {
+			t.Errorf("got %v", err)
+		}
+	}
+	for _, v := range []view{at(1, "r2"), at(2, "r1")} {
+		if err := v.settled(known); err == nil || !strings.Contains(err.Error(), "came first") {
+			t.Errorf("got %v, want what came first", err)
+		}
+	}
+}

@@ -48,16 +48,18 @@ func (v view) doubts(known plan.Store) error {
 	return doubted(known, v.Record.Generation)
 }
 
-// settled returns an error if the members are already on their way to another generation.
-func (v view) settled(record plan.Record) error {
+// settled returns an error if the members are already on their way to another generation. A node may not have read the
+// store since a proposal was aborted there.
+func (v view) settled(known plan.Store) error {
 	if v.silent() {
 		return nil
 	}
-	if s := v.Record; s != nil && s.Generation > record.Generation {
+	if s := v.Record; s != nil && s.Generation > known.Record.Generation {
 		return fmt.Errorf("another restore came first: the cluster is %s by now; nothing was changed by this one", s.Token())
 	}
 	for _, n := range v.nodes() {
-		if n.Restore != nil {
+		aborted := func(a plan.Abort) bool { return a.ID == n.Restore.ID }
+		if n.Restore != nil && !slices.ContainsFunc(known.Aborted, aborted) {
 			return fmt.Errorf("another restore or recovery came first: node %s is at a %s, asked for by %s; nothing was "+
 				"changed by this one", n.Node, n.Restore.Title, n.Restore.By)
 		}
