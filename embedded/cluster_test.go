@@ -165,6 +165,16 @@ func stop(t *testing.T, n *node, wait time.Duration) {
 	}
 }
 
+// foundTwo founds a cluster of two.
+func foundTwo(t *testing.T) (leader, follower *node) {
+	t.Helper()
+	nodes := found(t, "a", "b")
+	if leaderOf(nodes) == nodes[0] {
+		return nodes[0], nodes[1]
+	}
+	return nodes[1], nodes[0]
+}
+
 func leaderOf(nodes []*node) *node {
 	for _, n := range nodes {
 		if n.Status().Leader {

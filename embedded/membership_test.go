@@ -301,11 +301,7 @@ func TestConnectedAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
 	}
-	nodes := found(t, "a", "b")
-	leader, follower := nodes[0], nodes[1]
-	if !leader.Status().Leader {
-		leader, follower = follower, leader
-	}
+	leader, follower := foundTwo(t)
 	id, srv := follower.Status().ID, leader.current().etcd.Server
 	tr := raftTransport(srv)
 	rt := reflect.ValueOf(tr).Elem().FieldByName("pipelineRt")
@@ -348,11 +344,7 @@ func TestProgress(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
 	}
-	nodes := found(t, "a", "b")
-	leader, follower := nodes[0], nodes[1]
-	if !leader.Status().Leader {
-		leader, follower = follower, leader
-	}
+	leader, follower := foundTwo(t)
 	await(t, "all is known", func() bool {
 		m, _ := leader.State()
 		far := map[uint64]uint64{}

@@ -287,16 +287,14 @@ func (o succession) awaitOutcome() Action {
 	case conflict != "":
 		return wait("slot %s has left %s, and %s", o.Claim.Slot, mine.Token(), conflict)
 	}
+	unknown := fmt.Sprintf("slot %s has left %s for a proposal that the backup store does not know: the store may have "+
+		"been replaced by a copy; bring the right one back; if that is lost for good", o.Claim.Slot, mine.Token())
 	if o.leader(mine) != nil {
-		return wait("slot %s has left %s for a proposal that the backup store does not know: the store may have been "+
-			"replaced by a copy; bring the right one back; if that is lost for good, run %s here: the cluster, which has a "+
-			"leader, fills the slot again", o.Claim.Slot, mine.Token(), setVolumeAside)
+		return wait("%s, run %s here: the cluster, which has a leader, fills the slot again", unknown, setVolumeAside)
 	}
 	others := slices.DeleteFunc(slices.Clone(o.slots(mine)), func(slot string) bool { return slot == o.Claim.Slot })
-	return wait("slot %s has left %s for a proposal that the backup store does not know: the store may have been "+
-		"replaced by a copy; bring the right one back; if that is lost for good, and so are all other voters, set "+
-		"snapshot.store here to a directory that does not exist, restart this node, and run %s", o.Claim.Slot, mine.Token(),
-		command("recover --without-store --lost %s", strings.Join(others, ",")))
+	return wait("%s, and so are all other voters, set snapshot.store here to a directory that does not exist, restart "+
+		"this node, and run %s", unknown, command("recover --without-store --lost %s", strings.Join(others, ",")))
 }
 
 // aborted returns the abort of a proposal, nil if it was not aborted.

@@ -153,7 +153,6 @@ func TestWaitingForGoodSaysWhatToDo(t *testing.T) {
 	if strings.Contains(why, "tags") {
 		t.Errorf("a copy: got %q, but its tags are right", why)
 	}
-
 }
 
 // A node whose volume has lost the cluster's tags says so, and asks EC2 no more often than twice between two scans.
