@@ -89,8 +89,8 @@ func (o Operator) fill(p *plan.Restore) {
 	p.By, p.Lasts, p.Overruled = o.Name, o.Timeout+overtime, o.Overrule
 }
 
-// mirrorTime limits how long a command waits for the members to copy their generation's record into the store. They do
-// that after some seconds without a leader.
+// mirrorTime limits how long a command waits for what the nodes do in the store: they copy their generation's record
+// there after some seconds without a leader, and find there who else uses it.
 const mirrorTime = 30 * time.Second
 
 // storeTime limits how long a command waits for the store in each step. A step is a few small requests.

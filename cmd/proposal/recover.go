@@ -17,9 +17,8 @@ import (
 // would be done. It returns an error if the cluster has a quorum.
 func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	c := o.cluster()
-	var s recovery
-	args := control.Args{"lost": strings.Join(o.Lost, ","), "survivor": survivor}
-	if err := c.Node.Get(ctx, "GET /recover", &s, args); err != nil {
+	s, err := c.survey(ctx, survivor)
+	if err != nil {
 		return err
 	}
 	v := c.ask(ctx)
@@ -76,6 +75,27 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 			"changed; if that is not this cluster, say --overrule %s", alive.Stand, alive.from, alive.Disk)
 	}
 	return c.carryOut(ctx, p, v)
+}
+
+// survey asks the node on this machine what the cluster could be recovered from. While nodes have just started, it makes
+// the node look in the store for them.
+func (c *cluster) survey(ctx context.Context, survivor string) (recovery, error) {
+	bound, cancel := context.WithTimeout(ctx, mirrorTime)
+	defer cancel()
+	for {
+		var s recovery
+		args := control.Args{"lost": strings.Join(c.Lost, ","), "survivor": survivor}
+		err := c.Node.Get(ctx, "GET /recover", &s, args)
+		if err != nil || !s.Soon {
+			return s, err
+		}
+		c.poke(ctx)
+		select {
+		case <-bound.Done():
+			return s, ctx.Err()
+		case <-time.After(followNode):
+		}
+	}
 }
 
 // Alone orders a recovery on this node when both the majority and the store are lost, and follows it.

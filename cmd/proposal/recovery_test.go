@@ -3,12 +3,14 @@ package proposal
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -204,5 +206,26 @@ func TestRecoverAdvisesOnlyWhatWorks(t *testing.T) {
 			!strings.Contains(s.Refusal, tc.refusal) {
 			t.Errorf("--lost %q --survivor %q: got\n%s%s", tc.lost, tc.survivor, got, s.Refusal)
 		}
+	}
+}
+
+// A recovery right after nodes have started is not refused because nobody has found them in the store yet: the command
+// makes its node look there.
+func TestRecoverLooksForNodesThatHaveJustStarted(t *testing.T) {
+	looked := 0
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { control.Reply(w, health.ClusterStatus{}, nil) })
+	mux.HandleFunc("POST /look", func(w http.ResponseWriter, _ *http.Request) { looked++; control.Reply(w, struct{}{}, nil) })
+	mux.HandleFunc("GET /recover", func(w http.ResponseWriter, q *http.Request) {
+		s := plan.Survey{Obstacle: "not known yet", Soon: true}
+		if looked > 1 {
+			s = plan.Survey{Obstacle: "slot " + q.FormValue("survivor") + " without " + q.FormValue("lost")}
+		}
+		control.Reply(w, s, nil)
+	})
+	o, _, _ := restoring(t, mux)
+	o.Lost = []string{"a", "b"}
+	if err := o.Recover(t.Context(), "c", ""); err == nil || !strings.HasPrefix(err.Error(), "slot c without a,b; ") {
+		t.Errorf("got %v", err)
 	}
 }

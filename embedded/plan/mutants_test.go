@@ -311,6 +311,7 @@ var mutants = []mutant{
 	{"recover although a drained member would do", "survey.go", `if !s.Majority() || idle == "" {`,
 		`if idle != "" || s.Majority() {`, bySurvey},
 	{"recover into a store that is not all's", "survey.go", `	if n := o.otherStore(); n != "" {`, `	if n := o.otherStore(); n == "-" {`, bySurvey},
+	{"another store soon is ours", "survey.go", `s.Soon = o.presumed().otherStore() == ""`, `s.Soon = true`, bySurvey},
 	{"nobody votes who is not seen", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if false {`, byStories},
 	{"a leader's list may be old", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if o.Node != "" {`, byStories},
 	{"the dropped do not vote any more", "fence.go", `may = slices.Concat(may, set.From, f.slots)`, `may = slices.Concat(may, f.slots)`, byStories},

@@ -72,6 +72,9 @@ func TestSurvey(t *testing.T) {
 		if _, incurable := o.Survey().Declare(c.lost, c.survivor); (incurable == "") != (c.want == "" || name == "not all declared") {
 			t.Errorf("survey: %s: whatever is declared it is refused: %q", name, incurable)
 		}
+		if soon := o.Survey().Soon; soon != (name == "not known yet") {
+			t.Errorf("survey: %s: it passes soon: %v", name, soon)
+		}
 		if c.want == "" && (refusal != "" || chosen.Slot != c.chosen) || c.want != "" && !strings.Contains(refusal, c.want) {
 			t.Errorf("survey: %s: got slot %q, %q, want slot %q, %q", name, chosen.Slot, refusal, c.chosen, c.want)
 		}

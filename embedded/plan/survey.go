@@ -36,6 +36,7 @@ type Survey struct {
 	Record   *Record    `json:"record"` // the generation that would end
 	Slots    []Survivor `json:"slots"`
 	Obstacle string     `json:"obstacle,omitempty"` // why nothing can be recovered, whatever is declared lost
+	Soon     bool       `json:"soon,omitempty"`     // whether the obstacle passes when the store was read once more
 
 	lists [][]MemberInfo
 }
@@ -60,6 +61,7 @@ func (o surveying) survey() Survey {
 			Command("status").String() + " says what each node waits for"
 	}
 	if n := o.otherStore(); n != "" {
+		s.Soon = o.presumed().otherStore() == ""
 		s.Obstacle = n + "; or stop the nodes with another store, and name their slots in --lost"
 	}
 	for _, slot := range s.slots(o.slots(known)) {
