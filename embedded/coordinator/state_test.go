@@ -27,6 +27,27 @@ func TestStalledState(t *testing.T) {
 	}
 }
 
+// A blank disk does not found anything beside a cluster that exists, unless it has a seat there.
+func TestStateOfABlankDisk(t *testing.T) {
+	record := plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1,
+		Seats: []plan.Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}}})
+	for _, tc := range []struct {
+		disk   string
+		record *plan.Record
+		want   string
+	}{
+		{"d3", nil, "founding"},
+		{"d2", &record, "founding"},
+		{"d3", &record, "joining"},
+	} {
+		s := Situation{Observation: plan.Observation{Claim: plan.Claim{Held: true, Slot: "b", Disk: tc.disk}, Peers: []plan.Peer{
+			{Node: "n1", Live: true, Facts: &plan.Facts{Slot: "a", Disk: "d1", Phase: plan.PhaseData, Record: tc.record}}}}}
+		if got := s.State(); got != tc.want {
+			t.Errorf("disk %s: got %s, want %s", tc.disk, got, tc.want)
+		}
+	}
+}
+
 // Next shows what only a pause holds back.
 func TestNextAfterAPause(t *testing.T) {
 	record := plan.Record{Generation: 1, ID: "r", Charter: plan.Charter{Seats: []plan.Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}, {Slot: "c", Disk: "d3"}}}}

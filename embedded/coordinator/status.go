@@ -126,7 +126,13 @@ func (s Situation) State() string {
 		return "waiting"
 	}
 	switch orElse(plan.PhaseWaiting, func() plan.Phase { return o.Facts(nil).Phase }) {
-	case plan.PhaseBlank, plan.PhaseFounder:
+	case plan.PhaseBlank:
+		r := orElse(nil, func() *plan.Record { return o.Survey().Record })
+		if r != nil && !slices.ContainsFunc(r.Charter.Seats, func(s plan.Seat) bool { return s.Disk == o.Claim.Disk }) {
+			return "joining" // a cluster without this disk exists
+		}
+		return "founding"
+	case plan.PhaseFounder:
 		return "founding"
 	case plan.PhaseVacant, plan.PhaseJoiner:
 		return "joining"
