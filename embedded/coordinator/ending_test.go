@@ -594,6 +594,14 @@ func TestRejoinAndContinue(t *testing.T) {
 	if _, err := c.Continue([]string{"b"}, 90, true); err != nil { // the leader knows its voters
 		t.Errorf("continue with the consent of a leader: got %v", err)
 	}
+	w.company(t, func(f *plan.Facts) {
+		f.Running, f.Log = false, &plan.LogEnd{Term: w.data.Log.Term, Index: w.data.Log.Index + 1}
+	})
+	if _, err := c.Continue([]string{"a", "b", "c"}, 90, true); err == nil || !strings.Contains(err.Error(),
+		"slot b on n2 has a more advanced log") {
+		t.Errorf("continue although another disk here holds more: got %v", err)
+	}
+	w.set(func() { w.nodes = nil })
 	next, err := c.Continue([]string{"a", "b", "c"}, 90, false)
 	if err != nil || next.Parent() != child.ID || next.Disk != "disk-a" || next.Survivor != "a" || next.Log == nil || next.Revision+next.Bump < max(90, child.Floor()) {
 		t.Errorf("continue: got %+v, %v", next, err)

@@ -75,6 +75,10 @@ func (c *Coordinator) Continue(lost []string, last int64, led bool) (plan.Restor
 	if why := o.Hopeless(&p); why != "" && !led {
 		return plan.Restore{}, errors.New(why)
 	}
+	if why := o.Behind(); why != "" {
+		return plan.Restore{}, fmt.Errorf("%s: run `holdfast rejoin --instead` there, or stop that node to continue without "+
+			"what it holds", why)
+	}
 	return p, nil
 }
 

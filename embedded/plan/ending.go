@@ -229,6 +229,19 @@ func (obs Observation) Apart() bool {
 	return pending != "" || next != nil && o.moveOn(next).Kind == Wait
 }
 
+// Behind says which live node holds more of this disk's generation than this disk, "" if none does.
+func (obs Observation) Behind() string {
+	o := look(&obs)
+	for _, p := range o.live() {
+		f := p.Facts
+		if f != nil && f.of(o.Disk.Ledger.Record) && f.Phase == PhaseData && f.Log != nil && o.Disk.Log != nil &&
+			f.Log.after(*o.Disk.Log) {
+			return ahead(f.Slot, p.Node, *f.Log, o.Claim.Slot, *o.Disk.Log)
+		}
+	}
+	return ""
+}
+
 // bothEnds shows the operator, who has to choose, where both logs end.
 func (o succession) bothEnds(next *Record, p *Restore) Said {
 	ours := "at an unknown point"

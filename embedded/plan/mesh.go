@@ -16,7 +16,7 @@ type mesh struct{ *Observation }
 // ask (see [Observation.Ousted]). Another node's claim counts once its member runs, because that node has asked then. A
 // lost node's claim does not count: the epoch goes back with a disk that goes back in time.
 func (obs *Observation) withoutOusted() *Observation {
-	claims := []*Facts{obs.claimed()}
+	claims := []*Facts{obs.Claim.facts()}
 	for _, p := range obs.Peers {
 		if p.Live && p.Facts != nil && p.Facts.Running {
 			claims = append(claims, p.Facts)
@@ -39,10 +39,8 @@ func (obs *Observation) withoutOusted() *Observation {
 	return o
 }
 
-// claimed is our own claim, as others would see it.
-func (obs *Observation) claimed() *Facts {
-	return &Facts{Disk: obs.Claim.Disk, Lock: obs.Claim.Lock, Epoch: obs.Claim.Epoch}
-}
+// facts is our own claim, as others would see it.
+func (c Claim) facts() *Facts { return &Facts{Disk: c.Disk, Lock: c.Lock, Epoch: c.Epoch} }
 
 // ousted reports whether a node that the gossip believes live has lost its lock to the later claim in by.
 func (p *Peer) ousted(by *Facts) bool {
@@ -56,7 +54,7 @@ func (p *Peer) ousted(by *Facts) bool {
 func (obs *Observation) Ousted() []string {
 	var nodes []string
 	for _, p := range obs.Peers {
-		if p.ousted(obs.claimed()) {
+		if p.ousted(obs.Claim.facts()) {
 			nodes = append(nodes, p.Node)
 		}
 	}

@@ -29,7 +29,7 @@ var (
 	byVacancy    = test{"TestStaleVacancy", `I4: [^\n]*`}
 	byDismissal  = test{"TestFalseDismissal", `I4: [^\n]*`}
 	byFoundings  = test{"TestFoundings", `I2: [^\n]*`}
-	bySurvey     = test{"TestSurvey", `survey: [^\n]*`}
+	bySurvey     = test{"TestSurvey|TestSurveyBehind", `survey: [^\n]*`}
 	byLocks      = test{"TestLockSimulation", `L\d: [^\n]*`}
 	byDisruption = test{"TestDisruption|TestHaste", `got [^\n]*`}
 	byLeaving    = test{"TestLeaving", `got [^\n]*`}
@@ -311,6 +311,8 @@ var mutants = []mutant{
 	{"recover although a drained member would do", "survey.go", `if !s.Majority() || idle == "" {`,
 		`if idle != "" || s.Majority() {`, bySurvey},
 	{"recover into a store that is not all's", "survey.go", `	if n := o.otherStore(); n != "" {`, `	if n := o.otherStore(); n == "-" {`, bySurvey},
+	{"instead of the present generation's log", "ending.go", `if f != nil && f.of(o.Disk.Ledger.Record) && f.Phase == PhaseData &&`, `if f != nil && f.Phase == PhaseData &&`, bySurvey},
+	{"instead of a longer log", "ending.go", `f.Log.after(*o.Disk.Log) {`, `f.Log.after(*f.Log) {`, bySurvey},
 	{"another store soon is ours", "survey.go", `s.Soon = o.presumed().otherStore() == ""`, `s.Soon = true`, bySurvey},
 	{"nobody votes who is not seen", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if false {`, byStories},
 	{"a leader's list may be old", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if o.Node != "" {`, byStories},

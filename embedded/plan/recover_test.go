@@ -109,3 +109,30 @@ peer n1 slot=a disk=d1 phase=data record=Y/R running member=11 members=a:11
 		}
 	}
 }
+
+// The cluster does not continue from one of the disks that it had left behind while another one is here that holds more.
+func TestSurveyBehind(t *testing.T) {
+	for peer, want := range map[string]string{
+		"peer n3 live slot=c disk=d3 phase=data record=X member=33 log=3.9 left=R/a:1,b:2,c:3": "slot c on n3 has a more " +
+			"advanced log (term 3, index 9) than slot b (term 3, index 8)",
+		"peer n3 live slot=c disk=d3 phase=data record=X member=33 log=3.8 left=R/a:1,b:2,c:3": "",
+		"peer n3 live slot=c disk=d3 phase=data record=X member=33":                            "", // it follows a leader
+		"peer n3 live slot=c disk=d3 phase=data record=Y/R member=33 log=4.9":                  "", // the present generation's
+		"peer n3 slot=c disk=d3 phase=data record=X member=33 log=3.9":                         "",
+	} {
+		r := reader{charters: map[string]Charter{}, restores: map[string]Restore{}}
+		o, err := r.read(`charter X a=d1@1 b=d2@1 c=d3@1
+charter Y a=d1@2#1 b=@0#2 c=@0#3
+restore R line=X survivor=a disk=d1 log=2.64 lost=b,c
+node n2
+claim b d2 epoch=2
+disk record=X role=founder started=d2 wal=2 cid=X founder=2 log=3.8 left=R/a:1,b:2,c:3
+` + peer + "\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.Behind(); got != want {
+			t.Errorf("survey: %s: got %q, want %q", peer, got, want)
+		}
+	}
+}

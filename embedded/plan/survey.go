@@ -192,6 +192,12 @@ func (v Survivor) beyond(w Survivor) bool {
 	return v.Log != nil && w.Log != nil && v.Log.after(*w.Log)
 }
 
+// ahead says that the log of a slot on a node is more advanced than that of another slot.
+func ahead(slot, node string, log LogEnd, other string, its LogEnd) string {
+	return fmt.Sprintf("slot %s on %s has a more advanced log (term %d, index %d) than slot %s (term %d, index %d)", slot,
+		node, log.Term, log.Index, other, its.Term, its.Index)
+}
+
 // gone returns the slots whose voters are proven gone. A missing volume, or another disk in the slot, proves nothing.
 func (s Survey) gone() []string {
 	var gone []string
@@ -283,8 +289,7 @@ func (s Survey) Choose(lost []string, survivor string) (chosen Survivor, refusal
 			return chosen, fmt.Sprintf("slot %s is here on %s with its data, so it is not lost; to continue "+
 				"without it, stop that node first", v.Slot, v.Node)
 		case v.Voter && v.Here && v.beyond(chosen) && !slices.Contains(lost, v.Slot):
-			return chosen, fmt.Sprintf("slot %s on %s has a more advanced log (term %d, index %d) than slot %s (term %d, "+
-				"index %d)", v.Slot, v.Node, v.Log.Term, v.Log.Index, chosen.Slot, chosen.Log.Term, chosen.Log.Index)
+			return chosen, ahead(v.Slot, v.Node, *v.Log, chosen.Slot, *chosen.Log)
 		}
 	}
 	if len(missing) > 0 {
