@@ -77,7 +77,7 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	return c.carryOut(ctx, p, v)
 }
 
-// survey asks the node on this machine what the cluster could be recovered from. While nodes have just started, it makes
+// survey asks the node on this machine what the cluster could be recovered from. If others have just started, it makes
 // the node look in the store for them.
 func (c *cluster) survey(ctx context.Context, survivor string) (recovery, error) {
 	bound, cancel := context.WithTimeout(ctx, mirrorTime)

@@ -214,8 +214,13 @@ func TestRecoverAdvisesOnlyWhatWorks(t *testing.T) {
 func TestRecoverLooksForNodesThatHaveJustStarted(t *testing.T) {
 	looked := 0
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { control.Reply(w, health.ClusterStatus{}, nil) })
-	mux.HandleFunc("POST /look", func(w http.ResponseWriter, _ *http.Request) { looked++; control.Reply(w, struct{}{}, nil) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		control.Reply(w, health.ClusterStatus{}, nil)
+	})
+	mux.HandleFunc("POST /look", func(w http.ResponseWriter, _ *http.Request) {
+		looked++
+		control.Reply(w, struct{}{}, nil)
+	})
 	mux.HandleFunc("GET /recover", func(w http.ResponseWriter, q *http.Request) {
 		s := plan.Survey{Obstacle: "not known yet", Soon: true}
 		if looked > 1 {

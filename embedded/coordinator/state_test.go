@@ -40,8 +40,9 @@ func TestStateOfABlankDisk(t *testing.T) {
 		{"d2", &record, "founding"},
 		{"d3", &record, "joining"},
 	} {
-		s := Situation{Observation: plan.Observation{Claim: plan.Claim{Held: true, Slot: "b", Disk: tc.disk}, Peers: []plan.Peer{
-			{Node: "n1", Live: true, Facts: &plan.Facts{Slot: "a", Disk: "d1", Phase: plan.PhaseData, Record: tc.record}}}}}
+		first := plan.Facts{Slot: "a", Disk: "d1", Phase: plan.PhaseData, Record: tc.record}
+		s := Situation{Observation: plan.Observation{Claim: plan.Claim{Held: true, Slot: "b", Disk: tc.disk},
+			Peers: []plan.Peer{{Node: "n1", Live: true, Facts: &first}}}}
 		if got := s.State(); got != tc.want {
 			t.Errorf("disk %s: got %s, want %s", tc.disk, got, tc.want)
 		}

@@ -110,7 +110,7 @@ peer n1 slot=a disk=d1 phase=data record=Y/R running member=11 members=a:11
 	}
 }
 
-// The cluster does not continue from one of the disks that it had left behind while another one is here that holds more.
+// The cluster does not continue from a disk that it had left behind while another one is here that holds more.
 func TestSurveyBehind(t *testing.T) {
 	for peer, want := range map[string]string{
 		"peer n3 live slot=c disk=d3 phase=data record=X member=33 log=3.9 left=R/a:1,b:2,c:3": "slot c on n3 has a more " +
