@@ -81,6 +81,23 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
+// declaredLost is what n2 sees, whose disk of generation X was declared lost: its log ends there, and the rest is told.
+func declaredLost(t *testing.T, log, told string) Observation {
+	t.Helper()
+	r := reader{charters: map[string]Charter{}, restores: map[string]Restore{}}
+	o, err := r.read(`charter X a=d1@1 b=d2@1 c=d3@1
+charter Y a=d1@2#1 b=@0#2 c=@0#3
+restore R line=X survivor=a disk=d1 log=2.64 lost=b,c
+node n2
+claim b d2 epoch=2
+disk record=X role=founder started=d2 wal=2 cid=X founder=2 log=` + log + ` left=R/a:1,b:2,c:3
+` + told + "\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
 // A disk that was declared lost and is back is no survivor of the generation that followed: `holdfast recover` once
 // showed it as one, and the command that it advised never ended.
 func TestSurveyOfAnEndedGeneration(t *testing.T) {
@@ -89,19 +106,8 @@ func TestSurveyOfAnEndedGeneration(t *testing.T) {
 		"a record":     {"store id=S record=Y/R", "the backup store has a record of main@2-id-R, and no proposal and outcome"},
 		"its own ends": {"store id=S record=X", ""},
 	} {
-		r := reader{charters: map[string]Charter{}, restores: map[string]Restore{}}
-		o, err := r.read(`charter X a=d1@1 b=d2@1 c=d3@1
-charter Y a=d1@2#1 b=@0#2 c=@0#3
-restore R line=X survivor=a disk=d1 log=2.64 lost=b,c
-node n2
-claim b d2 epoch=2
-disk record=X role=founder started=d2 wal=2 cid=X founder=2 log=3.99 left=R/a:1,b:2,c:3
-peer n1 slot=a disk=d1 phase=data record=Y/R running member=11 members=a:11
-` + tc.store + "\n")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := o.Survey()
+		s := declaredLost(t, "3.99", "peer n1 slot=a disk=d1 phase=data record=Y/R running member=11 members=a:11\n"+
+			tc.store).Survey()
 		_, refusal := s.Declare(nil, "")
 		if s.Record == nil || s.Record.Generation != 1 || (refusal == "") != (tc.want == "") ||
 			!strings.Contains(refusal, tc.want) {
@@ -120,17 +126,7 @@ func TestSurveyBehind(t *testing.T) {
 		"peer n3 live slot=c disk=d3 phase=data record=Y/R member=33 log=4.9":                  "", // the present generation's
 		"peer n3 slot=c disk=d3 phase=data record=X member=33 log=3.9":                         "",
 	} {
-		r := reader{charters: map[string]Charter{}, restores: map[string]Restore{}}
-		o, err := r.read(`charter X a=d1@1 b=d2@1 c=d3@1
-charter Y a=d1@2#1 b=@0#2 c=@0#3
-restore R line=X survivor=a disk=d1 log=2.64 lost=b,c
-node n2
-claim b d2 epoch=2
-disk record=X role=founder started=d2 wal=2 cid=X founder=2 log=3.8 left=R/a:1,b:2,c:3
-` + peer + "\n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := declaredLost(t, "3.8", peer)
 		if got := o.Behind(); got != want {
 			t.Errorf("survey: %s: got %q, want %q", peer, got, want)
 		}
